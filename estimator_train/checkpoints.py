@@ -1,0 +1,158 @@
+"""Saving, finding, verifying and restoring checkpoints.
+
+Checkpoints of Keras models are object-based: the model is the root, its optimizer and the global step hang on it. So
+`tf.train.Checkpoint(model).read(path)` and `keras_model.load_weights(path)` read them too.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+import tensorflow as tf
+
+from estimator_train.function_session import eager_mode
+
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_STEP_KEYS = ("estimator_global_step" + _VALUE, "global_step")  # object-based, name-based
+
+
+class ObjectSaver:
+    """Saves a `tf.train.Checkpoint` where Scaffold and CheckpointSaverHook expect a `tf.compat.v1.train.Saver`."""
+
+    saver_def = None  # read by CheckpointSaverHook: there is no graph to restore from
+
+    def __init__(self, checkpoint, config):
+        self._checkpoint = checkpoint
+        self._config = config
+        self._managers = {}
+
+    def build(self):
+        """Called by Scaffold.finalize(); an object-based checkpoint needs no ops."""
+
+    def save(self, session, save_path, global_step, **_):
+        """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file, and deletes what is beyond keep_max."""
+        with eager_mode():
+            if save_path not in self._managers:
+                self._managers[save_path] = tf.train.CheckpointManager(
+                    self._checkpoint,
+                    os.path.dirname(save_path),
+                    max_to_keep=self._config.keep_checkpoint_max or None,
+                    keep_checkpoint_every_n_hours=self._config.keep_checkpoint_every_n_hours,
+                    checkpoint_name=os.path.basename(save_path),
+                )
+            return self._managers[save_path].save(checkpoint_number=int(global_step))
+
+
+def latest_intact(model_dir):
+    """Path prefix of the newest checkpoint in `model_dir` whose every byte is there, or None when there are none.
+
+    Each damaged one that is passed over is logged as a warning. Raises ValueError when all are damaged.
+    """
+    state = tf.train.get_checkpoint_state(model_dir)
+    paths = list(state.all_model_checkpoint_paths) if state else []
+    for path in reversed(paths):
+        damage = damage_of(path)
+        if damage is None:
+            return path
+        tf.get_logger().warning("Checkpoint %s is damaged and is passed over for the one before it: %s", path, damage)
+    if paths:
+        raise ValueError(
+            f"Every checkpoint in {model_dir} is damaged, the newest is {paths[-1]}; "
+            "bring back a copy, or use another model_dir to start anew."
+        )
+    return None
+
+
+def damage_of(path):
+    """What keeps the checkpoint at prefix `path` from being read whole, one line, or None. Reads it once a change."""
+    return _damage_of(path, stamp(path))
+
+
+def stamp(path):
+    """A value that changes when the checkpoint at prefix `path` is written again."""
+    return tuple((name, tf.io.gfile.stat(name).mtime_nsec) for name in sorted(tf.io.gfile.glob(f"{path}.*")))
+
+
+@functools.lru_cache(maxsize=64)
+def _damage_of(path, stamp):
+    del stamp  # only a cache key
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for key in reader.get_variable_to_shape_map():
+            reader.get_tensor(key)  # checks the stored checksum
+    except (tf.errors.OpError, IndexError, ValueError, RuntimeError) as error:  # TensorFlow raises any of them
+        return str(error).splitlines()[0]
+    return None
+
+
+def read_global_step(path):
+    """The global step saved in the checkpoint at prefix `path`, an int.
+
+    Raises:
+      ValueError: it holds none, so that no Estimator wrote it.
+    """
+    reader = tf.train.load_checkpoint(path)
+    for key in _STEP_KEYS:
+        if reader.has_tensor(key):
+            return int(reader.get_tensor(key))
+    raise ValueError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
+
+
+def restore(checkpoint, model, path, partial=False):
+    """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is the Keras `model`, from prefix `path`.
+
+    Variables that do not exist yet get their values when they are made; `partial` tells that some never will be, such as
+    the optimizer's in evaluation.
+
+    Raises:
+      ValueError: the checkpoint is of another model; names the variables that differ.
+    """
+    try:
+        status = checkpoint.read(path).assert_existing_objects_matched()
+        differences = _differences(model, path, only_extra=True)
+    except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
+        differences = _differences(model, path) or [str(error).splitlines()[0]]
+    if differences:
+        shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
+        raise ValueError(f"Checkpoint {path} is of another model: {shown}.")
+    if partial:
+        status.expect_partial()
+
+
+def _differences(model, path, only_extra=False):
+    """One text for each weight that `model` and the checkpoint at `path` do not share."""
+    expected = _weight_shapes(model)
+    saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in tf.train.list_variables(path)}
+    # Only a functional model's layers are known to be complete: others make theirs when first called.
+    extra = [
+        f"{key} {saved[key]} is not in the model"
+        for key in sorted(saved.keys() - expected.keys())
+        if expected and key.startswith("layer_with_weights-") and "/.OPTIMIZER_SLOT/" not in key
+    ]
+    if only_extra:
+        return extra
+    missing = [f"{key} {expected[key]} is not in the checkpoint" for key in sorted(expected.keys() - saved.keys())]
+    reshaped = [
+        f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"
+        for key in sorted(saved.keys() & expected.keys())
+        if saved[key] != expected[key]
+    ]
+    return reshaped + missing + extra
+
+
+def _weight_shapes(model):
+    """Checkpoint keys of the model's variables, its optimizer's left out, to their shapes.
+
+    A variable's key is the shortest path to it, as it is when TensorFlow saves an object graph.
+    """
+    shapes, queue, seen = {}, [("", model)], {id(model)}
+    for prefix, node in queue:
+        for name, child in tf.train.TrackableView.children(node).items():
+            if id(child) in seen or (node is model and name == "optimizer"):
+                continue
+            seen.add(id(child))
+            queue.append((f"{prefix}{name}/", child))
+            if isinstance(child, tf.Variable):
+                shapes[prefix + name] = tuple(child.shape)
+    return shapes

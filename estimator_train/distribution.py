@@ -1,0 +1,106 @@
+"""Strategies from "2 GPUs" or "2 CPU replicas", and input for every replica of one."""
+
+from __future__ import annotations
+
+import inspect
+
+import tensorflow as tf
+
+
+def gpus(count):
+    """A `tf.distribute.MirroredStrategy` over the first `count` GPUs, with memory growth set on them.
+
+    Raises:
+      ValueError: fewer GPUs are visible.
+    """
+    visible = tf.config.list_physical_devices("GPU")
+    if count > len(visible):
+        instead = f"use --gpus {len(visible)}, or" if visible else "use"
+        raise ValueError(f"--gpus {count}: TensorFlow sees {len(visible)}; {instead} --replicas {count} for CPU replicas")
+    for gpu in visible[:count]:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    return tf.distribute.MirroredStrategy([f"GPU:{index}" for index in range(count)])
+
+
+def cpu_replicas(count):
+    """A `tf.distribute.MirroredStrategy` over `count` logical CPU devices, which any machine can make.
+
+    Raises:
+      RuntimeError: from TensorFlow, when it has started with fewer devices already; call this before any other use.
+    """
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    if len(tf.config.get_logical_device_configuration(cpu) or []) < count:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+    return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(count)])
+
+
+def call_input_fn(input_fn, **offered):
+    """Calls `input_fn` on the CPU with those of `offered` (mode, params, config, input_context) that it names."""
+    parameters = inspect.signature(input_fn).parameters
+    with tf.device("/cpu:0"):
+        return input_fn(**{name: value for name, value in offered.items() if name in parameters})
+
+
+def distribute(strategy, dataset_fn):
+    """The data set of `dataset_fn(input_context)` as input for the replicas of `strategy`; its batches are per replica.
+
+    Each step takes one batch a replica. Where the batches or examples of the data's end do not divide by the replicas,
+    they are shared out, so that every example is used once and no replica is left with an empty batch.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return strategy.distribute_datasets_from_function(dataset_fn)
+
+    def shared_out(input_context):
+        replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
+        return _share_out(dataset_fn(input_context), replicas)
+
+    return strategy.distribute_datasets_from_function(shared_out)
+
+
+def batch_size(batch):
+    """The number of examples in a batch of any structure, an int64 scalar tensor."""
+    return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
+
+
+def _share_out(dataset, replicas):
+    """`dataset`'s batches, their number made a multiple of `replicas` at its end.
+
+    Batches go out in groups of one a replica. What is left after the last whole group is split evenly into one more
+    group; where that would leave a replica without an example, the last whole group is split together with it.
+    """
+
+    def group(index, window):
+        # A window is a group and the one after it: what is left at the end is seen together with the last whole group.
+        batches = tf.data.Dataset.zip(window)
+        count = batches.cardinality()
+        is_whole = count >= replicas
+        ends_even = count % replicas == 0
+        splits_alone = ends_even | (_count_examples(batches.skip(replicas), unless=ends_even) >= replicas)
+        kept = tf.where(is_whole & splits_alone, tf.constant(replicas, tf.int64), 0)
+        # An incomplete group that is not the first was split by the window before.
+        none_left = tf.where(is_whole, ends_even, index > 0)
+        left = batches.skip(kept).take(tf.where(none_left, tf.constant(0, tf.int64), -1))
+        return batches.take(kept).concatenate(_split_evenly(left, replicas, none_left))
+
+    return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)
+
+
+def _split_evenly(batches, replicas, none):
+    """The examples of `batches` as `replicas` batches whose sizes differ by one at most; `none` tells there are none."""
+    count = _count_examples(batches, unless=none)
+    message = f"{replicas} replicas need at least {replicas} examples; the input_fn's data has fewer"
+    with tf.control_dependencies([tf.debugging.Assert((count == 0) | (count >= replicas), [message, count])]):
+        size, larger = count // replicas, count % replicas
+    examples = batches.unbatch()
+    in_larger = larger * (size + 1)
+    return (
+        examples.take(in_larger)
+        .batch(size + 1)
+        .concatenate(examples.skip(in_larger).batch(tf.maximum(size, 1)))
+    )
+
+
+def _count_examples(batches, unless):
+    """Reducing a data set inside another is slow, so it is done only where there is something to count."""
+    zero = tf.constant(0, tf.int64)
+    return tf.cond(unless, lambda: zero, lambda: batches.reduce(zero, lambda count, *batch: count + batch_size(batch)))

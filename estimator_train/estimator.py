@@ -1,0 +1,361 @@
+"""Estimator: train, evaluate and predict with the state on disk. One MonitoredSession loop for every kind of model."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import tempfile
+import time
+
+import tensorflow as tf
+
+from estimator_train import checkpoints
+from estimator_train.model_fn import ModeKeys, check_hooks
+from estimator_train.run_config import RunConfig, TaskType
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+
+class Estimator:
+    """Owns a model and a folder: trains, evaluates and predicts from the checkpoints there.
+
+    `model_fn` is what `model_to_estimator` makes of a Keras model: an object whose `prepare(mode, input_fn, config,
+    checkpoint_path, last_step)` gives a `model_fn.Run`.
+
+    Args:
+      model_fn: the model.
+      model_dir: folder for checkpoints and events; None takes `config.model_dir`, or else a new temporary folder.
+      config: a `RunConfig`; None means its defaults.
+      params: dict given to every input_fn that names `params`.
+
+    Raises:
+      ValueError: `config` is no RunConfig, or names another folder than `model_dir`.
+    """
+
+    def __init__(self, model_fn, model_dir=None, config=None, params=None):
+        self._config = _config_with_model_dir(config, model_dir)
+        self._model_fn = model_fn
+        self._params = copy.deepcopy(params or {})
+        log.info("Using config: %s", self._config)
+
+    @property
+    def model_dir(self):
+        """The folder of checkpoints and events, a str."""
+        return self._config.model_dir
+
+    @property
+    def config(self):
+        """The `RunConfig`, a copy."""
+        return copy.copy(self._config)
+
+    @property
+    def params(self):
+        """The params, a deep copy."""
+        return copy.deepcopy(self._params)
+
+    @property
+    def model_fn(self):
+        return self._model_fn
+
+    def eval_dir(self, name=None):
+        """The folder of the events of evaluations called `name`."""
+        return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
+
+    def latest_checkpoint(self):
+        """Path prefix of the newest checkpoint in `model_dir`, or None."""
+        return tf.train.latest_checkpoint(self.model_dir)
+
+    def get_variable_names(self):
+        """Names of all variables in the newest checkpoint, as the checkpoint spells them, a list of str."""
+        return [name for name, _ in tf.train.list_variables(self._trained_checkpoint())]
+
+    def get_variable_value(self, name):
+        """Value of the variable `name` in the newest checkpoint, a numpy array."""
+        return tf.train.load_variable(self._trained_checkpoint(), name)
+
+    def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+        """Trains from the newest checkpoint on.
+
+        Args:
+          input_fn: returns a `tf.data.Dataset` of (features, labels) or (features, labels, sample weights) batches; the
+            batch is per replica. It may name `mode`, `params`, `config` and `input_context`.
+          hooks: list of `SessionRunHook`.
+          steps: how many steps more; two calls add up. Not together with `max_steps`; neither: until the data ends.
+          max_steps: the global step to stop at.
+          saving_listeners: list of `CheckpointSaverListener`.
+
+        Returns:
+          The estimator itself.
+
+        Raises:
+          ValueError: steps not positive, both given, listeners without checkpoints, a damaged model_dir, or called in a
+            task that does not train.
+          TypeError: hooks or listeners of another type.
+          NanLossDuringTrainingError: the loss became NaN.
+        """
+        if steps is not None and max_steps is not None:
+            raise ValueError("Can not provide both steps and max_steps.")
+        _check_positive("steps", steps)
+        _check_positive("max_steps", max_steps)
+        if self._config.task_type in (TaskType.EVALUATOR, TaskType.PS):
+            raise ValueError(
+                "Train has been called wrong configuration: task_type "
+                f"{self._config.task_type} does not train; use train_and_evaluate in every task of a cluster."
+            )
+        hooks, listeners = check_hooks(hooks), _check_listeners(saving_listeners)
+
+        checkpoint = checkpoints.latest_intact(self.model_dir)
+        step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
+        if max_steps is not None and step >= max_steps:
+            log.info("Skipping training since max_steps has already saved.")
+            return self
+        last_step = step + steps if steps is not None else max_steps
+
+        run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step)
+        with run.graph.as_default():
+            hooks = self._training_hooks(run, hooks, listeners, last_step)
+            loss = None
+            with v1.train.MonitoredSession(run.session_creator, hooks) as session:
+                while not session.should_stop():
+                    _, loss = session.run([run.spec.train_op, run.spec.loss])
+        if loss is None:
+            log.warning("Training made no step: the input_fn gave no data.")
+        log.info("Loss for final step: %s.", loss)
+        return self
+
+    def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
+        """Evaluates a checkpoint, counting every example once.
+
+        Args:
+          input_fn: as for `train`; one epoch of data, or endless with `steps`.
+          steps: how many batches; None: until the data ends.
+          hooks: list of `SessionRunHook`.
+          checkpoint_path: path prefix; None: the newest. Without any checkpoint the initial weights are evaluated.
+          name: of the evaluation; its events go to `eval_dir(name)`.
+
+        Returns:
+          Dict of metric names, `loss` and `global_step` to numpy scalars.
+
+        Raises:
+          ValueError: steps not positive, no data, or a checkpoint of another model.
+          TypeError: a hook of another type.
+        """
+        _check_positive("steps", steps)
+        hooks = check_hooks(hooks)
+        checkpoint = checkpoint_path or checkpoints.latest_intact(self.model_dir)
+        if checkpoint is None:
+            log.info("Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir)
+
+        run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps)
+        with run.graph.as_default():
+            values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
+            updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
+            results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
+            log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
+            start = time.perf_counter()
+            hooks = [*run.input_hooks, *hooks, _CountBatches(steps), *run.spec.evaluation_hooks, results]
+            with v1.train.MonitoredSession(run.session_creator, hooks) as session:
+                while not session.should_stop():
+                    session.run(updates)
+            log.info("Inference Time : %0.5fs", time.perf_counter() - start)
+            log.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
+            metrics = dict(results.final_ops_values)
+            self._write_evaluation(metrics, checkpoint, name)
+        return metrics
+
+    def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+        """Yields predictions; nothing runs before the first is asked for.
+
+        Generators may be interleaved, and between two predictions the caller's mode is its own.
+
+        Args:
+          input_fn: as for `train`; labels are dropped.
+          predict_keys: list of the prediction keys to give, or one; None: all.
+          hooks: list of `SessionRunHook`.
+          checkpoint_path: path prefix; None: the newest. Without any checkpoint the initial weights are used.
+          yield_single_examples: one dict an example, or, with False, one a batch.
+
+        Yields:
+          Dicts of prediction keys to numpy arrays.
+
+        Raises:
+          ValueError: no prediction has one of `predict_keys`, or predictions differ in their batch length.
+          TypeError: a hook of another type.
+        """
+        hooks = check_hooks(hooks)
+        checkpoint = checkpoint_path or checkpoints.latest_intact(self.model_dir)
+        run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None)
+        predictions = _select(run.spec.predictions, predict_keys)
+        hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
+        with _suspendable_session(run, hooks) as session:
+            while not session.should_stop():
+                with run.graph.as_default():
+                    batch = session.run(predictions)
+                yield from _examples(batch) if yield_single_examples else [batch]
+
+    def _prepare(self, mode, input_fn, checkpoint, last_step):
+        return self._model_fn.prepare(
+            mode, input_fn, config=self.config, params=self.params, checkpoint_path=checkpoint, last_step=last_step
+        )
+
+    def _training_hooks(self, run, user_hooks, listeners, last_step):
+        """All hooks of a training run, in the order of tf.estimator."""
+        config, spec = self._config, run.spec
+        step = v1.train.get_global_step()
+        v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
+
+        hooks = []
+        savers = [hook for hook in user_hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
+        if not savers and (config.save_checkpoints_secs or config.save_checkpoints_steps):
+            savers = [
+                v1.train.CheckpointSaverHook(
+                    self.model_dir,
+                    save_secs=config.save_checkpoints_secs,
+                    save_steps=config.save_checkpoints_steps,
+                    scaffold=spec.scaffold,
+                    save_graph_def=config.checkpoint_save_graph_def,
+                )
+            ]
+            hooks += savers
+        if listeners and not savers:
+            raise ValueError(
+                "There should be a CheckpointSaverHook to use saving_listeners. "
+                "Set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
+            )
+        if listeners:
+            savers[0]._listeners.extend(listeners)  # the hook takes listeners in its constructor only
+        hooks += spec.training_chief_hooks
+        if config.log_step_count_steps:
+            hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=self.model_dir))
+        if config.save_summary_steps:
+            hooks.append(
+                v1.train.SummarySaverHook(config.save_summary_steps, output_dir=self.model_dir, scaffold=spec.scaffold)
+            )
+        hooks += [*run.input_hooks, *user_hooks]
+        if last_step is not None:
+            hooks.append(v1.train.StopAtStepHook(last_step=last_step))
+        hooks.append(v1.train.NanTensorHook(spec.loss))
+        if config.log_step_count_steps:
+            every = max(1, config.log_step_count_steps // config.steps_per_loop)  # the hook counts calls, not steps
+            hooks.append(v1.train.LoggingTensorHook({"loss": spec.loss, "step": step}, every_n_iter=every))
+        return [*hooks, *spec.training_hooks]
+
+    def _write_evaluation(self, metrics, checkpoint, name):
+        """Logs the metrics and writes them and the checkpoint's path to the events of the evaluation."""
+        step = int(metrics["global_step"])
+        line = ", ".join(f"{key} = {metrics[key]}" for key in sorted(metrics))
+        log.info("Saving dict for global step %d: %s", step, line)
+        summary = v1.Summary()
+        for key, value in metrics.items():
+            if key == "global_step":
+                continue
+            if getattr(value, "ndim", 0):
+                summary.value.add(tag=key, tensor=tf.make_tensor_proto(value))
+            else:
+                summary.value.add(tag=key, simple_value=float(value))
+        if checkpoint is not None:
+            log.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
+            summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string))
+        writer = v1.summary.FileWriterCache.get(self.eval_dir(name))
+        writer.add_summary(summary, step)
+        writer.flush()
+
+    def _trained_checkpoint(self):
+        path = self.latest_checkpoint()
+        if path is None:
+            raise ValueError(f"Could not find trained model in model_dir: {self.model_dir}.")
+        return path
+
+
+class _CountBatches(tf.compat.v1.train.SessionRunHook):
+    """Stops an evaluation after `limit` batches, says how far it is, and refuses one without any."""
+
+    def __init__(self, limit):
+        self._limit = limit
+        self._count = 0
+
+    def after_run(self, run_context, run_values):
+        self._count += 1
+        if self._limit is None:
+            return
+        if self._count % max(1, self._limit // 10) == 0 or self._count == self._limit:
+            log.info("Evaluation [%d/%d]", self._count, self._limit)
+        if self._count >= self._limit:
+            run_context.request_stop()
+
+    def end(self, session):
+        if self._count == 0:
+            raise ValueError("evaluate got no data: the input_fn's data set is empty.")
+
+
+@contextlib.contextmanager
+def _suspendable_session(run, hooks):
+    """A MonitoredSession with the run's graph as the default only while it is opened and closed.
+
+    A generator may yield inside: its caller then finds its own mode and default graph.
+    """
+
+    def close(*exc_info):
+        with run.graph.as_default():
+            return session.__exit__(*exc_info)
+
+    with run.graph.as_default():
+        session = v1.train.MonitoredSession(run.session_creator, hooks)
+    with contextlib.ExitStack() as stack:
+        stack.push(close)
+        yield session
+
+
+def _config_with_model_dir(config, model_dir):
+    if config is not None and not isinstance(config, RunConfig):
+        raise ValueError(f"config must be an instance of RunConfig, given: {config!r}")
+    config = config or RunConfig()
+    model_dir = os.fspath(model_dir) if model_dir is not None else None
+    if model_dir is not None and config.model_dir is not None and model_dir != config.model_dir:
+        raise ValueError(
+            f"model_dir is given twice, as {model_dir!r} and in RunConfig as {config.model_dir!r}; give one, or the same."
+        )
+    if model_dir is None and config.model_dir is None:
+        model_dir = tempfile.mkdtemp()
+        log.warning("Using temporary folder as model directory: %s", model_dir)
+    return config if model_dir is None else config.replace(model_dir=model_dir)
+
+
+def _check_positive(name, count):
+    if count is not None and count <= 0:
+        raise ValueError(f"Must specify {name} > 0, given: {count}")
+
+
+def _check_listeners(listeners):
+    for listener in listeners or ():
+        if not isinstance(listener, v1.train.CheckpointSaverListener):
+            raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
+    return tuple(listeners or ())
+
+
+def _select(predictions, keys):
+    if keys is None:
+        return predictions
+    if not isinstance(predictions, dict):
+        raise ValueError("predict_keys argument is not valid in case of non-dict predictions.")
+    keys = [keys] if isinstance(keys, str) else list(keys)
+    selected = {key: value for key, value in predictions.items() if key in keys}
+    if not selected:
+        raise ValueError(f"Expected to run at least one output from {list(predictions)}, provided {keys}.")
+    return selected
+
+
+def _examples(batch):
+    """The examples of a batch of predictions, a dict of arrays or one array."""
+    if not isinstance(batch, dict):
+        yield from batch
+        return
+    lengths = {key: len(value) for key, value in batch.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"Batch length of predictions should be same. It is {lengths}; pass yield_single_examples=False for batches."
+        )
+    for index in range(next(iter(lengths.values()))):
+        yield {key: value[index] for key, value in batch.items()}

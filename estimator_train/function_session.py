@@ -1,0 +1,159 @@
+"""tf.function steps behind the tf.compat.v1.Session interface.
+
+A Keras model trains as TF 2, while MonitoredSession and every SessionRunHook speak to a v1 session. Between them stands a
+small v1 graph, the hook graph: a placeholder for each value of a step, the global step, and a no-op that stands for the
+step itself. `FunctionSession.run` runs the compiled step when that op is fetched, then answers the other fetches from
+the step's values, so that named tensors, ops added by a hook's `begin()` and v1 summaries all work.
+"""
+
+from __future__ import annotations
+
+import re
+
+import tensorflow as tf
+
+# Inside a v1 graph tf.init_scope() does not get back to eager mode; this does, and nothing public does.
+eager_mode = tf.__internal__.eager_context.eager_mode
+
+v1 = tf.compat.v1
+
+
+class HookGraph:
+    """The v1 graph that hooks see of a run of tf.function steps.
+
+    Attributes:
+      graph: the `tf.Graph`.
+      global_step: its global step variable, int64 scalar.
+      step_op: an op that stands for one step.
+      values: dict of the step's value names to placeholders. A value named "loss" is the tensor "loss:0".
+    """
+
+    def __init__(self, specs):
+        """`specs`: dict of value names to `tf.TensorSpec`."""
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            self.global_step = v1.train.create_global_step()
+            self.step_op = tf.no_op(name="train_op")
+            self.values = {
+                name: v1.placeholder(spec.dtype, spec.shape, name=_scope_name(name)) for name, spec in specs.items()
+            }
+            self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
+            self._set_step = v1.assign(self.global_step, self._next_step)
+
+    def load_step(self, session, step):
+        """Brings the hook graph's global step up to date in `session`, a real v1 session."""
+        with self.graph.as_default():
+            session.run(self._set_step, {self._next_step: step})
+
+
+class FunctionSessionCreator(v1.train.SessionCreator):
+    """Makes FunctionSessions for a MonitoredSession.
+
+    `steps` is called for each step and returns its values; it has `start()`, called before the first step of each
+    session, and `global_step`. The other arguments are those of `FunctionSession` and the `tf.compat.v1.train.Scaffold`
+    of the hook graph.
+    """
+
+    def __init__(self, scaffold, hook_graph, steps, triggers):
+        self._scaffold = scaffold
+        self._hook_graph = hook_graph
+        self._steps = steps
+        self._triggers = triggers
+
+    def create_session(self):
+        with eager_mode():
+            self._steps.start()
+        # What hooks add to their graph is small: it stays off the GPUs, whose memory the steps have.
+        config = v1.ConfigProto(device_count={"GPU": 0})
+        session = v1.train.ChiefSessionCreator(self._scaffold, config=config).create_session()
+        return FunctionSession(session, self._hook_graph, self._steps, self._triggers)
+
+
+class FunctionSession:
+    """Runs compiled steps for MonitoredSession and answers its fetches.
+
+    `session` is a v1 session on the hook graph; `steps()` runs one call of the compiled step and returns a dict of value
+    names to eager tensors, or raises `tf.errors.OutOfRangeError` at the end of the data; `steps.global_step` is the
+    current one, an int. The step runs when a fetch is among `triggers`.
+
+    As in a v1 graph, a global step fetched together with the step is that of the last update, counted from 0, so it
+    trails the variable by one; hooks that need the new one fetch it alone.
+    """
+
+    def __init__(self, session, hook_graph, steps, triggers):
+        self._session = session
+        self._hook_graph = hook_graph
+        self._steps = steps
+        self._names = {id(tensor): name for name, tensor in hook_graph.values.items()}
+        self._triggers = {id(fetch) for fetch in triggers}
+        # MonitoredSession's hooks fetch the global step through one cached read op, kept in this collection.
+        reads = hook_graph.graph.get_collection("global_step_read_op_cache")
+        self._step_reads = {id(tensor) for tensor in [hook_graph.global_step, *reads]}
+        self._loaded_step = None
+        self._values = {}
+
+    @property
+    def graph(self):
+        """The hook graph's `tf.Graph`."""
+        return self._hook_graph.graph
+
+    @property
+    def sess_str(self):
+        return self._session.sess_str
+
+    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        """As `tf.compat.v1.Session.run`: any structure of tensors, ops, variables and names."""
+        leaves = []
+        _map_fetches(lambda fetch: leaves.append(self._element(fetch)), fetches)
+        stepping = any(id(leaf) in self._triggers for leaf in leaves)
+        if stepping:
+            with eager_mode():
+                self._values = self._steps()
+        step = self._steps.global_step - (1 if stepping else 0)
+
+        answers, left = {}, []
+        for leaf in leaves:
+            name = self._names.get(id(leaf))
+            if name in self._values:
+                answers[id(leaf)] = self._values[name].numpy()
+            elif id(leaf) in self._step_reads:
+                answers[id(leaf)] = step
+            elif id(leaf) in self._triggers:
+                answers[id(leaf)] = None
+            else:
+                left.append(leaf)
+        if left:
+            results = self._run_hook_graph(left, step, feed_dict, options, run_metadata)
+            answers.update((id(leaf), result) for leaf, result in zip(left, results, strict=True))
+        return _map_fetches(lambda fetch: answers[id(self._element(fetch))], fetches)
+
+    def close(self):
+        self._session.close()
+
+    def _element(self, fetch):
+        """Names and graph elements become the graph's own objects; the rest (sparse tensors, …) stays as it is."""
+        return self.graph.as_graph_element(fetch) if isinstance(fetch, str) else fetch
+
+    def _run_hook_graph(self, fetches, step, feed_dict, options, run_metadata):
+        if step != self._loaded_step:
+            self._hook_graph.load_step(self._session, step)
+            self._loaded_step = step
+        with self.graph.as_default():  # symbolic tensors are dict keys in graph mode only
+            feeds = {self._hook_graph.values[name]: value.numpy() for name, value in self._values.items()}
+            return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
+
+
+def _map_fetches(fn, fetches):
+    """Applies `fn` to the leaves; keys may be hooks and 'caller', which tf.nest cannot sort."""
+    if isinstance(fetches, dict):
+        return type(fetches)((key, _map_fetches(fn, value)) for key, value in fetches.items())
+    if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
+        return type(fetches)(*(_map_fetches(fn, value) for value in fetches))
+    if isinstance(fetches, (list, tuple)):
+        return type(fetches)(_map_fetches(fn, value) for value in fetches)
+    return fn(fetches)
+
+
+def _scope_name(name):
+    """The nearest name that a v1 graph takes: a lambda metric is called "<lambda>", for one."""
+    return re.sub(r"^[^A-Za-z0-9.]", ".", re.sub(r"[^A-Za-z0-9_.\\/-]", "_", name))

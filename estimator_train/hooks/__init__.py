@@ -1,0 +1,21 @@
+"""Hooks: TensorFlow's own under their old names, and ours."""
+
+import tensorflow as tf
+
+CheckpointSaverHook = tf.compat.v1.train.CheckpointSaverHook
+CheckpointSaverListener = tf.compat.v1.train.CheckpointSaverListener
+FeedFnHook = tf.compat.v1.train.FeedFnHook
+FinalOpsHook = tf.compat.v1.train.FinalOpsHook
+GlobalStepWaiterHook = tf.compat.v1.train.GlobalStepWaiterHook
+LoggingTensorHook = tf.compat.v1.train.LoggingTensorHook
+NanLossDuringTrainingError = tf.compat.v1.train.NanLossDuringTrainingError
+NanTensorHook = tf.compat.v1.train.NanTensorHook
+ProfilerHook = tf.compat.v1.train.ProfilerHook
+SecondOrStepTimer = tf.compat.v1.train.SecondOrStepTimer
+SessionRunArgs = tf.compat.v1.train.SessionRunArgs
+SessionRunContext = tf.compat.v1.train.SessionRunContext
+SessionRunHook = tf.compat.v1.train.SessionRunHook
+SessionRunValues = tf.compat.v1.train.SessionRunValues
+StepCounterHook = tf.compat.v1.train.StepCounterHook
+StopAtStepHook = tf.compat.v1.train.StopAtStepHook
+SummarySaverHook = tf.compat.v1.train.SummarySaverHook

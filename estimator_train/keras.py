@@ -1,0 +1,252 @@
+"""model_to_estimator: a compiled Keras model as an Estimator, run as TF 2."""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train import checkpoints, keras_steps
+from estimator_train.distribution import call_input_fn, distribute
+from estimator_train.estimator import Estimator
+from estimator_train.function_session import FunctionSessionCreator, HookGraph, eager_mode
+from estimator_train.model_copy import ModelSource, finalize_state, statistics
+from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+
+def model_to_estimator(
+    keras_model=None,
+    keras_model_path=None,
+    custom_objects=None,
+    model_dir=None,
+    config=None,
+    checkpoint_format="checkpoint",
+    metric_names_map=None,
+    export_outputs=None,
+):
+    """An `Estimator` that trains, evaluates and predicts with a copy of a compiled Keras model.
+
+    The copy carries all of the model's state: weights, BatchNorm and Normalization statistics, lookup tables, optimizer
+    settings and slots. The given model stays as it is and usable.
+
+    Args:
+      keras_model: a compiled `tf_keras.Model`; or, for a model that Keras cannot copy, a function without arguments that
+        builds and compiles it.
+      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel folder), instead of `keras_model`.
+      custom_objects: dict of names to the custom classes and functions of the model.
+      model_dir: folder for checkpoints and events, created when missing; None: `config.model_dir` or a temporary folder.
+      config: `RunConfig`; `train_distribute` is where it trains, `eval_distribute` where it is evaluated.
+      checkpoint_format: "checkpoint" or "saver", as tf.estimator has them; both write object-based checkpoints.
+      metric_names_map: dict of every compiled metric name to the name it gets in results.
+      export_outputs: dict of output names to ExportOutput classes, for the signatures of exports.
+
+    Raises:
+      ValueError: no model or two given, not compiled, a Keras 3 model, one that cannot be copied, or a bad format.
+    """
+    if (keras_model is None) == (keras_model_path is None):
+        raise ValueError("Give either keras_model or keras_model_path.")
+    if checkpoint_format not in ("checkpoint", "saver"):
+        raise ValueError(f"checkpoint_format must be 'checkpoint' or 'saver', given: {checkpoint_format!r}")
+    if keras_model_path is not None:
+        keras_model = keras.models.load_model(os.fspath(keras_model_path), custom_objects=custom_objects)
+    source = ModelSource(keras_model, custom_objects)
+    return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
+
+
+class KerasModel:
+    """What the Estimator's loop needs of a Keras model: `prepare` makes a run of it.
+
+    One copy of the model trains, another evaluates and predicts from checkpoints, so that neither disturbs the other.
+    Both live as long as the Estimator, and so do their compiled functions.
+    """
+
+    def __init__(self, source, metric_names_map=None, export_outputs=None):
+        self._source = source
+        self._metric_names_map = metric_names_map
+        self.export_outputs = export_outputs
+        self._copies = {}
+
+    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
+        """A `model_fn.Run` of the model in `mode`.
+
+        Args:
+          mode: one of `ModeKeys`.
+          input_fn, config, params: the Estimator's.
+          checkpoint_path: prefix of the checkpoint to start from; None: the given model's state.
+          last_step: the global step at which TRAIN ends, or None.
+        """
+        with eager_mode():
+            if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
+                tf.random.set_seed(config.tf_random_seed)
+            copy = self._copy(mode, config, checkpoint_path)
+            copy.restore(checkpoint_path)
+            dataset = _dataset(copy.strategy, input_fn, mode=mode, config=config, params=params)
+            steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step)
+            values = steps.value_specs()
+        hook_graph = HookGraph(values)
+        with hook_graph.graph.as_default():
+            scaffold = v1.train.Scaffold(saver=checkpoints.ObjectSaver(copy.checkpoint, config))
+            spec = _spec(mode, hook_graph, scaffold)
+        triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
+        return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
+
+    def _copy(self, mode, config, checkpoint_path):
+        strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+        key = (mode == ModeKeys.TRAIN, id(strategy))
+        copy = self._copies.get(key)
+        # A copy that has left the given state cannot come back to it: optimizer slots stay.
+        if copy is None or (checkpoint_path is None and copy.loaded is not None):
+            copy = _Copy(self._source, strategy or tf.distribute.get_strategy(), self._rename)
+            self._copies[key] = copy
+        return copy
+
+    def _rename(self, logs):
+        if not isinstance(logs, dict):
+            raise ValueError(f"train_step and test_step must return a dict of names to values, got: {logs!r}")
+        if "global_step" in logs:
+            raise ValueError("A metric cannot be called global_step, which the results hold; give it another name.")
+        if self._metric_names_map is None:
+            return dict(logs)
+        metrics = logs.keys() - {"loss"}
+        if metrics != self._metric_names_map.keys():
+            raise ValueError(
+                f"metric_names_map must have every compiled metric, {sorted(metrics)}, and no other key; "
+                f"it has {sorted(self._metric_names_map)}."
+            )
+        return {self._metric_names_map.get(name, name): value for name, value in logs.items()}
+
+
+class _Copy:
+    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled functions by mode."""
+
+    def __init__(self, source, strategy, rename):
+        self.strategy = strategy
+        self.model = source.copy(strategy)
+        self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
+        self.checkpoint = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
+        self.loaded = None  # the checkpoint that the variables hold; None: the given state
+        self._rename = rename
+        self._functions = {}
+
+    def function(self, mode):
+        if mode not in self._functions:
+            model, strategy = self.model, self.strategy
+            if mode == ModeKeys.TRAIN:
+                function = keras_steps.training(model, strategy, self.global_step, self._rename)
+            elif mode == ModeKeys.EVAL:
+                function = keras_steps.evaluation(model, strategy, self._rename)
+            else:
+                function = keras_steps.prediction(model)
+            self._functions[mode] = function
+        return self._functions[mode]
+
+    def restore(self, path):
+        """Brings the variables to the state at prefix `path`, if they do not hold it; None: to the given state."""
+        stamp = path and (path, checkpoints.stamp(path))
+        if stamp == self.loaded:
+            return
+        log.info("Restoring parameters from %s", path)
+        before = statistics(self.model)
+        checkpoints.restore(self.checkpoint, self.model, path)
+        finalize_state(self.model)
+        if before != statistics(self.model):
+            self._functions.clear()  # they hold the statistics of Normalization layers as constants
+        self.loaded = stamp
+
+
+class _Steps:
+    """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
+
+    def __init__(self, copy, mode, dataset, config, checkpoint_path, last_step):
+        self._copy = copy
+        self._mode = mode
+        self._dataset = dataset
+        self._config = config
+        self._checkpoint_path = checkpoint_path
+        self._last_step = last_step
+        self._sessions = 0
+        self._iterator = iter(dataset)
+        self.global_step = self._first_step = int(copy.global_step)
+
+    def value_specs(self):
+        """Dict of the names of a step's values to their TensorSpec; traces the step when it is new."""
+        function = self._copy.function(self._mode)
+        return function.get_concrete_function(self._iterator, tf.constant(1, tf.int64)).structured_outputs[1]
+
+    def start(self):
+        """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
+        self._sessions += 1
+        if self._mode == ModeKeys.EVAL:
+            self._copy.model.reset_metrics()
+        if self._sessions > 1:
+            if self._mode == ModeKeys.TRAIN:
+                self._checkpoint_path = checkpoints.latest_intact(self._config.model_dir)
+                self._copy.loaded = "lost"
+            self._copy.restore(self._checkpoint_path)
+            self._iterator = iter(self._dataset)
+            self.global_step = int(self._copy.global_step)
+
+    def __call__(self):
+        if self._mode == ModeKeys.TRAIN:
+            self._copy.loaded = "trained"
+        else:
+            self._copy.restore(self._checkpoint_path)  # another generator may have loaded its own since
+        count = tf.constant(self._count(), tf.int64)
+        done, values = self._copy.function(self._mode)(self._iterator, count)
+        if not int(done):
+            raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
+        if self._mode == ModeKeys.TRAIN:
+            self.global_step += int(done)
+        return values
+
+    def _count(self):
+        """How many steps the next call may run: no more than to the last step or the next checkpoint."""
+        if self._mode != ModeKeys.TRAIN:
+            return 1
+        ends = [self._config.steps_per_loop]
+        if self._last_step is not None:
+            ends.append(self._last_step - self.global_step)
+        if self._config.save_checkpoints_steps:
+            every = self._config.save_checkpoints_steps
+            ends.append(every - (self.global_step - self._first_step) % every)
+        return min(ends)
+
+
+def _spec(mode, hook_graph, scaffold):
+    """The EstimatorSpec of the hook graph; call with the graph as default."""
+    values = {name: value for name, value in hook_graph.values.items() if name not in keras_steps.ABOUT_STEP}
+    if mode == ModeKeys.PREDICT:
+        return EstimatorSpec(mode, predictions=values, scaffold=scaffold)
+    if not values:
+        raise ValueError("train_step and test_step must return at least one value; return the loss.")
+    loss = values.get("loss", next(iter(values.values())))
+    if mode == ModeKeys.TRAIN:
+        for name, value in values.items():
+            if value is not loss and value.shape.rank == 0 and value.dtype.is_floating:
+                v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags=name, values=value))
+        return EstimatorSpec(mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
+    metrics = {name: (value, hook_graph.step_op) for name, value in values.items()}
+    return EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics, scaffold=scaffold)
+
+
+def _dataset(strategy, input_fn, **offered):
+    """The input_fn's data for the replicas of `strategy`."""
+
+    def dataset_fn(input_context=None):
+        context = {} if input_context is None else {"input_context": input_context}
+        dataset = call_input_fn(input_fn, **offered, **context)
+        if not isinstance(dataset, tf.data.Dataset):
+            raise ValueError(
+                f"input_fn must return a tf.data.Dataset, got: {type(dataset).__name__}. Return the data set itself, "
+                "not tensors of its iterator; arrays go in with tf.data.Dataset.from_tensor_slices."
+            )
+        spec = dataset.element_spec
+        if isinstance(spec, tuple) and len(spec) > 3:
+            raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
+        return dataset
+
+    return distribute(strategy, dataset_fn)

@@ -1,0 +1,329 @@
+"""RunConfig: how a run is paced, saved and distributed, and this process's place in a TF_CONFIG cluster."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import json
+import os
+from collections.abc import Callable
+from numbers import Real
+from operator import attrgetter
+
+import tensorflow as tf
+
+_UNSET = object()  # tells "not given" from None, which switches saving off
+
+
+class TaskType:
+    """The job names that TF_CONFIG may use; `master` is the legacy name of the chief."""
+
+    MASTER = "master"
+    PS = "ps"
+    WORKER = "worker"
+    CHIEF = "chief"
+    EVALUATOR = "evaluator"
+
+
+# eq=False: two configs are equal only when they are the same object, and stay hashable.
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class RunConfig:
+    """The settings of a run, read-only; `replace` makes a changed copy.
+
+    TF_CONFIG is read from the environment once, at construction. The defaults are tf.estimator.RunConfig's.
+
+    Args:
+      model_dir: folder of checkpoints and summaries, str or PathLike; None: from TF_CONFIG or the Estimator.
+      tf_random_seed: int.
+      save_summary_steps: global steps between summaries.
+      save_checkpoints_steps: global steps between checkpoints. Giving it sets `save_checkpoints_secs` to
+        None, and the reverse; with both None no checkpoint is saved.
+      save_checkpoints_secs: seconds between checkpoints; 600 when neither of the two is given.
+      session_config: `tf.compat.v1.ConfigProto`.
+      keep_checkpoint_max: how many of the newest checkpoints are kept; 0 or None keeps all.
+      keep_checkpoint_every_n_hours: beyond those, one checkpoint is kept for each such span, in hours.
+      log_step_count_steps: global steps between log lines of loss and global_step/sec; None logs none.
+      train_distribute: `tf.distribute.Strategy` for `train`. Copies of the config share this very object.
+      device_fn: function of one argument, `op`, that returns the op's device.
+      protocol: of the cluster's servers: None (grpc), "grpc" or "grpc+verbs".
+      eval_distribute: `tf.distribute.Strategy` for `evaluate`, shared likewise.
+      experimental_distribute: an object with attributes `train_distribute` and `eval_distribute`, which
+        become the two properties of those names; reads as None afterwards.
+      experimental_max_worker_delay_secs: int, upper bound in seconds of the staggered start of workers.
+      session_creation_timeout_secs: seconds to wait for a session.
+      checkpoint_save_graph_def: whether graph.pbtxt and the meta graph are written.
+      steps_per_loop: training steps run inside one compiled call, int >= 1; hooks see the last of them.
+
+    Raises:
+      ValueError: for a setting out of its range, settings that exclude each other, or a wrong TF_CONFIG.
+      TypeError: for a `cluster`, `task` or `service` in TF_CONFIG that is not a JSON object.
+    """
+
+    model_dir: str | os.PathLike | None = None
+    tf_random_seed: int | None = None
+    save_summary_steps: int | None = 100
+    save_checkpoints_steps: int | None = _UNSET
+    save_checkpoints_secs: float | None = _UNSET
+    session_config: tf.compat.v1.ConfigProto | None = None
+    keep_checkpoint_max: int | None = 5
+    keep_checkpoint_every_n_hours: float | None = 10000
+    log_step_count_steps: int | None = 100
+    train_distribute: tf.distribute.Strategy | None = None
+    device_fn: Callable | None = None
+    protocol: str | None = None
+    eval_distribute: tf.distribute.Strategy | None = None
+    experimental_distribute: object | None = None
+    experimental_max_worker_delay_secs: int | None = None
+    session_creation_timeout_secs: float | None = 7200
+    checkpoint_save_graph_def: bool = True
+    steps_per_loop: int = dataclasses.field(default=1, kw_only=True)
+
+    cluster_spec = property(attrgetter("_place.cluster_spec"))
+    task_type = property(attrgetter("_place.task_type"))
+    task_id = property(attrgetter("_place.task_id"))
+    global_id_in_cluster = property(attrgetter("_place.global_id_in_cluster"))
+    is_chief = property(attrgetter("_place.is_chief"))
+    num_worker_replicas = property(attrgetter("_place.num_worker_replicas"))
+    num_ps_replicas = property(attrgetter("_place.num_ps_replicas"))
+    master = property(attrgetter("_place.master"))
+    evaluation_master = property(attrgetter("_place.evaluation_master"))
+    service = property(attrgetter("_place.service"))
+
+    def __post_init__(self):
+        self._settle()
+        tf_config = read_tf_config()
+        # Under a strategy the cluster is the business of the strategy's resolver; this config stays local.
+        coordinated = self.train_distribute is not None and bool(tf_config.get("cluster"))
+        vars(self).update(
+            model_dir=_agreed_model_dir(self.model_dir, tf_config),
+            _place=ClusterPlace() if coordinated else cluster_place(tf_config),
+            _distribute_coordinator_mode="independent_worker" if coordinated else None,
+        )
+
+    def replace(self, **changes) -> RunConfig:
+        """A copy with `changes`, which are constructor arguments; the place in the cluster stays as it was.
+
+        Changing one of `save_checkpoints_steps` and `save_checkpoints_secs` sets the other to None.
+
+        Raises:
+          ValueError: for a name that is no constructor argument, or a value the constructor would refuse.
+        """
+        allowed = [field.name for field in dataclasses.fields(RunConfig)]
+        for name in changes:
+            if name not in allowed:
+                raise ValueError(f"Replacing {name} is not supported. Allowed properties are {allowed}.")
+        if not changes.keys().isdisjoint(("save_checkpoints_steps", "save_checkpoints_secs")):
+            changes = {"save_checkpoints_steps": _UNSET, "save_checkpoints_secs": _UNSET, **changes}
+        replaced = copy.deepcopy(self)
+        vars(replaced).update(changes)
+        replaced._settle()
+        return replaced
+
+    def __deepcopy__(self, memo):
+        # Variables are bound to the strategy object that made them, so a copied config must keep that object.
+        for strategy in (self.train_distribute, self.eval_distribute):
+            memo[id(strategy)] = strategy
+        copied = copy.copy(self)
+        vars(copied).update(copy.deepcopy(vars(self), memo))
+        return copied
+
+    def __repr__(self):
+        settings = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return repr(settings | vars(self._place))
+
+    def _settle(self):
+        """Turns the arguments as given into the settings as read, and checks them."""
+        settings = vars(self)  # written to directly: the dataclass is frozen
+        if self.model_dir is not None:
+            settings["model_dir"] = os.fspath(self.model_dir)
+        settings["save_checkpoints_steps"], settings["save_checkpoints_secs"] = _checkpoint_interval(
+            self.save_checkpoints_steps, self.save_checkpoints_secs
+        )
+        if self.experimental_distribute is not None:
+            for name in ("train_distribute", "eval_distribute"):
+                settings[name] = _only_strategy(name, settings[name], self.experimental_distribute)
+            settings["experimental_distribute"] = None
+        for name, (requirement, holds) in _REQUIREMENTS.items():
+            if settings[name] is not None and not holds(settings[name]):
+                raise ValueError(f"{name} must be {requirement}, got {settings[name]!r}.")
+        if not isinstance(self.steps_per_loop, int) or self.steps_per_loop < 1:
+            raise ValueError(f"steps_per_loop must be an int >= 1, got {self.steps_per_loop!r}.")
+
+
+def _takes_only_op(function):
+    return callable(function) and list(inspect.signature(function).parameters) == ["op"]
+
+
+_NOT_NEGATIVE = ("a number >= 0 or None", lambda value: isinstance(value, Real) and value >= 0)
+_POSITIVE = ("a number > 0 or None", lambda value: isinstance(value, Real) and value > 0)
+_INTEGER = ("an int or None", lambda value: isinstance(value, int))
+_SUPPORTED_STRATEGY = (
+    "a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy (an Estimator cannot drive the TF 2 "
+    "ParameterServerStrategy)",
+    lambda value: not isinstance(value, tf.distribute.ParameterServerStrategy),
+)
+
+# What each setting must be when it is not None.
+_REQUIREMENTS = {
+    "model_dir": ("a non-empty path or None", bool),
+    "tf_random_seed": _INTEGER,
+    "save_summary_steps": _NOT_NEGATIVE,
+    "save_checkpoints_steps": _NOT_NEGATIVE,
+    "save_checkpoints_secs": _NOT_NEGATIVE,
+    "session_config": (
+        "a tf.compat.v1.ConfigProto or None",
+        lambda value: isinstance(value, tf.compat.v1.ConfigProto),
+    ),
+    "keep_checkpoint_max": _NOT_NEGATIVE,
+    "keep_checkpoint_every_n_hours": _POSITIVE,
+    "log_step_count_steps": _POSITIVE,
+    "train_distribute": _SUPPORTED_STRATEGY,
+    "device_fn": ("a function of exactly one argument named `op`, or None", _takes_only_op),
+    "protocol": ("None, 'grpc' or 'grpc+verbs'", lambda value: value in ("grpc", "grpc+verbs")),
+    "eval_distribute": _SUPPORTED_STRATEGY,
+    "experimental_max_worker_delay_secs": _INTEGER,
+    "session_creation_timeout_secs": _POSITIVE,
+}
+
+
+def _checkpoint_interval(steps, secs):
+    """(steps, secs) with at most one of them set."""
+    if steps is _UNSET and secs is _UNSET:
+        return None, 600
+    steps = None if steps is _UNSET else steps
+    secs = None if secs is _UNSET else secs
+    if steps is not None and secs is not None:
+        raise ValueError(
+            f"Give save_checkpoints_steps={steps!r} or save_checkpoints_secs={secs!r}, not both."
+        )
+    return steps, secs
+
+
+def _only_strategy(name, given, experimental_distribute):
+    experimental = getattr(experimental_distribute, name)
+    if given is not None and experimental is not None:
+        raise ValueError(f"{name} is {given!r}, but experimental_distribute has {experimental!r}; give one.")
+    return given if experimental is None else experimental
+
+
+def _agreed_model_dir(model_dir, tf_config):
+    from_environment = tf_config.get("model_dir")
+    if from_environment is None:
+        return model_dir
+    if not from_environment:
+        raise ValueError("model_dir in TF_CONFIG is ''; name a folder there or leave the key out.")
+    if model_dir not in (None, from_environment):
+        raise ValueError(f"model_dir is {model_dir!r}, but TF_CONFIG has {from_environment!r}; give one.")
+    return from_environment
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterPlace:
+    """One process's place in its cluster; the defaults are those of a process on its own."""
+
+    task_type: str = TaskType.WORKER
+    task_id: int = 0
+    global_id_in_cluster: int | None = 0
+    is_chief: bool = True
+    num_worker_replicas: int = 1
+    num_ps_replicas: int = 0
+    cluster_spec: tf.train.ClusterSpec = dataclasses.field(default_factory=lambda: tf.train.ClusterSpec({}))
+    master: str = ""
+    evaluation_master: str = ""
+    service: dict | None = None
+
+
+def read_tf_config() -> dict:
+    """The environment variable TF_CONFIG, decoded; {} where it is absent or the empty string.
+
+    Raises ValueError when it is not a JSON object, TypeError when its cluster, task or service is not one.
+    """
+    text = os.environ.get("TF_CONFIG")
+    if not text:
+        return {}
+    try:
+        tf_config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {text!r}; mend or unset it.") from error
+    if not isinstance(tf_config, dict):
+        raise ValueError(f"TF_CONFIG must be a JSON object, {{...}}, got {text!r}; mend or unset it.")
+    for key in ("cluster", "task", "service"):
+        if not isinstance(tf_config.get(key), dict | None):
+            raise TypeError(f"{key} in TF_CONFIG must be a JSON object, {{...}}, got {tf_config[key]!r}.")
+    return tf_config
+
+
+def cluster_place(tf_config: dict) -> ClusterPlace:
+    """The place that a decoded TF_CONFIG gives to this process.
+
+    Raises ValueError when the cluster has not exactly one chief, or the task is not one of the cluster's.
+    """
+    cluster_spec = tf.train.ClusterSpec(tf_config.get("cluster") or {})
+    task = tf_config.get("task") or {}
+    anywhere = {
+        "evaluation_master": tf_config.get("eval_session_master", ""),
+        "service": tf_config.get("service"),
+    }
+
+    if not cluster_spec:
+        if task.get("type", TaskType.WORKER) != TaskType.WORKER or _index(task, default=0) != 0:
+            raise ValueError(
+                f"TF_CONFIG has no cluster, so its task can only be worker 0, got {task!r}; "
+                "add the cluster or leave the task out."
+            )
+        return ClusterPlace(master=tf_config.get("session_master", ""), **anywhere)
+
+    chief = TaskType.MASTER if TaskType.MASTER in cluster_spec.jobs else TaskType.CHIEF
+    task_type, task_id = _checked_task(cluster_spec, chief, task)
+    if task_type == TaskType.EVALUATOR:
+        return ClusterPlace(
+            task_type=task_type,
+            task_id=task_id,
+            global_id_in_cluster=None,
+            is_chief=False,
+            num_worker_replicas=0,
+            num_ps_replicas=0,
+            **anywhere,
+        )
+
+    jobs = sorted(cluster_spec.jobs, key=lambda job: (job != chief, job == TaskType.PS, job))
+    tasks = [(job, index) for job in jobs for index in cluster_spec.task_indices(job)]
+    if (task_type, task_id) not in tasks:
+        raise ValueError(
+            f"{task_type} {task_id} of TF_CONFIG's task is not in its cluster {cluster_spec.as_dict()}; "
+            "add its address or mend the task."
+        )
+    own_address = "" if len(tasks) == 1 else f"grpc://{cluster_spec.task_address(task_type, task_id)}"
+    return ClusterPlace(
+        task_type=task_type,
+        task_id=task_id,
+        global_id_in_cluster=tasks.index((task_type, task_id)),
+        is_chief=task_type == chief,
+        num_worker_replicas=sum(job in (chief, TaskType.WORKER) for job, _ in tasks),
+        num_ps_replicas=sum(job == TaskType.PS for job, _ in tasks),
+        cluster_spec=cluster_spec,
+        master=tf_config.get("session_master", own_address),
+        **anywhere,
+    )
+
+
+def _checked_task(cluster_spec, chief, task):
+    """(type, index) of the task of a cluster whose chief job is named `chief`."""
+    cluster = cluster_spec.as_dict()
+    if chief == TaskType.MASTER and TaskType.CHIEF in cluster:
+        raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep the chief.")
+    if chief not in cluster or cluster_spec.num_tasks(chief) != 1:
+        raise ValueError(f"TF_CONFIG's cluster must have exactly one {chief}, got {cluster}.")
+    if not task.get("type"):
+        raise ValueError(f"TF_CONFIG's task needs a type, such as one of {sorted(cluster)}, got {task!r}.")
+    if task["type"] == TaskType.EVALUATOR and chief == TaskType.MASTER:
+        raise ValueError(f"TF_CONFIG's evaluator needs a chief: rename master in its cluster {cluster}.")
+    return task["type"], _index(task)
+
+
+def _index(task, default=None):
+    index = task.get("index", default)
+    if not str(index).isdecimal():  # so that "1" counts as 1, and 0.5 or true as nothing
+        raise ValueError(f"The index of TF_CONFIG's task must be an int >= 0, got {task!r}.")
+    return int(index)

@@ -1,0 +1,502 @@
+import copy
+import inspect
+import json
+import pathlib
+import types
+
+import pytest
+import tensorflow as tf
+
+from estimator_train.run_config import RunConfig, TaskType
+
+CLUSTER = {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1", "w:2"]}
+LEGACY_CLUSTER = {"master": ["m:1"], "ps": ["p:1"], "worker": ["w:1"]}
+
+DEFAULTS = {
+    "model_dir": None,
+    "tf_random_seed": None,
+    "save_summary_steps": 100,
+    "save_checkpoints_steps": None,
+    "save_checkpoints_secs": 600,
+    "session_config": None,
+    "keep_checkpoint_max": 5,
+    "keep_checkpoint_every_n_hours": 10000,
+    "log_step_count_steps": 100,
+    "train_distribute": None,
+    "device_fn": None,
+    "protocol": None,
+    "eval_distribute": None,
+    "experimental_distribute": None,
+    "experimental_max_worker_delay_secs": None,
+    "session_creation_timeout_secs": 7200,
+    "checkpoint_save_graph_def": True,
+    "steps_per_loop": 1,
+}
+ALONE = {
+    "task_type": "worker",
+    "task_id": 0,
+    "global_id_in_cluster": 0,
+    "is_chief": True,
+    "num_worker_replicas": 1,
+    "num_ps_replicas": 0,
+    "master": "",
+    "evaluation_master": "",
+    "service": None,
+}
+
+
+@pytest.fixture(autouse=True)
+def no_tf_config(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+
+
+@pytest.fixture
+def config_in(monkeypatch):
+    """RunConfig built with TF_CONFIG set to a JSON value."""
+
+    def build(tf_config, **settings):
+        monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
+        return RunConfig(**settings)
+
+    return build
+
+
+@pytest.fixture
+def strategy():
+    return tf.distribute.OneDeviceStrategy("/cpu:0")
+
+
+def read(config, names):
+    return {name: getattr(config, name) for name in names}
+
+
+# Settings
+
+
+def test_defaults():
+    assert read(RunConfig(), DEFAULTS) == DEFAULTS
+
+
+def test_constructor_arguments_keep_their_old_order_and_steps_per_loop_is_keyword_only():
+    parameters = inspect.signature(RunConfig).parameters
+    assert list(parameters) == list(DEFAULTS)
+    by_keyword = [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    assert by_keyword == ["steps_per_loop"]
+    assert read(RunConfig("/m", 3, 7), DEFAULTS) == DEFAULTS | {
+        "model_dir": "/m",
+        "tf_random_seed": 3,
+        "save_summary_steps": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    "given, steps, secs",
+    [
+        ({}, None, 600),
+        ({"save_checkpoints_steps": 5}, 5, None),
+        ({"save_checkpoints_secs": 7}, None, 7),
+        ({"save_checkpoints_steps": 5, "save_checkpoints_secs": None}, 5, None),
+        ({"save_checkpoints_steps": None, "save_checkpoints_secs": 7}, None, 7),
+        ({"save_checkpoints_steps": None, "save_checkpoints_secs": None}, None, None),
+        ({"save_checkpoints_steps": None}, None, None),
+        ({"save_checkpoints_secs": None}, None, None),
+    ],
+)
+def test_giving_one_checkpoint_interval_clears_the_other(given, steps, secs):
+    config = RunConfig(**given)
+    assert (config.save_checkpoints_steps, config.save_checkpoints_secs) == (steps, secs)
+
+
+ACCEPTED = [
+    ("save_summary_steps", 0),
+    ("save_checkpoints_steps", 0),
+    ("save_checkpoints_secs", 0.5),
+    ("keep_checkpoint_max", 0),
+    ("keep_checkpoint_max", None),
+    ("keep_checkpoint_every_n_hours", 0.5),
+    ("log_step_count_steps", None),
+    ("protocol", "grpc"),
+    ("protocol", "grpc+verbs"),
+    ("device_fn", lambda op: "/cpu:0"),
+    ("session_config", tf.compat.v1.ConfigProto(allow_soft_placement=True)),
+    ("experimental_max_worker_delay_secs", 0),
+    ("session_creation_timeout_secs", 1),
+    ("steps_per_loop", 10),
+]
+
+REFUSED = [
+    ("model_dir", ""),
+    ("tf_random_seed", 1.5),
+    ("tf_random_seed", "1"),
+    ("save_summary_steps", -1),
+    ("save_summary_steps", "often"),
+    ("save_checkpoints_steps", -1),
+    ("save_checkpoints_secs", -1),
+    ("session_config", {}),
+    ("keep_checkpoint_max", -1),
+    ("keep_checkpoint_every_n_hours", 0),
+    ("log_step_count_steps", 0),
+    ("device_fn", "/cpu:0"),
+    ("device_fn", lambda node: "/cpu:0"),
+    ("device_fn", lambda op, other: "/cpu:0"),
+    ("protocol", "http"),
+    ("experimental_max_worker_delay_secs", 1.5),
+    ("session_creation_timeout_secs", 0),
+    ("steps_per_loop", 0),
+    ("steps_per_loop", 2.0),
+    ("steps_per_loop", None),
+]
+
+
+@pytest.mark.parametrize("name, value", ACCEPTED)
+def test_settings_at_the_edge_of_their_range_are_accepted(name, value):
+    assert getattr(RunConfig(**{name: value}), name) == value
+    assert getattr(RunConfig().replace(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize("name, value", REFUSED)
+def test_a_bad_setting_is_refused_by_name_and_value(name, value):
+    for build in (RunConfig, RunConfig().replace):
+        with pytest.raises(ValueError) as refusal:
+            build(**{name: value})
+        assert str(refusal.value).startswith(f"{name} must be ")
+        assert str(refusal.value).endswith(f"got {value!r}.")
+
+
+def test_both_checkpoint_intervals_are_refused():
+    for build in (RunConfig, RunConfig().replace):
+        with pytest.raises(ValueError, match="save_checkpoints_steps=5 or save_checkpoints_secs=7, not both"):
+            build(save_checkpoints_steps=5, save_checkpoints_secs=7)
+
+
+def test_bound_methods_of_one_op_are_device_functions():
+    device_fn = tf.compat.v1.train.replica_device_setter(ps_tasks=1)
+    assert RunConfig(device_fn=device_fn).device_fn == device_fn
+
+
+def test_unknown_arguments_raise_type_error():
+    with pytest.raises(TypeError, match="save_steps"):
+        RunConfig(save_steps=5)
+
+
+def test_model_dir_may_be_a_path():
+    assert RunConfig(pathlib.Path("/some/where")).model_dir == "/some/where"
+    assert RunConfig().replace(model_dir=pathlib.Path("/else")).model_dir == "/else"
+
+
+@pytest.mark.parametrize("name", [*DEFAULTS, *ALONE, "cluster_spec"])
+def test_every_property_is_read_only(name):
+    with pytest.raises(AttributeError):
+        setattr(RunConfig(), name, None)
+
+
+def test_repr_is_a_dict_of_settings_and_place_in_the_cluster():
+    assert eval(repr(RunConfig("/m")), {"ClusterSpec": tf.train.ClusterSpec}) == (
+        DEFAULTS | ALONE | {"model_dir": "/m", "cluster_spec": tf.train.ClusterSpec({})}
+    )
+
+
+# Strategies
+
+
+def test_strategies_are_stored_as_given(strategy):
+    config = RunConfig(train_distribute=strategy, eval_distribute=strategy)
+    assert config.train_distribute is strategy
+    assert config.eval_distribute is strategy
+
+
+def test_experimental_distribute_gives_both_strategies(strategy):
+    distribute = types.SimpleNamespace(train_distribute=strategy, eval_distribute=strategy)
+    for config in (
+        RunConfig(experimental_distribute=distribute),
+        RunConfig().replace(experimental_distribute=distribute),
+    ):
+        assert config.train_distribute is strategy
+        assert config.eval_distribute is strategy
+        assert config.replace(tf_random_seed=1).train_distribute is strategy
+
+
+def test_experimental_distribute_completes_the_plain_arguments(strategy):
+    distribute = types.SimpleNamespace(train_distribute=None, eval_distribute=strategy)
+    config = RunConfig(train_distribute=strategy, experimental_distribute=distribute)
+    assert config.train_distribute is strategy
+    assert config.eval_distribute is strategy
+
+
+@pytest.mark.parametrize("name", ["train_distribute", "eval_distribute"])
+def test_a_strategy_given_twice_is_refused(strategy, name):
+    distribute = types.SimpleNamespace(train_distribute=strategy, eval_distribute=strategy)
+    with pytest.raises(ValueError, match=f"{name} is .* experimental_distribute has .*; give one"):
+        RunConfig(**{name: strategy}, experimental_distribute=distribute)
+
+
+@pytest.mark.parametrize("name", ["train_distribute", "eval_distribute"])
+def test_the_tf2_parameter_server_strategy_is_refused(name):
+    # Its constructor connects to a cluster.
+    strategy = object.__new__(tf.distribute.ParameterServerStrategy)
+    with pytest.raises(ValueError, match=f"{name} must be .*MirroredStrategy"):
+        RunConfig(**{name: strategy})
+
+
+# Copies
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_replace_accepts_every_constructor_argument(name):
+    value = {"save_checkpoints_secs": None, "steps_per_loop": 2}.get(name, DEFAULTS[name])
+    assert getattr(RunConfig().replace(**{name: value}), name) == value
+
+
+def test_replace_changes_a_copy():
+    config = RunConfig("/m", tf_random_seed=1)
+    replaced = config.replace(tf_random_seed=2, steps_per_loop=4)
+    assert read(config, DEFAULTS) == DEFAULTS | {"model_dir": "/m", "tf_random_seed": 1}
+    assert read(replaced, DEFAULTS) == (
+        DEFAULTS | {"model_dir": "/m", "tf_random_seed": 2, "steps_per_loop": 4}
+    )
+
+
+def test_replacing_one_checkpoint_interval_clears_the_other():
+    every_5_steps = RunConfig().replace(save_checkpoints_steps=5)
+    assert read(every_5_steps, ["save_checkpoints_steps", "save_checkpoints_secs"]) == {
+        "save_checkpoints_steps": 5,
+        "save_checkpoints_secs": None,
+    }
+    every_7_secs = every_5_steps.replace(save_checkpoints_secs=7)
+    assert every_7_secs.save_checkpoints_steps is None
+    assert every_7_secs.replace(tf_random_seed=1).save_checkpoints_secs == 7
+
+
+def test_replace_keeps_disabled_checkpoints_disabled():
+    config = RunConfig(save_checkpoints_steps=None, save_checkpoints_secs=None).replace(tf_random_seed=1)
+    assert config.save_checkpoints_steps is None
+    assert config.save_checkpoints_secs is None
+
+
+@pytest.mark.parametrize("name", ["task_id", "is_chief", "no_such_setting"])
+def test_replacing_anything_else_is_refused(name):
+    message = rf"Replacing {name} is not supported\. Allowed properties are \['model_dir', 'tf_random_seed'"
+    with pytest.raises(ValueError, match=message):
+        RunConfig().replace(**{name: 1})
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, RunConfig.replace])
+def test_copies_share_the_strategy_and_copy_the_session_config(strategy, copied):
+    session_config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    config = RunConfig(train_distribute=strategy, eval_distribute=strategy, session_config=session_config)
+    other = copied(config)
+    assert other is not config
+    assert other.train_distribute is strategy
+    assert other.eval_distribute is strategy
+    assert other.session_config == session_config
+    assert other.session_config is not session_config
+
+
+def test_replace_keeps_the_place_in_the_cluster_whatever_the_environment_says_later(config_in, monkeypatch):
+    config = config_in({"cluster": CLUSTER, "task": {"type": "worker", "index": 1}, "model_dir": "/m"})
+    monkeypatch.setenv("TF_CONFIG", "not read again")
+    replaced = config.replace(tf_random_seed=1, model_dir="/else")
+    names = [*ALONE, "cluster_spec"]
+    assert read(replaced, names) == read(config, names)
+    assert replaced.task_id == 1
+    assert replaced.model_dir == "/else"
+
+
+def test_replace_keeps_a_subclass_and_its_attributes():
+    class ProjectConfig(RunConfig):
+        def __init__(self, project, **settings):
+            super().__init__(**settings)
+            self.project = project
+
+    replaced = ProjectConfig("oct", tf_random_seed=1).replace(tf_random_seed=2)
+    assert isinstance(replaced, ProjectConfig)
+    assert (replaced.project, replaced.tf_random_seed) == ("oct", 2)
+
+
+# TF_CONFIG
+
+
+def test_task_types_are_the_job_names():
+    assert (TaskType.MASTER, TaskType.PS, TaskType.WORKER) == ("master", "ps", "worker")
+    assert (TaskType.CHIEF, TaskType.EVALUATOR) == ("chief", "evaluator")
+
+
+@pytest.mark.parametrize("tf_config", [None, "", "{}", '{"task": {"type": "worker", "index": 0}}'])
+def test_without_a_cluster_the_process_is_a_chief_on_its_own(monkeypatch, tf_config):
+    if tf_config is not None:
+        monkeypatch.setenv("TF_CONFIG", tf_config)
+    config = RunConfig()
+    assert read(config, ALONE) == ALONE
+    assert config.cluster_spec == tf.train.ClusterSpec({})
+
+
+@pytest.mark.parametrize(
+    "task, global_id, master",
+    [
+        (("chief", 0), 0, "grpc://c:1"),
+        (("worker", 0), 1, "grpc://w:1"),
+        (("worker", 1), 2, "grpc://w:2"),
+        (("ps", 0), 3, "grpc://p:1"),
+        (("ps", 1), 4, "grpc://p:2"),
+    ],
+)
+def test_place_in_a_cluster(config_in, task, global_id, master):
+    config = config_in({"cluster": CLUSTER, "task": {"type": task[0], "index": task[1]}})
+    assert read(config, ALONE) == {
+        "task_type": task[0],
+        "task_id": task[1],
+        "global_id_in_cluster": global_id,
+        "is_chief": task == ("chief", 0),
+        "num_worker_replicas": 3,
+        "num_ps_replicas": 2,
+        "master": master,
+        "evaluation_master": "",
+        "service": None,
+    }
+    assert config.cluster_spec == tf.train.ClusterSpec(CLUSTER)
+
+
+def test_global_ids_run_over_chief_then_other_jobs_alphabetically_then_ps(config_in):
+    cluster = {"ps": ["p:1"], "worker": ["w:1"], "evaluator": ["e:1"], "chief": ["c:1"]}
+    global_ids = {
+        job: config_in({"cluster": cluster, "task": {"type": job, "index": 0}}).global_id_in_cluster
+        for job in ("chief", "worker", "ps")
+    }
+    assert global_ids == {"chief": 0, "worker": 2, "ps": 3}
+
+
+def test_a_task_index_may_be_a_decimal_string(config_in):
+    assert config_in({"cluster": CLUSTER, "task": {"type": "worker", "index": "1"}}).task_id == 1
+
+
+@pytest.mark.parametrize("index", [0, 7])
+@pytest.mark.parametrize("cluster", [CLUSTER, CLUSTER | {"evaluator": ["e:1"]}])
+def test_an_evaluator_stands_outside_the_cluster(config_in, cluster, index):
+    config = config_in({"cluster": cluster, "task": {"type": "evaluator", "index": index}})
+    assert read(config, ALONE) == ALONE | {
+        "task_type": "evaluator",
+        "task_id": index,
+        "global_id_in_cluster": None,
+        "is_chief": False,
+        "num_worker_replicas": 0,
+    }
+    assert config.cluster_spec == tf.train.ClusterSpec({})
+
+
+@pytest.mark.parametrize(
+    "job, global_id, master",
+    [("master", 0, "grpc://m:1"), ("worker", 1, "grpc://w:1"), ("ps", 2, "grpc://p:1")],
+)
+def test_a_legacy_master_is_the_chief(config_in, job, global_id, master):
+    config = config_in({"cluster": LEGACY_CLUSTER, "task": {"type": job, "index": 0}})
+    assert read(config, ALONE) == ALONE | {
+        "task_type": job,
+        "global_id_in_cluster": global_id,
+        "is_chief": job == "master",
+        "num_worker_replicas": 2,
+        "num_ps_replicas": 1,
+        "master": master,
+    }
+
+
+@pytest.mark.parametrize("chief", ["chief", "master"])
+def test_a_cluster_of_one_needs_no_server(config_in, chief):
+    config = config_in({"cluster": {chief: ["c:1"]}, "task": {"type": chief, "index": 0}})
+    assert read(config, ALONE) == ALONE | {"task_type": chief}
+
+
+@pytest.mark.parametrize(
+    "cluster, task, message",
+    [
+        ({"worker": ["w:1"]}, {"type": "worker", "index": 0}, "exactly one chief"),
+        ({"chief": ["c:1", "c:2"]}, {"type": "chief", "index": 0}, "exactly one chief"),
+        ({"chief": []}, {"type": "chief", "index": 0}, "exactly one chief"),
+        ({"master": ["m:1", "m:2"]}, {"type": "master", "index": 0}, "exactly one master"),
+        (CLUSTER, None, "needs a type"),
+        (CLUSTER, {"index": 0}, "needs a type"),
+        (CLUSTER, {"type": "worker"}, "index of TF_CONFIG's task must be an int >= 0"),
+        (CLUSTER, {"type": "worker", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
+        (CLUSTER, {"type": "worker", "index": 0.5}, "index of TF_CONFIG's task must be an int >= 0"),
+        (CLUSTER, {"type": "evaluator", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
+        (CLUSTER, {"type": "worker", "index": 2}, "worker 2 of TF_CONFIG's task is not in its cluster"),
+        (CLUSTER, {"type": "boss", "index": 0}, "boss 0 of TF_CONFIG's task is not in its cluster"),
+        (LEGACY_CLUSTER, {"type": "evaluator", "index": 0}, "evaluator needs a chief: rename master"),
+        (LEGACY_CLUSTER | {"chief": ["c:1"]}, {"type": "chief", "index": 0}, "both a chief and a master"),
+        (None, {"type": "chief", "index": 0}, "no cluster, so its task can only be worker 0"),
+        (None, {"type": "evaluator", "index": 0}, "no cluster, so its task can only be worker 0"),
+        (None, {"type": "worker", "index": 1}, "no cluster, so its task can only be worker 0"),
+        (None, {"type": "worker", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
+    ],
+)
+def test_a_wrong_cluster_or_task_is_refused(config_in, cluster, task, message):
+    with pytest.raises(ValueError, match=message):
+        config_in({"cluster": cluster, "task": task})
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{not json", r"TF_CONFIG is not valid JSON .*'\{not json'"),
+        (" ", "TF_CONFIG is not valid JSON"),
+        ("[]", r"TF_CONFIG must be a JSON object, .*got '\[\]'"),
+        ("null", "TF_CONFIG must be a JSON object"),
+    ],
+)
+def test_a_tf_config_that_is_no_json_object_is_refused_in_one_line(monkeypatch, text, message):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match=message) as refusal:
+        RunConfig()
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", ["cluster", "task", "service"])
+@pytest.mark.parametrize("value", ["worker", [], 0])
+def test_parts_of_tf_config_that_are_no_json_objects_raise_type_error(config_in, key, value):
+    with pytest.raises(TypeError, match=f"{key} in TF_CONFIG must be a JSON object"):
+        config_in({key: value})
+
+
+def test_model_dir_comes_from_tf_config(config_in):
+    assert config_in({"model_dir": "/m"}).model_dir == "/m"
+    assert config_in({"model_dir": "/m"}, model_dir="/m").model_dir == "/m"
+    assert config_in({"model_dir": "/m"}, model_dir=pathlib.Path("/m")).model_dir == "/m"
+
+
+def test_a_model_dir_that_differs_from_tf_config_is_refused(config_in):
+    with pytest.raises(ValueError, match="model_dir is '/other', but TF_CONFIG has '/m'"):
+        config_in({"model_dir": "/m"}, model_dir="/other")
+
+
+def test_an_empty_model_dir_in_tf_config_is_refused(config_in):
+    with pytest.raises(ValueError, match="model_dir in TF_CONFIG is ''"):
+        config_in({"model_dir": ""}, model_dir="/m")
+
+
+def test_service_comes_from_tf_config(config_in):
+    assert config_in({"service": {"key": 1}}).service == {"key": 1}
+
+
+@pytest.mark.parametrize(
+    "place", [{}, {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}}], ids=["alone", "cluster"]
+)
+def test_session_masters_come_from_tf_config(config_in, place):
+    config = config_in(place | {"session_master": "grpc://a:1", "eval_session_master": "grpc://b:1"})
+    assert config.master == "grpc://a:1"
+    assert config.evaluation_master == "grpc://b:1"
+
+
+def test_a_cluster_under_a_strategy_is_left_to_the_strategy(config_in, strategy):
+    tf_config = {
+        "cluster": {"worker": ["w:1", "w:2"]},
+        "task": {"type": "worker", "index": 1},
+        "model_dir": "/m",
+    }
+    config = config_in(tf_config, train_distribute=strategy)
+    assert config._distribute_coordinator_mode == "independent_worker"
+    assert read(config, ALONE) == ALONE
+    assert config.model_dir == "/m"
+
+
+@pytest.mark.parametrize("tf_config", [{}, {"cluster": CLUSTER, "task": {"type": "chief", "index": 0}}])
+def test_without_a_strategy_there_is_no_coordinator(config_in, tf_config):
+    assert config_in(tf_config)._distribute_coordinator_mode is None
