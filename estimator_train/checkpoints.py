@@ -99,11 +99,11 @@ def read_global_step(path):
     raise ValueError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
 
 
-def restore(checkpoint, model, path, partial=False):
+def restore(checkpoint, model, path):
     """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is the Keras `model`, from prefix `path`.
 
-    Variables that do not exist yet get their values when they are made; `partial` tells that some never will be, such as
-    the optimizer's in evaluation.
+    Variables that do not exist yet get their values when they are made, if ever they are: in evaluation the optimizer's
+    are not.
 
     Raises:
       ValueError: the checkpoint is of another model; names the variables that differ.
@@ -116,8 +116,7 @@ def restore(checkpoint, model, path, partial=False):
     if differences:
         shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
         raise ValueError(f"Checkpoint {path} is of another model: {shown}.")
-    if partial:
-        status.expect_partial()
+    status.expect_partial()
 
 
 def _differences(model, path, only_extra=False):

@@ -103,28 +103,26 @@ class FunctionSession:
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
         """As `tf.compat.v1.Session.run`: any structure of tensors, ops, variables and names."""
-        leaves = []
-        _map_fetches(lambda fetch: leaves.append(self._element(fetch)), fetches)
-        stepping = any(id(leaf) in self._triggers for leaf in leaves)
-        if stepping:
-            with eager_mode():
+        leaves = {}
+        _map_fetches(lambda fetch: leaves.setdefault(id(element := self._element(fetch)), element), fetches)
+        with eager_mode():
+            stepping = not self._triggers.isdisjoint(leaves)
+            if stepping:
                 self._values = self._steps()
-        step = self._steps.global_step - (1 if stepping else 0)
-
-        answers, left = {}, []
-        for leaf in leaves:
-            name = self._names.get(id(leaf))
-            if name in self._values:
-                answers[id(leaf)] = self._values[name].numpy()
-            elif id(leaf) in self._step_reads:
-                answers[id(leaf)] = step
-            elif id(leaf) in self._triggers:
-                answers[id(leaf)] = None
-            else:
-                left.append(leaf)
-        if left:
-            results = self._run_hook_graph(left, step, feed_dict, options, run_metadata)
-            answers.update((id(leaf), result) for leaf, result in zip(left, results, strict=True))
+            step = self._steps.global_step - (1 if stepping else 0)
+            answers, left = {}, {}
+            for key, leaf in leaves.items():
+                if self._names.get(key) in self._values:
+                    answers[key] = self._values[self._names[key]].numpy()
+                elif key in self._step_reads:
+                    answers[key] = step
+                elif key in self._triggers:
+                    answers[key] = None
+                else:
+                    left[key] = leaf
+            if left:
+                results = self._run_hook_graph(list(left.values()), step, feed_dict, options, run_metadata)
+                answers.update(zip(left, results, strict=True))
         return _map_fetches(lambda fetch: answers[id(self._element(fetch))], fetches)
 
     def close(self):
@@ -138,8 +136,9 @@ class FunctionSession:
         if step != self._loaded_step:
             self._hook_graph.load_step(self._session, step)
             self._loaded_step = step
+        values = [(self._hook_graph.values[name], value.numpy()) for name, value in self._values.items()]
         with self.graph.as_default():  # symbolic tensors are dict keys in graph mode only
-            feeds = {self._hook_graph.values[name]: value.numpy() for name, value in self._values.items()}
+            feeds = dict(values)
             return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
 
 

@@ -140,7 +140,7 @@ class _Copy:
             elif mode == ModeKeys.EVAL:
                 function = keras_steps.evaluation(model, strategy, self._rename)
             else:
-                function = keras_steps.prediction(model)
+                function = keras_steps.Prediction(model)
             self._functions[mode] = function
         return self._functions[mode]
 
@@ -173,9 +173,8 @@ class _Steps:
         self.global_step = self._first_step = int(copy.global_step)
 
     def value_specs(self):
-        """Dict of the names of a step's values to their TensorSpec; traces the step when it is new."""
-        function = self._copy.function(self._mode)
-        return function.get_concrete_function(self._iterator, tf.constant(1, tf.int64)).structured_outputs[1]
+        """Dict of the names of a step's values to their TensorSpec."""
+        return self._copy.function(self._mode).value_specs(self._iterator)
 
     def start(self):
         """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
@@ -195,12 +194,11 @@ class _Steps:
             self._copy.loaded = "trained"
         else:
             self._copy.restore(self._checkpoint_path)  # another generator may have loaded its own since
-        count = tf.constant(self._count(), tf.int64)
-        done, values = self._copy.function(self._mode)(self._iterator, count)
-        if not int(done):
+        done, values = self._copy.function(self._mode)(self._iterator, self._count())
+        if not done:
             raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
         if self._mode == ModeKeys.TRAIN:
-            self.global_step += int(done)
+            self.global_step += done
         return values
 
     def _count(self):

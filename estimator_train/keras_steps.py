@@ -13,83 +13,110 @@ INPUT_SECONDS = "estimator_train/input_seconds"
 ABOUT_STEP = (EXAMPLES, INPUT_SECONDS)
 
 
-def training(model, strategy, global_step, rename):
-    """A tf.function (iterator, count) -> (done, values) that runs up to `count` training steps.
+class Loop:
+    """Compiled steps over the replicas of a strategy. Called with (iterator, count), it runs up to `count` of them.
 
-    `values` is a dict: what `model.train_step` returned for the last step's batch, each through `rename(logs)`, and
-    EXAMPLES and INPUT_SECONDS over all steps done. `done`, int64, is less than `count` where the data ended.
+    It returns how many there were data for and a dict of values to what holds them: what the model's step returned for
+    the last step, each name through `rename`, and EXAMPLES and INPUT_SECONDS, which are sums over the call.
     """
 
-    def replica_step(batch):
-        logs = model.train_step(_keras_data(batch))
-        with tf.control_dependencies(tf.nest.flatten(logs)):
-            model.reset_metrics()  # a step's values are of its own batch, not running means over the epoch
-        return rename(logs), batch_size(batch)
+    def __init__(self, replica_step, strategy, rename, global_step=None):
+        """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps."""
+        self._replica_step = replica_step
+        self._strategy = strategy
+        self._rename = rename
+        self._global_step = global_step
+        self._values = {}
 
-    return _loop(_compile(replica_step, model.jit_compile), strategy, global_step)
+    def value_specs(self, iterator):
+        """Dict of the values' names to TensorSpec; traces the steps when they are new."""
+        self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
+        return {name: tf.TensorSpec(value.shape, value.dtype) for name, value in self._values.items()}
 
-
-def evaluation(model, strategy, rename):
-    """As `training`, with `model.test_step`; `values` are those of all examples since `model.reset_metrics()`."""
-
-    def replica_step(batch):
-        return rename(model.test_step(_keras_data(batch))), batch_size(batch)
-
-    return _loop(_compile(replica_step, model.jit_compile), strategy)
-
-
-def prediction(model):
-    """A tf.function (iterator, count) -> (1, dict of output names to one batch of predictions).
-
-    Raises `tf.errors.OutOfRangeError` at the end of the data.
-    """
-    predict_step = _compile(lambda features: _by_output_name(model, model.predict_step((features,))), model.jit_compile)
+    def __call__(self, iterator, count):
+        return int(self._run(iterator, tf.constant(count, tf.int64))), self._values
 
     @tf.function
-    def predict(iterator, count):
-        del count  # always 1
-        batch = iterator.get_next()
-        features = batch[0] if isinstance(batch, tuple) else batch
-        return tf.constant(1, tf.int64), predict_step(features)
-
-    return predict
-
-
-def _loop(replica_step, strategy, global_step=None):
-    @tf.function
-    def step(batch):
-        logs, examples = strategy.run(replica_step, args=(batch,))
-        logs = {name: _mean(strategy, value) for name, value in logs.items()}
-        return logs, strategy.reduce(tf.distribute.ReduceOp.SUM, examples, axis=None)
-
-    @tf.function
-    def loop(iterator, count):
-        logs, examples = tf.nest.map_structure(
-            lambda spec: tf.zeros(spec.shape, spec.dtype),
-            step.get_concrete_function(iterator.element_spec).structured_outputs,
-        )
-        done, seconds = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
+    def _run(self, iterator, count):
+        done, examples = tf.constant(0, tf.int64), tf.constant(0, tf.int64)
+        seconds = tf.constant(0.0, tf.float64)
         for _ in tf.range(count):
             with tf.control_dependencies([done]):
                 asked = tf.timestamp()
             with tf.control_dependencies([asked]):
                 batch = iterator.get_next_as_optional()
                 has_batch = batch.has_value()
-            # A step must not run, nor count, when the data has ended: not even its ops that need no data do.
+            # A step is not begun without data: those of its ops that need none, such as the count of the optimizer's
+            # iterations, would run all the same.
             if not has_batch:
                 break
             data = batch.get_value()
             with tf.control_dependencies(tf.nest.flatten(data, expand_composites=True)):
                 seconds += tf.timestamp() - asked
-            logs, more = step(data)
-            examples += more
-            with tf.control_dependencies(tf.nest.flatten(logs)):
+            logs, step_examples = self._strategy.run(self._one_replica, args=(data,))
+            kept = [self._keep(name, _mean(self._strategy, value)) for name, value in self._rename(logs).items()]
+            examples += self._strategy.reduce(tf.distribute.ReduceOp.SUM, step_examples, axis=None)
+            with tf.control_dependencies(kept):
                 done += 1
-                if global_step is not None:
-                    global_step.assign_add(1)
-        return done, {**logs, EXAMPLES: examples, INPUT_SECONDS: seconds}
+                if self._global_step is not None:
+                    self._global_step.assign_add(1)
+        self._keep(EXAMPLES, examples)
+        self._keep(INPUT_SECONDS, seconds)
+        return done
 
-    return loop
+    def _one_replica(self, batch):
+        return self._replica_step(batch), batch_size(batch)
+
+    def _keep(self, name, value):
+        """Assigns the value to its variable, made by the first trace: a loop gives out nothing but what came into it."""
+        if name not in self._values:
+            with tf.init_scope():
+                initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
+                self._values[name] = tf.Variable(initial, trainable=False, shape=value.shape)
+        return self._values[name].assign(value)
+
+
+def training(model, strategy, global_step, rename):
+    """A `Loop` over `model.train_step`. Its values are those of the last step's batches over all replicas."""
+    train_step = _compile(model.train_step, model.jit_compile)
+
+    def replica_step(batch):
+        logs = train_step(_keras_data(batch))
+        with tf.control_dependencies(tf.nest.flatten(logs)):
+            model.reset_metrics()  # else the next values would be running means
+        return logs
+
+    return Loop(replica_step, strategy, rename, global_step)
+
+
+def evaluation(model, strategy, rename):
+    """A `Loop` over `model.test_step`. Its values are those of all examples since `model.reset_metrics()`."""
+    test_step = _compile(model.test_step, model.jit_compile)
+    return Loop(lambda batch: test_step(_keras_data(batch)), strategy, rename)
+
+
+class Prediction:
+    """As `Loop`, over `model.predict_step`: one batch a call, on one device.
+
+    Raises `tf.errors.OutOfRangeError` at the end of the data.
+    """
+
+    def __init__(self, model):
+        self._model = model
+        self._predict_step = _compile(model.predict_step, model.jit_compile)
+
+    def value_specs(self, iterator):
+        return self._run.get_concrete_function(iterator).structured_outputs
+
+    def __call__(self, iterator, count):
+        del count  # one batch
+        return 1, self._run(iterator)
+
+    @tf.function
+    def _run(self, iterator):
+        batch = iterator.get_next()
+        features = batch[0] if isinstance(batch, tuple) else batch
+        return _by_output_name(self._model, self._predict_step((features,)))
 
 
 def _compile(function, jit_compile):

@@ -41,7 +41,7 @@ class ModelSource:
         """A compiled copy with variables of its own, made in the scope of `strategy`."""
         with strategy.scope():
             model = self._build()
-        checkpoints.restore(tf.train.Checkpoint(root=model), model, self._state, partial=True)
+        checkpoints.restore(tf.train.Checkpoint(root=model), model, self._state)
         finalize_state(model)
         return model
 

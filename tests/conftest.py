@@ -1,0 +1,70 @@
+"""Two and three replicas are logical CPU devices; they and tf_keras must be asked for before TensorFlow starts."""
+
+import os
+
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.pop("TF_CONFIG", None)
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 3
+)
+
+
+@pytest.fixture(scope="session")
+def mirrored():
+    """Gives the MirroredStrategy of a number of replicas; None for none."""
+    strategies = {None: None}
+
+    def strategy(replicas):
+        if replicas not in strategies:
+            strategies[replicas] = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(replicas)])
+        return strategies[replicas]
+
+    return strategy
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(7)
+
+
+@pytest.fixture
+def data():
+    """96 examples of 4 features in 3 classes, one-hot."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(96, 4)).astype("float32")
+    return x, np.eye(3, dtype="float32")[(x[:, 0] > 0).astype(int) + (x[:, 1] > 0.3)]
+
+
+@pytest.fixture
+def batches():
+    """Gives an input_fn over tensors, in order."""
+
+    def make(tensors, batch_size, epochs=1):
+        return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(epochs).batch(batch_size)
+
+    return make
+
+
+@pytest.fixture
+def classifier():
+    """Gives a small compiled classifier."""
+
+    def make(optimizer="adam", metrics=("accuracy",), **compile_args):
+        model = keras.Sequential(
+            [
+                keras.layers.Dense(8, activation="tanh", input_shape=(4,)),
+                keras.layers.Dense(3, activation="softmax"),
+            ]
+        )
+        model.compile(optimizer, "categorical_crossentropy", metrics=list(metrics), **compile_args)
+        return model
+
+    return make

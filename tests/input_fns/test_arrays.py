@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train.input_fns import arrays
+
+X = np.arange(20, dtype=np.float32).reshape(10, 2)
+Y = np.arange(10)
+
+
+def labels_of(dataset):
+    return [labels.tolist() for _, labels in dataset.as_numpy_iterator()]
+
+
+def test_rows_come_in_order_with_their_labels_and_weights():
+    weights = np.linspace(0, 1, 10)
+    batches = list(arrays(X, Y, weights, batch_size=4)().as_numpy_iterator())
+    assert [len(x) for x, _, _ in batches] == [4, 4, 2]
+    for column, expected in enumerate((X, Y, weights)):
+        joined = np.concatenate([batch[column] for batch in batches])
+        np.testing.assert_array_equal(joined, expected)
+        assert joined.dtype == expected.dtype
+
+
+def test_shapes_are_static():
+    features, labels = arrays(X, Y, batch_size=4)().element_spec
+    assert features == tf.TensorSpec((None, 2), tf.float32)
+    assert labels == tf.TensorSpec((None,), tf.int64)
+    assert arrays(X, Y, batch_size=4, drop_remainder=True)().element_spec[0].shape == (4, 2)
+
+
+def test_drop_remainder_leaves_the_short_batch_out():
+    assert labels_of(arrays(X, Y, batch_size=4, drop_remainder=True)()) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_dicts_and_tuples_keep_their_structure():
+    names = np.array(["a", "bc"] * 5)
+    batch = next(iter(arrays({"image": X, "name": names}, (Y, X), batch_size=2)().as_numpy_iterator()))
+    assert batch[0]["name"].tolist() == [b"a", b"bc"]
+    np.testing.assert_array_equal(batch[0]["image"], X[:2])
+    np.testing.assert_array_equal(batch[1][1], X[:2])
+
+
+def test_features_alone_are_not_taken_for_features_and_labels():
+    assert next(iter(arrays(X)())).shape == (10, 2)
+    (features,) = next(iter(arrays((X, Y))()))
+    assert len(features) == 2
+
+
+def test_batches_run_on_across_epochs():
+    assert labels_of(arrays(X, Y, batch_size=8, num_epochs=2)()) == [
+        [0, 1, 2, 3, 4, 5, 6, 7],
+        [8, 9, 0, 1, 2, 3, 4, 5],
+        [6, 7, 8, 9],
+    ]
+
+
+def test_num_epochs_none_is_forever():
+    assert arrays(X, Y, num_epochs=None)().cardinality() == tf.data.INFINITE_CARDINALITY
+
+
+def test_shuffle_is_anew_each_epoch_and_the_same_for_the_same_seed():
+    make = arrays(X, Y, batch_size=10, num_epochs=2, shuffle=True, seed=3)
+    first, second = labels_of(make())
+    assert sorted(first) == sorted(second) == list(range(10))
+    assert first != second and first != list(range(10))
+    assert labels_of(make()) == [first, second]
+    assert labels_of(arrays(X, Y, batch_size=10, num_epochs=2, shuffle=True, seed=4)()) != [first, second]
+
+
+def test_buffer_size_bounds_how_far_a_row_may_come_early():
+    (order,) = labels_of(arrays(X, Y, shuffle=True, buffer_size=2, seed=1)())
+    assert all(row <= place + 1 for place, row in enumerate(order))
+
+
+def test_input_pipelines_share_the_rows():
+    make = arrays(X, Y, shuffle=True)
+    shards = [sum(labels_of(make(tf.distribute.InputContext(3, i, 3))), []) for i in range(3)]
+    assert sorted(map(sorted, shards)) == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
+
+
+def test_two_replicas_take_a_batch_each():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    dataset = strategy.distribute_datasets_from_function(arrays(X, Y, batch_size=3))
+    values = strategy.experimental_local_results(next(iter(dataset))[1])
+    assert [value.numpy().tolist() for value in values] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_it_runs_in_a_session_without_a_copy_of_the_arrays_in_the_graph():
+    x = np.zeros((1000, 1000), np.float32)
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        batch = tf.compat.v1.data.make_one_shot_iterator(arrays(x, batch_size=700)()).get_next()
+        assert session.run(batch).shape == (700, 1000)
+        assert session.run(batch).shape == (300, 1000)
+        assert graph.as_graph_def().ByteSize() < 100_000
+
+
+def test_lengths_that_differ_are_named():
+    with pytest.raises(ValueError, match=r"x\['a'\]: 10, x\['b'\]\[0\]: 9, y: 10"):
+        arrays({"a": X, "b": (X[:9],)}, Y)
+
+
+@pytest.mark.parametrize("x", [1.0, {"a": X, "b": 2}])
+def test_a_scalar_is_refused(x):
+    with pytest.raises(ValueError, match="a scalar"):
+        arrays(x)
+
+
+@pytest.mark.parametrize("x", [X[:0], {}])
+def test_empty_data_is_refused(x):
+    with pytest.raises(ValueError, match="empty"):
+        arrays(x)
+
+
+def test_weights_need_labels():
+    with pytest.raises(ValueError, match="sample_weight needs y"):
+        arrays(X, sample_weight=Y)

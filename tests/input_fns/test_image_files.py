@@ -1,0 +1,255 @@
+import logging
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train.input_fns import image_files
+
+CLASSES = ["cat", "dog"]
+OCT2017 = pathlib.Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+
+
+def write_image(path, channels=3, seed=0, encode=tf.io.encode_jpeg):
+    path.parent.mkdir(exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (20 + seed, 30, channels), np.uint8)
+    path.write_bytes(encode(pixels).numpy())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Six images: JPEG and PNG, grayscale and colour, three a class."""
+    for i, label in enumerate(CLASSES):
+        write_image(tmp_path / label / "a.jpeg", channels=1, seed=10 * i + 1)
+        write_image(tmp_path / label / "b.jpeg", channels=3, seed=10 * i + 2)
+        write_image(tmp_path / label / "c.png", channels=1 + 2 * i, seed=10 * i + 3, encode=tf.io.encode_png)
+    return tmp_path
+
+
+@pytest.fixture
+def many(tmp_path):
+    """Forty images of one pixel, twenty a class, told apart by their value."""
+    for i in range(40):
+        path = tmp_path / CLASSES[i // 20] / f"{i:02}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(tf.io.encode_png(np.full((1, 1, 1), i, np.uint8)).numpy())
+    return tmp_path
+
+
+@pytest.fixture
+def warnings():
+    """What TensorFlow's logger says; it does not propagate, so caplog alone would miss it."""
+    lines = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())
+    tf.get_logger().addHandler(handler)
+    yield lines
+    tf.get_logger().removeHandler(handler)
+
+
+def by_hand(paths, size):
+    images, labels = [], []
+    for path in paths:
+        image = tf.io.decode_image(tf.io.read_file(str(path)), channels=3, expand_animations=False)
+        images.append(tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), size).numpy())
+        labels.append(path.parent.name)
+    return np.stack(images), labels
+
+
+def order_of(dataset):
+    """The pixel values of `many`, batch by batch."""
+    return [np.rint(images[:, 0, 0, 0] * 255).astype(int).tolist() for images, _ in dataset.as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_images_are_bit_equal_to_a_pipeline_written_by_hand(folder, on_error):
+    dataset = image_files(str(folder / "*/*"), CLASSES, (16, 24), num_epochs=1, on_error=on_error)()
+    assert dataset.element_spec[0] == tf.TensorSpec((None, 16, 24, 3), tf.float32)
+    ((images, labels),) = dataset.as_numpy_iterator()
+    expected, names = by_hand(sorted(folder.glob("*/*")), (16, 24))
+    np.testing.assert_array_equal(images, expected)
+    assert labels.dtype == np.float32
+    np.testing.assert_array_equal(labels, np.eye(2)[[CLASSES.index(name) for name in names]])
+
+
+@pytest.mark.skipif(not OCT2017.exists(), reason="no OCT2017 folder beside the repository")
+def test_oct_scans_are_bit_equal_to_a_pipeline_written_by_hand():
+    classes = ["CNV", "DME", "DRUSEN", "NORMAL"]
+    batches = list(image_files(OCT2017 / "test/*/*.jpeg", classes, num_epochs=1, batch_size=3)().as_numpy_iterator())
+    expected, _ = by_hand(sorted((OCT2017 / "test").glob("*/*.jpeg")), (224, 224))
+    np.testing.assert_array_equal(np.concatenate([images for images, _ in batches]), expected)
+
+
+def test_grayscale_is_widened_and_values_lie_in_0_1(folder):
+    image = next(iter(image_files(folder / "cat/a.jpeg", CLASSES)()))[0][0].numpy()
+    np.testing.assert_array_equal(image[..., 0], image[..., 2])
+    assert 0 <= image.min() < image.max() <= 1
+
+
+def test_labels_may_be_class_indices(folder):
+    dataset = image_files(folder / "*/*", CLASSES, num_epochs=1, one_hot=False)()
+    labels = next(iter(dataset))[1]
+    assert labels.dtype == tf.int64 and labels.shape == (6,)
+    assert labels.numpy().tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_patterns_and_paths_may_be_listed(folder):
+    bracket = folder / "cat" / "[1].jpeg"
+    write_image(bracket)
+    for listed in ([str(folder / "cat/*"), folder / "dog/*.jpeg"], [*folder.glob("cat/*"), *folder.glob("dog/*.jpeg")]):
+        (batch,) = image_files(listed, CLASSES, num_epochs=1)()
+        assert len(batch[0]) == 6
+
+
+def test_batches_come_in_order_and_the_last_one_is_short(many):
+    assert order_of(image_files(many / "*/*", CLASSES, (1, 1), batch_size=16, num_epochs=1)()) == [
+        list(range(16)),
+        list(range(16, 32)),
+        list(range(32, 40)),
+    ]
+
+
+def test_without_num_epochs_the_data_has_no_end(many):
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=40)
+    assert order_of(make().take(3)) == [list(range(40))] * 3
+
+
+def test_shuffle_is_anew_each_epoch_and_the_same_for_the_same_seed(many):
+    def order(seed):
+        return order_of(image_files(many / "*/*", CLASSES, (1, 1), True, 40, 2, seed=seed)())
+
+    first, second = order(5)
+    assert sorted(first) == sorted(second) == list(range(40))
+    assert first != second
+    assert order(5) == [first, second]
+    assert order(6) != [first, second]
+
+
+def test_the_global_seed_governs_a_shuffle_without_one(many):
+    def order():
+        tf.random.set_seed(7)
+        return order_of(image_files(many / "*/*", CLASSES, (1, 1), True, num_epochs=1)())
+
+    assert order() == order()
+
+
+def test_classes_are_mixed_even_with_a_small_buffer(many):
+    ((order,),) = [order_of(image_files(many / "*/*", CLASSES, (1, 1), True, num_epochs=1, buffer_size=2, seed=1)())]
+    changes = sum((a < 20) != (b < 20) for a, b in zip(order, order[1:], strict=False))
+    assert changes > 8
+
+
+def test_input_pipelines_share_the_files(many):
+    make = image_files(many / "*/*", CLASSES, (1, 1), True, num_epochs=1)
+    shards = [order_of(make(tf.distribute.InputContext(2, i, 2)))[0] for i in range(2)]
+    assert sorted(shards[0]) == list(range(0, 40, 2)) and sorted(shards[1]) == list(range(1, 40, 2))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_two_replicas_take_a_batch_each(many, on_error):
+    (many / "cat/01.png").write_bytes(b"")
+    paths = sorted(many.glob("*/*"))[2 if on_error == "raise" else 0 :]
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    make = image_files(paths, CLASSES, (1, 1), batch_size=3, on_error=on_error)
+    images, _ = next(iter(strategy.distribute_datasets_from_function(make)))
+    values = [np.rint(value[:, 0, 0, 0] * 255).tolist() for value in strategy.experimental_local_results(images)]
+    assert values == ([[2, 3, 4], [5, 6, 7]] if on_error == "raise" else [[0, 2, 3], [4, 5, 6]])
+    assert make.skipped == ([] if on_error == "raise" else [str(many / "cat/01.png")])
+
+
+def test_it_runs_in_a_session_and_eagerly_inside_its_graph(many):
+    (many / "cat/01.png").write_bytes(b"not an image")
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=3, num_epochs=1, on_error="skip")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        images, _ = tf.compat.v1.data.make_one_shot_iterator(make()).get_next()
+        assert np.rint(session.run(images)[:, 0, 0, 0] * 255).tolist() == [0, 2, 3]
+        with tf.__internal__.eager_context.eager_mode():
+            assert sum(order_of(make()), []) == [0, *range(2, 40)]
+
+
+def truncated(path):
+    return path.read_bytes()[:-40]
+
+
+def headless(path):
+    return b"garbage" + path.read_bytes()
+
+
+def empty(path):
+    return b""
+
+
+@pytest.mark.parametrize("name", ["cat/b.jpeg", "dog/c.png"])
+@pytest.mark.parametrize("damage", [truncated, headless, empty])
+def test_a_damaged_file_is_named(folder, name, damage):
+    path = folder / name
+    path.write_bytes(damage(path))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cannot be decoded") as error:
+        list(image_files(folder / "*/*", CLASSES, num_epochs=1)())
+    assert str(path) in str(error.value) and "delete it or pass on_error" in str(error.value)
+
+
+@pytest.mark.parametrize("damage", [truncated, headless, empty])
+def test_damaged_files_are_skipped_and_reported_once_at_the_end(folder, damage, warnings):
+    paths = [folder / "cat/a.jpeg", folder / "dog/c.png"]  # the first and the last
+    for path in paths:
+        path.write_bytes(damage(path))
+    make = image_files(folder / "*/*", CLASSES, batch_size=3, num_epochs=2, on_error="skip")
+    assert [len(images) for images, _ in make()] == [3, 3, 2]
+    assert sorted(make.skipped) == [str(path) for path in paths]
+    (line,) = warnings
+    assert line.startswith("2 image files") and all(str(path) in line for path in paths)
+
+
+def test_data_without_end_reports_each_damaged_file_when_it_is_met(folder, warnings):
+    bad = folder / "cat/a.jpeg"
+    bad.write_bytes(b"")
+    make = image_files(folder / "*/*", CLASSES, batch_size=5, on_error="skip")
+    assert [len(images) for images, _ in make().take(3)] == [5, 5, 5]
+    (line,) = warnings
+    assert str(bad) in line
+
+
+def test_nothing_is_reported_when_nothing_is_skipped(folder, warnings):
+    make = image_files(folder / "*/*", CLASSES, num_epochs=1, on_error="skip")
+    assert sum(len(images) for images, _ in make()) == 6
+    assert make.skipped == [] and warnings == []
+
+
+@pytest.mark.parametrize("num_epochs", [1, None])
+def test_data_of_damaged_files_alone_is_an_error_not_an_endless_search(folder, num_epochs):
+    for path in folder.glob("*/*"):
+        path.write_bytes(b"")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="none of the 6 image files can be decoded"):
+        next(iter(image_files(folder / "*/*", CLASSES, num_epochs=num_epochs, on_error="skip")()))
+
+
+def test_a_file_gone_since_it_was_listed_is_named(folder):
+    make = image_files(folder / "*/*", CLASSES, num_epochs=1, on_error="skip")
+    (folder / "cat/b.jpeg").unlink()
+    with pytest.raises(tf.errors.NotFoundError, match="cat/b.jpeg"):
+        list(make())
+
+
+def test_a_folder_that_is_no_label_is_named(folder):
+    with pytest.raises(ValueError, match=r"dog/a.jpeg is in folder 'dog'.*\['cat', 'bird'\]"):
+        image_files(folder / "*/*", ["cat", "bird"])
+
+
+def test_a_folder_that_is_no_label_is_skipped_and_counted(folder, warnings):
+    make = image_files(folder / "*/*", ["cat"], num_epochs=1, on_error="skip")
+    assert sorted(make.skipped) == [str(path) for path in sorted(folder.glob("dog/*"))]
+    assert [labels.tolist() for _, labels in make().as_numpy_iterator()] == [[[1.0]] * 3]
+    (line,) = warnings
+    assert line.startswith("3 image files")
+
+
+def test_a_pattern_without_match_is_named(folder):
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.tiff"):
+        image_files([folder / "*/*", folder / "*/*.tiff"], CLASSES)
+
+
+def test_an_unknown_on_error_is_refused(folder):
+    with pytest.raises(ValueError, match="'ignore'"):
+        image_files(folder / "*/*", CLASSES, on_error="ignore")

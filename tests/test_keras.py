@@ -1,0 +1,381 @@
+"""model_to_estimator computes what Keras computes, for every kind of model and optimizer, and loses nothing."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+layers = keras.layers
+
+
+def estimator_of(model, tmp_path, strategy=None, **kwargs):
+    config = et.RunConfig(train_distribute=strategy, eval_distribute=strategy, save_checkpoints_steps=1000)
+    return et.model_to_estimator(model, model_dir=tmp_path / "run", config=config, **kwargs)
+
+
+def trained_weights(estimator, model):
+    """The weights of the newest checkpoint, loaded by Keras itself."""
+    model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    return model.get_weights()
+
+
+def assert_close(ours, theirs, tolerance):
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+OPTIMIZERS = {
+    "adam": lambda: keras.optimizers.Adam(0.02),
+    "adam clipnorm": lambda: keras.optimizers.Adam(0.02, clipnorm=0.1),
+    "adam weight_decay": lambda: keras.optimizers.Adam(0.02, weight_decay=0.01),
+    "adamw": lambda: keras.optimizers.AdamW(0.02, weight_decay=0.02),
+    "lion": lambda: keras.optimizers.Lion(0.002),
+    "sgd momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+    "schedule": lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 2, 0.5)),
+    "legacy adam": lambda: keras.optimizers.legacy.Adam(0.02),
+    "legacy schedule": lambda: keras.optimizers.legacy.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 2, 0.5)),
+    "v1 adam": lambda: tf.compat.v1.train.AdamOptimizer(0.02),
+    "v1 momentum": lambda: tf.compat.v1.train.MomentumOptimizer(0.1, 0.9),
+}
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_training_gives_the_weights_of_keras_fit(
+    optimizer, replicas, classifier, data, batches, mirrored, tmp_path
+):
+    model = classifier(OPTIMIZERS[optimizer]())
+    estimator = estimator_of(model, tmp_path, mirrored(replicas))
+    estimator.train(batches(data, 16, epochs=2))
+
+    # Keras' batch is global, the Estimator's is per replica.
+    model.fit(batches(data, 16 * (replicas or 1), epochs=2)(), verbose=0)
+    expected = model.get_weights()
+    copy = classifier(OPTIMIZERS[optimizer]())
+    assert_close(trained_weights(estimator, copy), expected, 1e-5)
+    assert estimator.get_variable_value("estimator_global_step/.ATTRIBUTES/VARIABLE_VALUE") == 12 / (replicas or 1)
+
+
+def test_v1_optimizer_gradient_is_not_divided_twice_on_two_replicas(mirrored, batches, tmp_path):
+    model = keras.Sequential([layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile(tf.compat.v1.train.GradientDescentOptimizer(1.0), lambda y, p: -p)
+    estimator = estimator_of(model, tmp_path, mirrored(2))
+    x = np.arange(16, dtype="float32")[:, None]
+    estimator.train(batches((x, x), 8), max_steps=1)
+    assert trained_weights(estimator, model)[0] == pytest.approx(7.5)
+
+
+def normalized_model():
+    inputs = keras.Input((4,), name="scan")
+    normalization = layers.Normalization()
+    normalization.adapt(np.random.default_rng(1).normal(3, 2, (64, 4)).astype("float32"))
+    x = layers.Dense(8, activation="relu")(normalization(inputs))
+    x = layers.Dropout(0.3)(layers.BatchNormalization()(x))
+    model = keras.Model(inputs, layers.Dense(3, activation="softmax", name="diagnosis")(x))
+    model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def test_conversion_keeps_batchnorm_and_normalization_statistics_bit_for_bit(data, batches, tmp_path):
+    model = normalized_model()
+    model.fit(*data, epochs=2, verbose=0)
+    before, expected = model.get_weights(), model.predict(data[0], verbose=0)
+
+    estimator = estimator_of(model, tmp_path)
+    rows = list(estimator.predict(batches(data, 40)))
+    assert_close(np.stack([row["diagnosis"] for row in rows]), expected, 1e-6)
+
+    # The checkpoint written before the first step holds the same bits.
+    estimator.train(batches(data, 40), steps=1)
+    first = tf.train.get_checkpoint_state(estimator.model_dir).all_model_checkpoint_paths[0]
+    copy = normalized_model()
+    copy.load_weights(first).expect_partial()
+    for ours, given in zip(copy.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(ours, given)
+
+
+def test_the_given_model_still_works_and_keeps_its_weights(data, batches, tmp_path):
+    model = normalized_model()
+    before = [weight.copy() for weight in model.get_weights()]
+    estimator = estimator_of(model, tmp_path)
+    estimator.train(batches(data, 32))
+    for ours, given in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(ours, given)
+    assert model.predict(data[0], verbose=0).shape == (96, 3)
+    model.fit(*data, verbose=0)
+
+
+def test_training_starts_from_the_given_optimizers_slots(classifier, data, batches, tmp_path):
+    model = classifier()
+    model.fit(*data, batch_size=32, epochs=3, shuffle=False, verbose=0)
+    estimator = estimator_of(model, tmp_path)
+    estimator.train(batches(data, 32))
+    model.fit(*data, batch_size=32, shuffle=False, verbose=0)
+    expected = model.get_weights()
+    assert_close(trained_weights(estimator, classifier()), expected, 1e-6)
+
+
+class OwnSteps(keras.Model):
+    """train_step and test_step of its own, with a metric of its own."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.error = keras.metrics.MeanAbsoluteError(name="error")
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            predictions = self(x, training=True)
+            loss = 2.0 * self.compiled_loss(y, predictions)
+        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        self.error.update_state(y, predictions)
+        return {"loss": loss, "error": self.error.result()}
+
+    def test_step(self, data):
+        x, y = data
+        self.error.update_state(y, self(x, training=False))
+        return {"error": self.error.result()}
+
+
+def own_steps():
+    inputs = keras.Input((4,))
+    model = OwnSteps(inputs, layers.Dense(3, activation="softmax")(inputs))
+    model.compile(keras.optimizers.SGD(0.1), "categorical_crossentropy")
+    return model
+
+
+def test_train_step_and_test_step_of_the_model_are_used(data, batches, tmp_path):
+    model = own_steps()
+    estimator = estimator_of(model, tmp_path)
+    estimator.train(batches(data, 32))
+    results = estimator.evaluate(batches(data, 32))
+    model.fit(*data, batch_size=32, shuffle=False, verbose=0)
+    expected = model.evaluate(*data, batch_size=32, verbose=0, return_dict=True)
+    assert results == {"error": pytest.approx(expected["error"], rel=1e-6), "global_step": 3}
+
+
+class Subclassed(keras.Model):
+    def __init__(self, units=8):
+        super().__init__()
+        self.hidden = layers.Dense(units, activation="relu")
+        self.norm = layers.BatchNormalization()
+        self.head = layers.Dense(3, activation="softmax")
+
+    def call(self, inputs, training=False):
+        return self.head(self.norm(self.hidden(inputs), training=training))
+
+
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_subclassed_models_train_and_evaluate(built, replicas, data, batches, mirrored, tmp_path):
+    model = Subclassed(units=5)
+    model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
+    if built:
+        model.fit(*data, verbose=0)
+    estimator = estimator_of(model, tmp_path, mirrored(replicas))
+    if built:
+        before = estimator.evaluate(batches(data, 20))
+        expected = model.evaluate(*data, batch_size=20, verbose=0, return_dict=True)
+        assert before == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()} | {"global_step": 0}
+    estimator.train(batches(data, 16, epochs=2))
+    results = estimator.evaluate(batches(data, 20))
+    model(data[0][:1])
+    model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    expected = model.evaluate(*data, batch_size=20, verbose=0, return_dict=True)
+    assert results["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    assert next(iter(estimator.predict(batches(data, 20))))["output_1"].shape == (3,)
+
+
+def two_headed():
+    left, right = keras.Input((4,), name="left"), keras.Input((4,), name="right")
+    both = layers.Concatenate()([left, right])
+    outputs = {
+        "kind": layers.Dense(3, activation="softmax", name="kind", kernel_regularizer="l2")(both),
+        "size": layers.Dense(1, name="size")(both),
+    }
+    model = keras.Model({"left": left, "right": right}, outputs)
+    model.compile(
+        "sgd",
+        {"kind": "categorical_crossentropy", "size": "mse"},
+        loss_weights={"kind": 1.0, "size": 0.3},
+        metrics={"kind": ["accuracy", keras.metrics.AUC(name="roc")]},
+        weighted_metrics={"size": ["mae"]},
+    )
+    return model
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_two_outputs_dict_inputs_loss_weights_and_weighted_metrics(replicas, data, batches, mirrored, tmp_path):
+    x, y = data
+    weights = np.linspace(0, 2, 96, dtype="float32")
+    tensors = (
+        {"left": x, "right": x[:, ::-1], "unused": x},
+        {"kind": y, "size": x.sum(1, keepdims=True)},
+        {"kind": weights, "size": weights},
+    )
+    model = two_headed()
+    estimator = estimator_of(model, tmp_path, mirrored(replicas))
+    estimator.train(batches(tensors, 16, epochs=2))
+    model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    expected = model.evaluate(batches(tensors, 20)(), verbose=0, return_dict=True)
+    results = estimator.evaluate(batches(tensors, 20))
+    assert results.pop("global_step") == (12 if replicas is None else 6)
+    assert results == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()}
+    assert {"kind_loss", "size_loss", "kind_accuracy", "kind_roc", "size_mae"} <= results.keys()
+
+
+@pytest.mark.parametrize("form", ["tuple", "features"])
+def test_sample_weights_weigh_the_loss(form, classifier, data, batches, tmp_path):
+    x, y = data
+    weights = np.linspace(0, 3, 96, dtype="float32")
+    tensors = (x, y, weights) if form == "tuple" else ({"features": x, "sample_weights": weights}, y)
+    model = classifier(weighted_metrics=["mae"])
+    estimator = estimator_of(model, tmp_path)
+    expected = model.evaluate(x, y, sample_weight=weights, batch_size=32, verbose=0, return_dict=True)
+    results = estimator.evaluate(batches(tensors, 32))
+    assert results == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()} | {"global_step": 0}
+
+
+def test_mixed_bfloat16_models_train_and_evaluate(data, batches, tmp_path):
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        inputs = keras.Input((4,))
+        hidden = layers.Dense(8, activation="relu")(inputs)
+        model = keras.Model(inputs, layers.Dense(3, activation="softmax", dtype="float32")(hidden))
+        model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    estimator = estimator_of(model, tmp_path)
+    estimator.train(batches(data, 32, epochs=2))
+    model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    expected = model.evaluate(*data, batch_size=20, verbose=0, return_dict=True)
+    results = estimator.evaluate(batches(data, 20))
+    assert results["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+
+
+def test_frozen_layers_stay_frozen(data, batches, tmp_path):
+    base = keras.Sequential([layers.Dense(8, input_shape=(4,)), layers.BatchNormalization()], name="base")
+    base.trainable = False
+    model = keras.Sequential([base, layers.Dense(3, activation="softmax")])
+    model.build((None, 4))
+    model.compile("adam", "categorical_crossentropy")
+    before = base.get_weights()
+    estimator = estimator_of(model, tmp_path)
+    estimator.train(batches(data, 32))
+    model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    for now, then in zip(base.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+def test_string_lookup_vocabulary_comes_along(tmp_path):
+    inputs = keras.Input((1,), dtype=tf.string)
+    lookup = layers.StringLookup()
+    lookup.adapt(np.array([["oct"], ["eye"], ["oct"]]))
+    model = keras.Model(inputs, layers.Dense(1)(layers.Embedding(5, 2)(lookup(inputs))))
+    model.compile("sgd", "mse")
+    words = tf.constant([["oct"], ["eye"], ["new"]])
+    expected = model.predict(words, verbose=0)
+    rows = list(estimator_of(model, tmp_path).predict(lambda: tf.data.Dataset.from_tensors(words)))
+    assert_close([list(row.values())[0] for row in rows], expected, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.h5", "saved_model"])
+def test_keras_model_path_loads_what_keras_saved(name, data, batches, tmp_path):
+    class Doubled(layers.Layer):
+        def call(self, inputs):
+            return 2 * inputs
+
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, layers.Dense(3, activation="softmax", name="out")(Doubled()(inputs)))
+    model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
+    model.save(tmp_path / name, **({"save_format": "tf"} if name == "saved_model" else {}))
+    estimator = et.model_to_estimator(
+        keras_model_path=tmp_path / name, custom_objects={"Doubled": Doubled}, model_dir=tmp_path / "run"
+    )
+    rows = list(estimator.predict(batches(data, 50)))
+    assert_close(np.stack([row["out"] for row in rows]), model.predict(data[0], verbose=0), 1e-6)
+    estimator.train(batches(data, 50), steps=1)
+
+
+def test_tf_train_checkpoint_reads_the_checkpoints(classifier, data, batches, tmp_path):
+    model = classifier()
+    estimator = estimator_of(model, tmp_path)
+    estimator.train(batches(data, 32), steps=2)
+    step = tf.Variable(0, dtype=tf.int64)
+    tf.train.Checkpoint(root=model, estimator_global_step=step).read(
+        estimator.latest_checkpoint()
+    ).assert_existing_objects_matched().expect_partial()
+    assert step.numpy() == 2
+
+
+def test_metric_names_map_renames_results(classifier, data, batches, tmp_path):
+    estimator = estimator_of(classifier(), tmp_path, metric_names_map={"accuracy": "acc"})
+    assert estimator.evaluate(batches(data, 32)).keys() == {"loss", "acc", "global_step"}
+    estimator = estimator_of(classifier(), tmp_path / "wrong", metric_names_map={"auc": "a"})
+    with pytest.raises(ValueError, match=r"every compiled metric, \['accuracy'\]"):
+        estimator.evaluate(batches(data, 32))
+
+
+def test_lambda_metrics_and_losses_are_kept(data, batches, tmp_path):
+    model = keras.Sequential([layers.Dense(3, input_shape=(4,))])
+    model.compile("sgd", lambda y, p: tf.reduce_mean((y - p) ** 2, -1), metrics=[lambda y, p: tf.abs(y - p)])
+    expected = model.evaluate(*data, verbose=0, return_dict=True)
+    results = estimator_of(model, tmp_path).evaluate(batches(data, 32))
+    assert results == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()} | {"global_step": 0}
+
+
+class NeedsArguments(keras.Model):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def call(self, inputs):
+        return self.layer(inputs)
+
+
+def test_a_model_that_cannot_be_copied_says_what_to_pass_and_that_works(data, batches, tmp_path):
+    def build():
+        model = NeedsArguments(layers.Dense(3, activation="softmax"))
+        model.compile("adam", "categorical_crossentropy")
+        return model
+
+    model = build()
+    model.fit(*data, verbose=0)
+    with pytest.raises(ValueError, match=r"model_to_estimator\(keras_model=build_model\)"):
+        estimator_of(model, tmp_path / "model").train(batches(data, 32))
+    estimator = estimator_of(build, tmp_path)
+    estimator.train(batches(data, 32))
+    assert estimator.evaluate(batches(data, 32))["global_step"] == 3
+
+
+def test_an_uncompiled_model_is_refused():
+    model = keras.Sequential([layers.Dense(1, input_shape=(1,))])
+    with pytest.raises(ValueError, match="has not been compiled"):
+        et.model_to_estimator(model)
+
+
+def test_a_keras_3_model_is_refused_with_what_to_do():
+    keras3 = pytest.importorskip("keras", minversion="3")
+    model = keras3.Sequential([keras3.Input((1,)), keras3.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="TF_USE_LEGACY_KERAS=1"):
+        et.model_to_estimator(model)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"keras_model": 1, "keras_model_path": "x"}])
+def test_exactly_one_model_is_taken(arguments):
+    with pytest.raises(ValueError, match="either keras_model or keras_model_path"):
+        et.model_to_estimator(**arguments)
+
+
+def test_a_metric_called_global_step_is_refused(data, batches, tmp_path, classifier):
+    estimator = estimator_of(classifier(metrics=[keras.metrics.MeanSquaredError(name="global_step")]), tmp_path)
+    with pytest.raises(ValueError, match="global_step"):
+        estimator.evaluate(batches(data, 32))
+
+
+def test_an_input_fn_that_returns_no_data_set_is_refused(classifier, data, tmp_path):
+    with pytest.raises(ValueError, match=r"must return a tf\.data\.Dataset, got: tuple"):
+        estimator_of(classifier(), tmp_path).train(lambda: data)
