@@ -122,7 +122,8 @@ def restore(checkpoint, model, path):
 def _differences(model, path, only_extra=False):
     """One text for each weight that `model` and the checkpoint at `path` do not share."""
     expected = _weight_shapes(model)
-    saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in tf.train.list_variables(path)}
+    entries = tf.train.list_variables(path)
+    saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries if key.endswith(_VALUE)}
     # Only a functional model's layers are known to be complete: others make theirs when first called.
     extra = [
         f"{key} {saved[key]} is not in the model"

@@ -12,6 +12,8 @@ import re
 
 import tensorflow as tf
 
+from estimator_train import step_values
+
 # Inside a v1 graph tf.init_scope() does not get back to eager mode; this does, and nothing public does.
 eager_mode = tf.__internal__.eager_context.eager_mode
 
@@ -37,8 +39,15 @@ class HookGraph:
             self.values = {
                 name: v1.placeholder(spec.dtype, spec.shape, name=_scope_name(name)) for name, spec in specs.items()
             }
+            for tensor in self.model_values.values():
+                v1.add_to_collection(step_values.MODEL_VALUES, tensor)
             self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
             self._set_step = v1.assign(self.global_step, self._next_step)
+
+    @property
+    def model_values(self):
+        """Those of `values` that are the model's own."""
+        return {name: tensor for name, tensor in self.values.items() if name not in step_values.ABOUT_STEPS}
 
     def load_step(self, session, step):
         """Brings the hook graph's global step up to date in `session`, a real v1 session."""
@@ -73,7 +82,7 @@ class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
     `session` is a v1 session on the hook graph; `steps()` runs one call of the compiled step and returns a dict of value
-    names to eager tensors, or raises `tf.errors.OutOfRangeError` at the end of the data; `steps.global_step` is the
+    names to tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data; `steps.global_step` is the
     current one, an int. The step runs when a fetch is among `triggers`.
 
     As in a v1 graph, a global step fetched together with the step is that of the last update, counted from 0, so it
@@ -113,7 +122,7 @@ class FunctionSession:
             answers, left = {}, {}
             for key, leaf in leaves.items():
                 if self._names.get(key) in self._values:
-                    answers[key] = self._values[self._names[key]].numpy()
+                    answers[key] = _numpy(self._values[self._names[key]])
                 elif key in self._step_reads:
                     answers[key] = step
                 elif key in self._triggers:
@@ -136,10 +145,14 @@ class FunctionSession:
         if step != self._loaded_step:
             self._hook_graph.load_step(self._session, step)
             self._loaded_step = step
-        values = [(self._hook_graph.values[name], value.numpy()) for name, value in self._values.items()]
+        values = [(self._hook_graph.values[name], _numpy(value)) for name, value in self._values.items()]
         with self.graph.as_default():  # symbolic tensors are dict keys in graph mode only
             feeds = dict(values)
             return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
+
+
+def _numpy(value):
+    return value.numpy() if hasattr(value, "numpy") else value
 
 
 def _map_fetches(fn, fetches):

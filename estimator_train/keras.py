@@ -216,7 +216,7 @@ class _Steps:
 
 def _spec(mode, hook_graph, scaffold):
     """The EstimatorSpec of the hook graph; call with the graph as default."""
-    values = {name: value for name, value in hook_graph.values.items() if name not in keras_steps.ABOUT_STEP}
+    values = hook_graph.model_values
     if mode == ModeKeys.PREDICT:
         return EstimatorSpec(mode, predictions=values, scaffold=scaffold)
     if not values:

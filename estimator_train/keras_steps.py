@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
+from estimator_train import step_values
 from estimator_train.distribution import batch_size
-
-# Values that a step gives beside the model's own: how many examples it took over all replicas, and the seconds that it
-# waited for them.
-EXAMPLES = "estimator_train/examples"
-INPUT_SECONDS = "estimator_train/input_seconds"
-ABOUT_STEP = (EXAMPLES, INPUT_SECONDS)
 
 
 class Loop:
     """Compiled steps over the replicas of a strategy. Called with (iterator, count), it runs up to `count` of them.
 
     It returns how many there were data for and a dict of values to what holds them: what the model's step returned for
-    the last step, each name through `rename`, and EXAMPLES and INPUT_SECONDS, which are sums over the call.
+    the last step, each name through `rename`, and those of `step_values`.
     """
 
     def __init__(self, replica_step, strategy, rename, global_step=None):
@@ -31,10 +27,13 @@ class Loop:
     def value_specs(self, iterator):
         """Dict of the values' names to TensorSpec; traces the steps when they are new."""
         self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
-        return {name: tf.TensorSpec(value.shape, value.dtype) for name, value in self._values.items()}
+        counts = dict.fromkeys([step_values.STEPS, step_values.TRACINGS], tf.TensorSpec([], tf.int64))
+        return {name: tf.TensorSpec(value.shape, value.dtype) for name, value in self._values.items()} | counts
 
     def __call__(self, iterator, count):
-        return int(self._run(iterator, tf.constant(count, tf.int64))), self._values
+        done = self._run(iterator, tf.constant(count, tf.int64)).numpy()
+        tracings = np.int64(self._run.experimental_get_tracing_count())
+        return int(done), self._values | {step_values.STEPS: done, step_values.TRACINGS: tracings}
 
     @tf.function
     def _run(self, iterator, count):
@@ -60,8 +59,8 @@ class Loop:
                 done += 1
                 if self._global_step is not None:
                     self._global_step.assign_add(1)
-        self._keep(EXAMPLES, examples)
-        self._keep(INPUT_SECONDS, seconds)
+        self._keep(step_values.EXAMPLES, examples)
+        self._keep(step_values.INPUT_SECONDS, seconds)
         return done
 
     def _one_replica(self, batch):

@@ -7,6 +7,7 @@ import tempfile
 
 import tensorflow as tf
 import tf_keras as keras
+from tf_keras import layers
 
 from estimator_train import checkpoints
 
@@ -36,28 +37,39 @@ class ModelSource:
         self._folder = tempfile.TemporaryDirectory(prefix="estimator_train-")
         self._state = os.path.join(self._folder.name, "given")
         tf.train.Checkpoint(root=given).write(self._state)
+        # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
+        self._vocabularies = [layer.get_vocabulary(include_special_tokens=False) for layer in _lookups(given)]
 
     def copy(self, strategy):
         """A compiled copy with variables of its own, made in the scope of `strategy`."""
         with strategy.scope():
             model = self._build()
         checkpoints.restore(tf.train.Checkpoint(root=model), model, self._state)
+        for layer, vocabulary in zip(_lookups(model), self._vocabularies, strict=True):
+            if vocabulary and not layer.get_vocabulary(include_special_tokens=False):
+                layer.set_vocabulary(vocabulary)
         finalize_state(model)
         return model
 
 
 def finalize_state(model):
     """Lets layers take up restored state: Normalization computes with tensors made of its variables."""
-    for layer in model.submodules:
-        if isinstance(layer, keras.layers.Layer):
-            layer.finalize_state()
+    for layer in _layers(model):
+        layer.finalize_state()
 
 
 def statistics(model):
     """The weights that `finalize_state` reads, as a list of bytes."""
-    layers = [layer for layer in model.submodules if isinstance(layer, keras.layers.Layer)]
-    readers = [layer for layer in layers if type(layer).finalize_state is not keras.layers.Layer.finalize_state]
+    readers = [layer for layer in _layers(model) if type(layer).finalize_state is not layers.Layer.finalize_state]
     return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
+
+
+def _layers(model):
+    return [layer for layer in model.submodules if isinstance(layer, layers.Layer)]
+
+
+def _lookups(model):
+    return [layer for layer in _layers(model) if isinstance(layer, (layers.StringLookup, layers.IntegerLookup))]
 
 
 def _is_keras_3(model):
@@ -84,6 +96,8 @@ def _clone(model, custom_objects):
     with keras.utils.custom_object_scope(custom_objects):
         try:
             clone = keras.models.clone_model(model)
+            if type(clone) is not type(model):  # Keras clones a functional model of a class of one's own without the class
+                clone = type(model)(clone.input, clone.output, name=model.name)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise ValueError(f"Cannot copy the model {model.name}: {error} {_ADVICE}") from error
         if not model.trainable:  # the configuration carries this of layers, but not of the model
@@ -106,14 +120,18 @@ def _compile_like(clone, model):
     arguments = dict(model._compile_config.config)
     arguments["optimizer"] = tf.nest.map_structure(_clone_optimizer, model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
-        arguments[kind] = tf.nest.map_structure(_clone_metric, arguments[kind])
+        arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
     clone.compile(**arguments)
 
 
-def _clone_metric(metric):
+def _clone_metric(metric, model):
     if not isinstance(metric, keras.metrics.Metric):
         return metric
-    return type(metric).from_config(metric.get_config())
+    config = metric.get_config()
+    if model.compiled_metrics.built and len(model.output_names) > 1:  # Keras has put the output's name before it
+        prefixes = [f"{output}_" for output in model.output_names if metric.name.startswith(f"{output}_")]
+        config["name"] = metric.name.removeprefix(max(prefixes, key=len, default=""))
+    return type(metric).from_config(config)
 
 
 def _clone_optimizer(optimizer):

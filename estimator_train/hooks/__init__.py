@@ -2,6 +2,9 @@
 
 import tensorflow as tf
 
+from estimator_train.hooks.progress import ProgressHook
+from estimator_train.hooks.timing import TimingHook
+
 CheckpointSaverHook = tf.compat.v1.train.CheckpointSaverHook
 CheckpointSaverListener = tf.compat.v1.train.CheckpointSaverListener
 FeedFnHook = tf.compat.v1.train.FeedFnHook
@@ -19,3 +22,25 @@ SessionRunValues = tf.compat.v1.train.SessionRunValues
 StepCounterHook = tf.compat.v1.train.StepCounterHook
 StopAtStepHook = tf.compat.v1.train.StopAtStepHook
 SummarySaverHook = tf.compat.v1.train.SummarySaverHook
+
+__all__ = [
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
+    "FeedFnHook",
+    "FinalOpsHook",
+    "GlobalStepWaiterHook",
+    "LoggingTensorHook",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
+    "ProfilerHook",
+    "ProgressHook",
+    "SecondOrStepTimer",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
+    "TimingHook",
+]

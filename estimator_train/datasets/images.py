@@ -1,0 +1,132 @@
+"""Any folder of image files with one folder a class."""
+
+import dataclasses
+import hashlib
+import os
+from pathlib import Path
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageDataset:
+    """Image files to train and to evaluate on, and what to train with unless told otherwise."""
+
+    name: str
+    class_names: tuple[str, ...]
+    default_model: str
+    image_size: tuple[int, int]  # height and width in pixels
+    train_paths: list[str]
+    eval_paths: list[str]
+
+    @property
+    def train_examples(self):
+        return len(self.train_paths)
+
+    @property
+    def eval_examples(self):
+        return len(self.eval_paths)
+
+    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+        """Returns an input_fn over the shuffled training images: see `input_fns.image_files`."""
+        from estimator_train import input_fns
+
+        return input_fns.image_files(
+            self.train_paths,
+            self.class_names,
+            image_size,
+            shuffle=True,
+            batch_size=batch_size,
+            num_epochs=num_epochs,
+            seed=seed,
+        )
+
+    def eval_input_fn(self, *, image_size, batch_size):
+        """Returns an input_fn over the evaluation images, once and in order: see `input_fns.image_files`."""
+        from estimator_train import input_fns
+
+        return input_fns.image_files(
+            self.eval_paths, self.class_names, image_size, batch_size=batch_size, num_epochs=1
+        )
+
+
+def open_dataset(data_dir=None):
+    """Returns the dataset of the image files in `data_dir`: see `open_folder`."""
+    if data_dir is None:
+        raise ValueError("images needs --data-dir, a folder with a folder of JPEG or PNG files for each class")
+    return open_folder(data_dir, name="images", default_model="mobilenet_v2", image_size=(224, 224))
+
+
+def open_folder(folder, *, name, default_model, image_size, class_names=None):
+    """Returns the `ImageDataset` of `folder`.
+
+    `folder` holds either the class folders, or `train` and one of `test`, `val`, `validation` that do. Where there is
+    nothing to evaluate on, a fifth of each class is set apart by the hashes of the file names.
+
+    Args:
+      class_names: the classes that must be there, in the order of their indices; None takes those found, sorted.
+
+    Raises:
+      FileNotFoundError, NotADirectoryError: `folder` is no folder.
+      ValueError: the files are not laid out like that.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no folder {folder}")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file, not a folder of class folders")
+    train = folder / "train" if subfolders(folder / "train") else folder
+    tests = [folder / test for test in ("test", "val", "validation") if subfolders(folder / test)]
+    files = _files_by_class(train, class_names)
+    if train == folder or not tests:
+        splits = [_split(class_folder, paths) for class_folder, paths in files.items()]
+        train_paths, eval_paths = ([path for paths in side for path in paths] for side in zip(*splits, strict=True))
+    else:
+        eval_files = _files_by_class(tests[0], class_names)
+        if sorted(files) != sorted(eval_files):
+            differing = ", ".join(sorted(files.keys() ^ eval_files.keys()))
+            raise ValueError(f"{train} and {tests[0]} must hold the same classes, but only one of them has {differing}")
+        train_paths = [path for paths in files.values() for path in paths]
+        eval_paths = [path for paths in eval_files.values() for path in paths]
+    return ImageDataset(name, tuple(class_names or files), default_model, image_size, train_paths, eval_paths)
+
+
+def subfolders(folder):
+    """Returns the sorted folders in `folder`, less hidden ones and __MACOSX; none where it is no folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(Path(entry) for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] not in "._")
+
+
+def _files_by_class(folder, class_names):
+    """Returns {class name: sorted paths of its images}, in order of the names."""
+    files = {class_folder.name: _image_files(class_folder) for class_folder in subfolders(folder)}
+    if not files:
+        raise ValueError(f"{folder} has no class folders: put the images of each class in a folder of its own")
+    if not any(files.values()):
+        raise ValueError(f"no class folder in {folder} has JPEG or PNG files: {', '.join(files)}")
+    for class_name, paths in files.items():
+        if not paths:
+            raise ValueError(f"class folder {folder / class_name} has no JPEG or PNG files: fill or remove it")
+    if len(files) == 1:
+        raise ValueError(f"{folder} has only one class, {next(iter(files))}: at least two are needed")
+    if class_names and sorted(files) != sorted(class_names):
+        raise ValueError(f"{folder} must hold the classes {', '.join(class_names)}, but holds {', '.join(files)}")
+    return files
+
+
+def _image_files(folder):
+    return sorted(
+        entry.path
+        for entry in os.scandir(folder)
+        if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
+    )
+
+
+def _split(class_name, paths):
+    """Returns (training paths, evaluation paths): the same whatever the order and the place of the files."""
+    if len(paths) == 1:
+        raise ValueError(f"class {class_name} has one image, {paths[0]}: at least two are needed")
+    by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.path.basename(path).encode()).digest())
+    number = max(1, round(len(paths) / 5))
+    return sorted(by_hash[number:]), sorted(by_hash[:number])

@@ -1,0 +1,80 @@
+"""ProgressHook: how far training is, its loss and metrics, examples a second and the time to go."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import tensorflow as tf
+import tqdm
+
+from estimator_train import step_values
+
+v1 = tf.compat.v1
+
+
+class ProgressHook(v1.train.SessionRunHook):
+    """A progress bar on a terminal; plain lines where the output is none.
+
+    Args:
+      last_step: global step at which training ends, for the bar's length and the time to go; None: not known.
+      every_secs: seconds between two plain lines; the bar renews its numbers twice a second.
+      file: where to write; None: standard error.
+    """
+
+    def __init__(self, last_step=None, *, every_secs=10.0, file=None):
+        self._last_step = last_step
+        self._file = file or sys.stderr
+        self._on_terminal = self._file.isatty()
+        self._every_secs = 0.5 if self._on_terminal else every_secs
+
+    def begin(self):
+        graph = v1.get_default_graph()
+        examples = step_values.find(graph, step_values.EXAMPLES)
+        self._fetches = {
+            "step": v1.train.get_global_step(),
+            "values": {tensor.op.name: tensor for tensor in graph.get_collection(step_values.MODEL_VALUES)},
+            "examples": [] if examples is None else [examples],
+        }
+        self._bar = None
+
+    def after_create_session(self, session, coord):
+        self._step = self._first_step = session.run(self._fetches["step"])
+        self._start = self._shown_at = time.monotonic()
+        self._examples = 0
+        if self._on_terminal and self._bar is None:
+            self._bar = tqdm.tqdm(total=self._last_step, initial=self._step, unit="step", file=self._file)
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values):
+        last_step, self._step = self._step, int(run_values.results["step"]) + 1
+        self._values = run_values.results["values"]
+        self._examples += sum(run_values.results["examples"])
+        if self._bar is not None:
+            self._bar.update(self._step - last_step)
+        if time.monotonic() - self._shown_at >= self._every_secs:
+            self._show()
+
+    def end(self, session):
+        if self._step > self._first_step:
+            self._show()
+        if self._bar is not None:
+            self._bar.close()
+
+    def _show(self):
+        self._shown_at = time.monotonic()
+        texts = [f"{name} {value:.4g}" for name, value in self._values.items() if not value.ndim]
+        seconds = self._shown_at - self._start
+        if self._examples:
+            texts.append(f"{self._examples / seconds:.3g} examples/s")
+        if self._bar is not None:
+            self._bar.set_postfix_str(", ".join(texts))
+            return
+        of_last_step = ""
+        if self._last_step is not None:
+            of_last_step = f"/{self._last_step}"
+            to_go = seconds / (self._step - self._first_step) * (self._last_step - self._step)
+            texts.append(f"{tqdm.tqdm.format_interval(to_go)} to go")
+        print(f"step {self._step}{of_last_step}: {', '.join(texts)}", file=self._file, flush=True)

@@ -1,0 +1,18 @@
+"""What every compiled step tells hooks beside the model's own values: the names of those tensors in the hook graph."""
+
+STEPS = "estimator_train/steps"  # int64, training steps that one session.run did
+EXAMPLES = "estimator_train/examples"  # int64, examples that they took over all replicas
+INPUT_SECONDS = "estimator_train/input_seconds"  # float64, seconds that they waited for input
+TRACINGS = "estimator_train/tracings"  # int64, how often the step has been traced so far
+ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS, TRACINGS)
+
+# The graph collection of the model's own values: the loss and the metrics.
+MODEL_VALUES = "estimator_train/model_values"
+
+
+def find(graph, name):
+    """The tensor of that name in `graph`, a `tf.Graph`, or None where it is no hook graph."""
+    try:
+        return graph.get_tensor_by_name(f"{name}:0")
+    except KeyError:
+        return None
