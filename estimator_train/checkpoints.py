@@ -17,6 +17,10 @@ _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _STEP_KEYS = ("estimator_global_step" + _VALUE, "global_step")  # object-based, name-based
 
 
+class CheckpointError(ValueError):
+    """A checkpoint that is damaged, of another model, or not there."""
+
+
 class ObjectSaver:
     """Saves a `tf.train.Checkpoint` where Scaffold and CheckpointSaverHook expect a `tf.compat.v1.train.Saver`."""
 
@@ -47,7 +51,7 @@ class ObjectSaver:
 def latest_intact(model_dir):
     """Path prefix of the newest checkpoint in `model_dir` whose every byte is there, or None when there are none.
 
-    Each damaged one that is passed over is logged as a warning. Raises ValueError when all are damaged.
+    Each damaged one that is passed over is logged as a warning. Raises CheckpointError when all are damaged.
     """
     state = tf.train.get_checkpoint_state(model_dir)
     paths = list(state.all_model_checkpoint_paths) if state else []
@@ -57,7 +61,7 @@ def latest_intact(model_dir):
             return path
         tf.get_logger().warning("Checkpoint %s is damaged and is passed over for the one before it: %s", path, damage)
     if paths:
-        raise ValueError(
+        raise CheckpointError(
             f"Every checkpoint in {model_dir} is damaged, the newest is {paths[-1]}; "
             "bring back a copy, or use another model_dir to start anew."
         )
@@ -90,13 +94,13 @@ def read_global_step(path):
     """The global step saved in the checkpoint at prefix `path`, an int.
 
     Raises:
-      ValueError: it holds none, so that no Estimator wrote it.
+      CheckpointError: it holds none, so that no Estimator wrote it.
     """
     reader = tf.train.load_checkpoint(path)
     for key in _STEP_KEYS:
         if reader.has_tensor(key):
             return int(reader.get_tensor(key))
-    raise ValueError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
+    raise CheckpointError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
 
 
 def restore(checkpoint, model, path):
@@ -106,7 +110,7 @@ def restore(checkpoint, model, path):
     are not.
 
     Raises:
-      ValueError: the checkpoint is of another model; names the variables that differ.
+      CheckpointError: the checkpoint is of another model; names the variables that differ.
     """
     try:
         status = checkpoint.read(path).assert_existing_objects_matched()
@@ -115,7 +119,7 @@ def restore(checkpoint, model, path):
         differences = _differences(model, path) or [str(error).splitlines()[0]]
     if differences:
         shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
-        raise ValueError(f"Checkpoint {path} is of another model: {shown}.")
+        raise CheckpointError(f"Checkpoint {path} is of another model: {shown}.")
     status.expect_partial()
 
 

@@ -86,8 +86,7 @@ class KerasModel:
             copy.restore(checkpoint_path)
             dataset = _dataset(copy.strategy, input_fn, mode=mode, config=config, params=params)
             steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step)
-            values = steps.value_specs()
-        hook_graph = HookGraph(values)
+        hook_graph = HookGraph(steps.value_specs)
         with hook_graph.graph.as_default():
             scaffold = v1.train.Scaffold(saver=checkpoints.ObjectSaver(copy.checkpoint, config))
             spec = _spec(mode, hook_graph, scaffold)
@@ -171,10 +170,8 @@ class _Steps:
         self._sessions = 0
         self._iterator = iter(dataset)
         self.global_step = self._first_step = int(copy.global_step)
-
-    def value_specs(self):
-        """Dict of the names of a step's values to their TensorSpec."""
-        return self._copy.function(self._mode).value_specs(self._iterator)
+        self._function = copy.function(mode)
+        self.value_specs, self._call = self._function.trace(self._iterator)
 
     def start(self):
         """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
@@ -194,7 +191,10 @@ class _Steps:
             self._copy.loaded = "trained"
         else:
             self._copy.restore(self._checkpoint_path)  # another generator may have loaded its own since
-        done, values = self._copy.function(self._mode)(self._iterator, self._count())
+        if self._function is not self._copy.function(self._mode):
+            self._function = self._copy.function(self._mode)
+            _, self._call = self._function.trace(self._iterator)
+        done, values = self._call(self._iterator, self._count())
         if not done:
             raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
         if self._mode == ModeKeys.TRAIN:

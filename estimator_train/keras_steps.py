@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_train import step_values
@@ -10,11 +9,7 @@ from estimator_train.distribution import batch_size
 
 
 class Loop:
-    """Compiled steps over the replicas of a strategy. Called with (iterator, count), it runs up to `count` of them.
-
-    It returns how many there were data for and a dict of values to what holds them: what the model's step returned for
-    the last step, each name through `rename`, and those of `step_values`.
-    """
+    """Steps over the replicas of a strategy, compiled for the data of an iterator by `trace`."""
 
     def __init__(self, replica_step, strategy, rename, global_step=None):
         """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps."""
@@ -24,16 +19,22 @@ class Loop:
         self._global_step = global_step
         self._values = {}
 
-    def value_specs(self, iterator):
-        """Dict of the values' names to TensorSpec; traces the steps when they are new."""
-        self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
-        counts = dict.fromkeys([step_values.STEPS, step_values.TRACINGS], tf.TensorSpec([], tf.int64))
-        return {name: tf.TensorSpec(value.shape, value.dtype) for name, value in self._values.items()} | counts
+    def trace(self, iterator):
+        """A dict of value names to TensorSpec, and a function (iterator, count) that runs up to `count` steps.
 
-    def __call__(self, iterator, count):
-        done = self._run(iterator, tf.constant(count, tf.int64)).numpy()
-        tracings = np.int64(self._run.experimental_get_tracing_count())
-        return int(done), self._values | {step_values.STEPS: done, step_values.TRACINGS: tracings}
+        The function returns how many there were data for, and a dict of values to what holds them: what the model's step
+        returned for the last step, each name through `rename`, and those of `step_values`.
+        """
+        # A concrete function spares each call the search for it.
+        run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
+        specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in self._values.items()}
+        specs[step_values.STEPS] = tf.TensorSpec([], tf.int64)
+
+        def call(iterator, count):
+            done = run(iterator, tf.constant(count, tf.int64)).numpy()
+            return int(done), self._values | {step_values.STEPS: done}
+
+        return specs, call
 
     @tf.function
     def _run(self, iterator, count):
@@ -97,19 +98,16 @@ def evaluation(model, strategy, rename):
 class Prediction:
     """As `Loop`, over `model.predict_step`: one batch a call, on one device.
 
-    Raises `tf.errors.OutOfRangeError` at the end of the data.
+    Its function raises `tf.errors.OutOfRangeError` at the end of the data.
     """
 
     def __init__(self, model):
         self._model = model
         self._predict_step = _compile(model.predict_step, model.jit_compile)
 
-    def value_specs(self, iterator):
-        return self._run.get_concrete_function(iterator).structured_outputs
-
-    def __call__(self, iterator, count):
-        del count  # one batch
-        return 1, self._run(iterator)
+    def trace(self, iterator):
+        run = self._run.get_concrete_function(iterator)
+        return run.structured_outputs, lambda iterator, count: (1, run(iterator))
 
     @tf.function
     def _run(self, iterator):

@@ -3,8 +3,7 @@
 STEPS = "estimator_train/steps"  # int64, training steps that one session.run did
 EXAMPLES = "estimator_train/examples"  # int64, examples that they took over all replicas
 INPUT_SECONDS = "estimator_train/input_seconds"  # float64, seconds that they waited for input
-TRACINGS = "estimator_train/tracings"  # int64, how often the step has been traced so far
-ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS, TRACINGS)
+ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS)
 
 # The graph collection of the model's own values: the loss and the metrics.
 MODEL_VALUES = "estimator_train/model_values"

@@ -41,9 +41,9 @@ _VITREOUS, _BEYOND = 32, 18
 
 
 def open_dataset(data_dir=None, *, seed=0):
-    """Returns the dataset of `seed`, drawn into `data_dir` or the user's cache folder when that is not there yet."""
+    """Returns the dataset of `seed`, drawn into `data_dir`, or the user's cache folder, where that is not there yet."""
     folder = Path(data_dir or Path(platformdirs.user_cache_dir("estimator_train"), "synthetic_oct", f"seed-{seed}"))
-    if not folder.exists():
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         draw_dataset(folder, seed=seed)
     return open_folder(
         folder, name="synthetic_oct", class_names=CLASS_NAMES, default_model="small_cnn", image_size=(96, 96)
@@ -56,7 +56,7 @@ def draw_dataset(folder, *, seed=0, images_per_class=None):
     The folder appears once it is complete. Of two processes that draw it at once, the first to end wins.
 
     Args:
-      folder: not there yet.
+      folder: not there yet, or empty.
       seed: 0 or above.
       images_per_class: {"train": number, "test": number}; None is `IMAGES_PER_CLASS`.
     """
@@ -200,7 +200,9 @@ def _paint_layers(rng, tops, thickness):
     rows = np.arange(_HEIGHT, dtype=np.float32)[:, None]
     depth = np.zeros((_HEIGHT, _WIDTH), np.float32)  # counted in layers: 2.5 is the middle of the third
     for top, pixels in zip(tops, np.maximum(thickness, 0.5), strict=True):
-        depth += np.clip((rows - top) / pixels, 0, 1)
+        first, end = max(int(top.min()), 0), max(int((top + pixels).max()) + 1, 0)
+        depth[first:end] += np.clip((rows[first:end] - top) / pixels, 0, 1)
+        depth[end:] += 1
 
     points = [(0, _VITREOUS)]
     for index, (name, brightness, _) in enumerate(_LAYERS):

@@ -21,7 +21,7 @@ class TimingHook(v1.train.SessionRunHook):
 
     A step's time runs from `before_run` to `after_run`, and so holds what hooks before this one in the list do, such as
     writing a checkpoint. With `RunConfig(steps_per_loop=n)` each of a call's n steps counts with an nth of its time.
-    Warm-up is the first call of a session and each that traced; the summary tells it apart.
+    The first call of a session is warm-up, which the summary tells apart. Tracing comes before it and is in no step.
 
     Args:
       output_dir: folder for `timing.json`, written at the end, and for TensorBoard's scalars; None: neither.
@@ -44,11 +44,10 @@ class TimingHook(v1.train.SessionRunHook):
         self._fetches = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         self._global_step = v1.train.get_global_step()
         self._writer = v1.summary.FileWriterCache.get(self._output_dir) if self._output_dir else None
-        self._tracings = None
         self._unwritten = []
 
     def after_create_session(self, session, coord):
-        self._tracings = None
+        self._is_first = True
 
     def before_run(self, run_context):
         self._start = time.perf_counter()
@@ -57,15 +56,14 @@ class TimingHook(v1.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         seconds = time.perf_counter() - self._start
         about = run_values.results
-        tracings = about.get(step_values.TRACINGS, 1)
         call = _Call(
             steps=int(about.get(step_values.STEPS, 1)),  # a graph of a model_fn does one
             seconds=seconds,
             examples=about.get(step_values.EXAMPLES, math.nan),
             input_seconds=about.get(step_values.INPUT_SECONDS, math.nan),
-            is_warmup=tracings != self._tracings,
+            is_warmup=self._is_first,
         )
-        self._tracings = tracings
+        self._is_first = False
         self._calls.append(call)
         if self._writer and not call.is_warmup:
             self._unwritten.append(call)

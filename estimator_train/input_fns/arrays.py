@@ -18,12 +18,12 @@ def arrays(
 ):
     """Returns an input_fn over the rows of numpy arrays.
 
-    Elements are batches of `x`, `(x, y)` or `(x, y, sample_weight)` with the dtypes of the arrays; an `x` that is a tuple
-    and comes alone gives `(x,)`, so that it is not taken for features and labels. Batches run on across epochs: only the
-    very last one may be short.
+    Elements are batches of `x`, `(x, y)` or `(x, y, sample_weight)` with the dtypes of the arrays; a tuple
+    `x` alone gives `(x,)`, so that it is not taken for features and labels. Batches run on across epochs:
+    only the very last one may be short.
 
     Args:
-      x: an array of shape (n, ...), or a dict or tuple of such arrays. The arrays are read in place, never copied whole.
+      x: an array of shape (n, ...), or a dict or tuple of such. Read in place: the graph holds no copy.
       y: labels, likewise; None for none.
       sample_weight: an array of shape (n,); needs `y`.
       batch_size: rows a batch on each replica.
@@ -33,7 +33,8 @@ def arrays(
       seed: of the shuffle; None takes TensorFlow's global seed.
       drop_remainder: whether to leave a short last batch out; gives a static batch size.
 
-    The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its own shard of the rows.
+    The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
+    rows.
 
     Raises:
       ValueError: the arrays are empty or differ in length, or there is a `sample_weight` without `y`.

@@ -11,22 +11,26 @@ def generator(make_generator, *, batch_size=None, num_epochs=1, output_signature
     """Returns an input_fn over what Python code yields.
 
     Args:
-      make_generator: a function that returns a fresh iterator of tuples (features, labels), each an array, a number, or a
-        dict or tuple of such; called once an epoch. The tuples are examples, or batches when `batch_size` is None.
-      batch_size: examples a batch on each replica; only the very last batch may be short. None: the tuples are batches.
+      make_generator: a function that returns a fresh iterator of tuples (features, labels), each an array,
+        a number, or a dict or tuple of such; called once an epoch. The tuples are examples, or batches
+        without `batch_size`.
+      batch_size: examples a batch on each replica; only the very last batch may be short. None: tuples are
+        batches.
       num_epochs: passes, each with a new iterator; None is forever.
-      output_signature: nested `tf.TensorSpec` of one tuple. None: that of the first tuple of an iterator made for this
-        alone, with the leading dimension of batches left open.
-      augment: a function (features, labels) -> (features, labels) of numpy and Python, called on every tuple in every
-        epoch before the signature is checked.
+      output_signature: nested `tf.TensorSpec` of one tuple. None takes that of the first tuple of an
+        iterator made for this alone, and leaves the leading dimension of batches open.
+      augment: a function (features, labels) -> (features, labels) of numpy and Python, called on every
+        tuple in every epoch, before the signature is checked.
 
-    The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator` itself and
-    nothing shards what it yields: a `make_generator` with a parameter `input_context` is given the context for that.
+    The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator`
+    itself, and nothing shards what it yields: a `make_generator` with a parameter `input_context` gets the
+    context for that.
 
     Raises:
-      ValueError: an iterator yields nothing, at the call of the input_fn where the signature is inferred.
-      tf.errors.OpError: when iterated, with type, message and traceback of what the Python code raised, or with the
-        number of the element that does not fit the signature.
+      ValueError: from the input_fn, where the iterator made to infer the signature yields nothing, or a
+        scalar in a batch.
+      tf.errors.OpError: from the dataset, with type, message and traceback of what the Python code raised,
+        or with the number of the element that does not fit the signature.
     """
 
     def input_fn(input_context=None):
@@ -53,7 +57,8 @@ def _elements(make, augment):
     element = None
     for element in make():
         if not isinstance(element, tuple):
-            raise TypeError(f"make_generator yielded a {type(element).__name__}, not a tuple (features, labels)")
+            kind = type(element).__name__
+            raise TypeError(f"make_generator yielded a {kind}, not a tuple (features, labels)")
         yield augment(*element) if augment else element
     if element is None:
         raise ValueError("make_generator yielded nothing; it must return a fresh iterator at every call")
@@ -67,6 +72,8 @@ def _signature_of(value, batched):
     if not hasattr(value, "dtype"):
         # Python numbers take the dtypes that TensorFlow gives them: 1.0 is float32.
         value = tf.make_ndarray(tf.make_tensor_proto(value))
+    if batched and not value.shape:
+        raise ValueError(f"make_generator put a scalar {value} in a batch; pass batch_size for examples")
     shape = (None, *value.shape[1:]) if batched else value.shape
     return tf.TensorSpec(shape, tf.as_dtype(value.dtype))
 

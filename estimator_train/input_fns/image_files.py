@@ -22,45 +22,50 @@ def image_files(
 ):
     """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its folder.
 
-    The arguments up to `prefetch_buffer_size` and their defaults are those of the input_fn in Kashif Rasul's post.
-    Elements are batches (images, labels): images float32 RGB of shape (batch, height, width, 3) in [0, 1], resized
-    bilinearly, grayscale ones widened to three channels; labels float32 of shape (batch, len(labels)).
+    The arguments up to `prefetch_buffer_size` and their defaults are those of the input_fn in Kashif
+    Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data", and so are the values of
+    the images. Elements are batches (images, labels): images float32 RGB of shape (batch, height, width, 3)
+    in [0, 1], grayscale files widened to three channels, resized bilinearly; labels float32 of shape
+    (batch, len(labels)).
 
     Args:
-      file_pattern: a glob pattern, a list of patterns or a list of paths, local or on any file system of `tf.io.gfile`.
-        Files are listed once, here; a file that two patterns match is read twice.
+      file_pattern: a glob pattern, a list of patterns or a list of paths, on any file system of
+        `tf.io.gfile`. Files are listed once, here, and sorted; one that two patterns match is read twice.
       labels: the class names, in the order of their indices.
       image_size: (height, width) in pixels.
       shuffle: whether to shuffle: all paths once, and again each epoch within `buffer_size`.
       batch_size: images a batch on each replica; only the very last batch may be short.
       num_epochs: passes over the files; None is forever.
       buffer_size: paths the shuffle of an epoch draws from.
-      prefetch_buffer_size: batches prepared ahead; None is tuned by tf.data.
+      prefetch_buffer_size: batches prepared ahead; None lets tf.data choose.
       one_hot: False gives labels as int64 class indices of shape (batch,).
       seed: of the shuffle; None takes TensorFlow's global seed.
-      on_error: "raise", or "skip" to leave out files that cannot be decoded or whose folder is not in `labels`. Those
-        are in the list `input_fn.skipped`, and are logged in one line when the data ends; data without end logs a line
-        each time it meets a new one. "skip" decodes somewhat slower.
+      on_error: "raise", or "skip" to leave out files that cannot be decoded or whose folder is not in
+        `labels`. Those are in the list `input_fn.skipped` and are logged in one line when the data ends;
+        data without end logs a line whenever it meets new ones.
 
-    The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its own shard of the files.
+    The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
+    files.
 
     Raises:
-      FileNotFoundError: a pattern matches nothing.
+      FileNotFoundError: a pattern matches nothing, or no file has a folder in `labels`.
       ValueError: a file's folder is not in `labels`, or `on_error` is neither "raise" nor "skip".
-      tf.errors.InvalidArgumentError: when iterated, for a file that cannot be decoded; names the file. One that cannot
-        even be read (gone, no permission) gives TensorFlow's own error, whatever `on_error`.
-
-    Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
+      tf.errors.InvalidArgumentError: from the dataset; names a file that cannot be decoded, or tells that
+        none can.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
-    skip = on_error == "skip"
-    paths, indices, skipped = _list_files(file_pattern, list(labels), skip)
+    paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
-    def decode(paths, contents, indices):
-        images, places = _decode_batch(contents, image_size)
-        labels_ = tf.gather(indices, places)
-        return images, tf.one_hot(labels_, len(labels)) if one_hot else labels_, _others(paths, places)
+    def load(paths, indices):
+        images, places = _decode(paths, image_size)
+        indices, bad = tf.gather(indices, places), _others(paths, places)
+        batch = images, tf.one_hot(indices, len(labels)) if one_hot else indices
+        if on_error == "skip":
+            return *batch, bad
+        message = 'cannot be decoded: no readable JPEG or PNG; delete it or pass on_error="skip"'
+        with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) < 1, [bad, message])]):
+            return tf.nest.map_structure(tf.identity, batch)
 
     def input_fn(input_context=None):
         shard = slice(None)
@@ -71,13 +76,10 @@ def image_files(
             # The first shuffle spreads the classes over the whole list, the second draws anew each epoch.
             files = files.shuffle(len(paths), seed=seed, reshuffle_each_iteration=False)
             files = files.shuffle(buffer_size, seed=seed)
-        files = files.repeat(num_epochs).map(_read, num_parallel_calls=tf.data.AUTOTUNE)
-        batches = files.batch(batch_size).map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-        if on_error == "raise":
-            batches = batches.map(_refuse)
-        else:
-            batches = _leave_out(batches, skipped, len(paths[shard]), endless=num_epochs is None)
-            batches = batches.unbatch().batch(batch_size, num_parallel_calls=tf.data.AUTOTUNE)
+        batches = files.repeat(num_epochs).batch(batch_size).map(load, num_parallel_calls=tf.data.AUTOTUNE)
+        if on_error == "skip":
+            batches = _leave_out(batches, skipped, len(set(paths[shard])), endless=num_epochs is None)
+            batches = batches.rebatch(batch_size)
         return batches.prefetch(tf.data.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
 
     input_fn.skipped = skipped
@@ -97,11 +99,10 @@ def _list_files(file_pattern, labels, skip):
         elif skip:
             skipped.append(path)
         else:
-            raise ValueError(
-                f'{path} is in folder {folder!r}, which is none of the labels {labels}; add it or pass on_error="skip"'
-            )
+            mend = 'add it or pass on_error="skip"'
+            raise ValueError(f"{path} is in folder {folder!r}, which is none of the labels {labels}; {mend}")
     if not paths:
-        raise FileNotFoundError(f"no file of {file_pattern!r} is in a folder named as one of the labels {labels}")
+        raise FileNotFoundError(f"no file of {file_pattern!r} is in a folder named like a label: {labels}")
     return paths, np.array(indices, np.int64), skipped
 
 
@@ -113,41 +114,33 @@ def _glob(pattern):
     return found
 
 
-def _read(path, index):
-    return path, tf.io.read_file(path), index
+def _decode(paths, image_size):
+    """Decodes in parallel: returns the images that can be decoded and their places in `paths`, in order.
 
-
-def _decode_batch(contents, image_size):
-    """Decodes in parallel what can be decoded: returns images and their places in `contents`, in order.
-
-    Graphs have no try but Dataset.ignore_errors. One for a batch costs next to nothing, one for each image does not.
+    Graphs have no try but Dataset.ignore_errors. One for a batch costs next to nothing, one for each image
+    does not.
     """
 
-    def decode(place, contents):
-        image = tf.io.decode_jpeg(contents, channels=3)  # decodes PNG as well
+    def decode(place, path):
+        image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)  # decodes PNG as well
         return tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size), place
 
-    images = tf.data.Dataset.from_tensor_slices(contents).enumerate()
+    images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
     images = images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
     none = tf.data.Dataset.from_tensors((tf.zeros((0, *image_size, 3)), tf.zeros((0,), tf.int64)))
-    return images.batch(tf.size(contents, tf.int64)).concatenate(none).take(1).get_single_element()
+    return images.batch(tf.size(paths, tf.int64)).concatenate(none).take(1).get_single_element()
 
 
 def _others(paths, places):
-    """The paths at none of the places."""
-    found = tf.scatter_nd(places[:, None], tf.ones_like(places), tf.shape(paths, tf.int64))
-    return tf.boolean_mask(paths, found == 0)
-
-
-def _refuse(images, labels, bad):
-    message = 'cannot be decoded as JPEG or PNG: delete it or pass on_error="skip"'
-    with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) == 0, [bad, message])]):
-        return tf.identity(images), tf.identity(labels)
+    """Returns the paths at none of the places."""
+    found = tf.scatter_nd(places[:, tf.newaxis], tf.ones_like(places), tf.shape(paths, tf.int64))
+    # Not `found == 0`: in a v1 graph that compares objects.
+    return tf.boolean_mask(paths, found < 1)
 
 
 def _leave_out(batches, skipped, num_files, endless):
-    """Drops the bad paths of (images, labels, bad), adds them to `skipped` and logs them."""
-    undecodable = set()
+    """Adds the bad paths of batches (images, labels, bad) to `skipped` and logs them; drops empty batches."""
+    bad_paths = set()
 
     def report():
         if skipped:
@@ -155,10 +148,27 @@ def _leave_out(batches, skipped, num_files, endless):
             tf.get_logger().warning("%d image files are skipped, among them %s", len(skipped), among)
 
     def note(bad):
-        bad = {path.decode() for path in bad}
-        undecodable.update(bad)
-        if len(undecodable) == num_files:
-            raise ValueError(f"none of the {num_files} image files can be decoded as JPEG or PNG; x")
-        new = bad.difference(skipped)
-        skipped.extend(sorted(new))
-        return False
+        bad_paths.update(path.decode() for path in bad)
+        if len(bad_paths) == num_files:
+            # Else data without end would be searched without end.
+            raise ValueError(f"none of the {num_files} image files can be decoded, such as {min(bad_paths)}")
+        new = sorted(bad_paths.difference(skipped))
+        skipped.extend(new)
+        at_end = not bad.size
+        if at_end or (endless and new):
+            report()
+        return True
+
+    def keep(images, labels, bad):
+        empty = tf.shape(images)[0] < 1
+        worth_a_note = empty | (tf.size(bad) > 0)
+        noted = tf.cond(worth_a_note, lambda: tf.numpy_function(note, [bad], tf.bool), lambda: True)
+        return tf.ensure_shape(noted, ()) & ~empty
+
+    if endless:
+        report()
+    else:
+        # After the last batch comes one with neither images nor bad paths.
+        end = [tf.zeros((0, *spec.shape[1:]), spec.dtype) for spec in batches.element_spec]
+        batches = batches.concatenate(tf.data.Dataset.from_tensors(tuple(end)))
+    return batches.filter(keep).map(lambda images, labels, bad: (images, labels))

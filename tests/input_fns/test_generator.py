@@ -93,7 +93,8 @@ def test_an_element_that_does_not_fit_is_named(odd, got):
         yield from examples()
         yield odd
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"element 5 .*{got}.*expected .*shape=.2,.*float32"):
+    line = f"element 5 .*{got}.*expected .*shape=.2,.*float32"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=line):
         list(generator(elements, batch_size=2)())
 
 
@@ -109,6 +110,11 @@ def test_an_error_of_the_generator_keeps_type_and_message():
 def test_an_element_that_is_no_tuple_is_refused():
     with pytest.raises(TypeError, match="list, not a tuple"):
         generator(lambda: iter([[1, 2]]))()
+
+
+def test_examples_in_place_of_batches_are_refused():
+    with pytest.raises(ValueError, match="scalar 0 in a batch; pass batch_size"):
+        generator(examples)()
 
 
 def test_an_empty_iterator_is_refused():

@@ -59,7 +59,11 @@ def by_hand(paths, size):
 
 def order_of(dataset):
     """The pixel values of `many`, batch by batch."""
-    return [np.rint(images[:, 0, 0, 0] * 255).astype(int).tolist() for images, _ in dataset.as_numpy_iterator()]
+    return [values_of(images) for images, _ in dataset.as_numpy_iterator()]
+
+
+def values_of(images):
+    return np.rint(images[:, 0, 0, 0] * 255).astype(int).tolist()
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
@@ -76,7 +80,8 @@ def test_images_are_bit_equal_to_a_pipeline_written_by_hand(folder, on_error):
 @pytest.mark.skipif(not OCT2017.exists(), reason="no OCT2017 folder beside the repository")
 def test_oct_scans_are_bit_equal_to_a_pipeline_written_by_hand():
     classes = ["CNV", "DME", "DRUSEN", "NORMAL"]
-    batches = list(image_files(OCT2017 / "test/*/*.jpeg", classes, num_epochs=1, batch_size=3)().as_numpy_iterator())
+    dataset = image_files(OCT2017 / "test/*/*.jpeg", classes, num_epochs=1, batch_size=3)()
+    batches = list(dataset.as_numpy_iterator())
     expected, _ = by_hand(sorted((OCT2017 / "test").glob("*/*.jpeg")), (224, 224))
     np.testing.assert_array_equal(np.concatenate([images for images, _ in batches]), expected)
 
@@ -97,7 +102,8 @@ def test_labels_may_be_class_indices(folder):
 def test_patterns_and_paths_may_be_listed(folder):
     bracket = folder / "cat" / "[1].jpeg"
     write_image(bracket)
-    for listed in ([str(folder / "cat/*"), folder / "dog/*.jpeg"], [*folder.glob("cat/*"), *folder.glob("dog/*.jpeg")]):
+    patterns = [str(folder / "cat/*"), folder / "dog/*.jpeg"]
+    for listed in (patterns, [*folder.glob("cat/*"), *folder.glob("dog/*.jpeg")]):
         (batch,) = image_files(listed, CLASSES, num_epochs=1)()
         assert len(batch[0]) == 6
 
@@ -135,7 +141,8 @@ def test_the_global_seed_governs_a_shuffle_without_one(many):
 
 
 def test_classes_are_mixed_even_with_a_small_buffer(many):
-    ((order,),) = [order_of(image_files(many / "*/*", CLASSES, (1, 1), True, num_epochs=1, buffer_size=2, seed=1)())]
+    make = image_files(many / "*/*", CLASSES, (1, 1), True, num_epochs=1, buffer_size=2, seed=1)
+    (order,) = order_of(make())
     changes = sum((a < 20) != (b < 20) for a, b in zip(order, order[1:], strict=False))
     assert changes > 8
 
@@ -153,19 +160,32 @@ def test_two_replicas_take_a_batch_each(many, on_error):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     make = image_files(paths, CLASSES, (1, 1), batch_size=3, on_error=on_error)
     images, _ = next(iter(strategy.distribute_datasets_from_function(make)))
-    values = [np.rint(value[:, 0, 0, 0] * 255).tolist() for value in strategy.experimental_local_results(images)]
+    values = [values_of(value.numpy()) for value in strategy.experimental_local_results(images)]
     assert values == ([[2, 3, 4], [5, 6, 7]] if on_error == "raise" else [[0, 2, 3], [4, 5, 6]])
     assert make.skipped == ([] if on_error == "raise" else [str(many / "cat/01.png")])
 
 
 def test_it_runs_in_a_session_and_eagerly_inside_its_graph(many):
-    (many / "cat/01.png").write_bytes(b"not an image")
+    bad = many / "cat/01.png"
+    bad.write_bytes(b"not an image")
     make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=3, num_epochs=1, on_error="skip")
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         images, _ = tf.compat.v1.data.make_one_shot_iterator(make()).get_next()
-        assert np.rint(session.run(images)[:, 0, 0, 0] * 255).tolist() == [0, 2, 3]
+        assert values_of(session.run(images)) == [0, 2, 3]
         with tf.__internal__.eager_context.eager_mode():
             assert sum(order_of(make()), []) == [0, *range(2, 40)]
+    assert make.skipped == [str(bad)]
+
+
+def test_a_damaged_file_is_named_in_a_session(many):
+    bad = many / "cat/04.png"
+    bad.write_bytes(b"not an image")
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=3)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        images, _ = tf.compat.v1.data.make_one_shot_iterator(make()).get_next()
+        assert values_of(session.run(images)) == [0, 1, 2]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="cat/04.png.*cannot be decoded"):
+            session.run(images)
 
 
 def truncated(path):
@@ -176,12 +196,18 @@ def headless(path):
     return b"garbage" + path.read_bytes()
 
 
+def scrambled(path):
+    """Both ends in place, the headers gone."""
+    contents = path.read_bytes()
+    return contents[:2] + bytes(100) + contents[102:]
+
+
 def empty(path):
     return b""
 
 
 @pytest.mark.parametrize("name", ["cat/b.jpeg", "dog/c.png"])
-@pytest.mark.parametrize("damage", [truncated, headless, empty])
+@pytest.mark.parametrize("damage", [truncated, headless, scrambled, empty])
 def test_a_damaged_file_is_named(folder, name, damage):
     path = folder / name
     path.write_bytes(damage(path))
@@ -190,7 +216,7 @@ def test_a_damaged_file_is_named(folder, name, damage):
     assert str(path) in str(error.value) and "delete it or pass on_error" in str(error.value)
 
 
-@pytest.mark.parametrize("damage", [truncated, headless, empty])
+@pytest.mark.parametrize("damage", [truncated, headless, scrambled, empty])
 def test_damaged_files_are_skipped_and_reported_once_at_the_end(folder, damage, warnings):
     paths = [folder / "cat/a.jpeg", folder / "dog/c.png"]  # the first and the last
     for path in paths:
@@ -226,10 +252,19 @@ def test_data_of_damaged_files_alone_is_an_error_not_an_endless_search(folder, n
 
 
 def test_a_file_gone_since_it_was_listed_is_named(folder):
-    make = image_files(folder / "*/*", CLASSES, num_epochs=1, on_error="skip")
+    make = image_files(folder / "*/*", CLASSES, num_epochs=1)
     (folder / "cat/b.jpeg").unlink()
-    with pytest.raises(tf.errors.NotFoundError, match="cat/b.jpeg"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cat/b.jpeg"):
         list(make())
+
+
+def test_batches_are_filled_up_after_files_are_left_out(many):
+    for i in (0, 1, 2, 3, 9):
+        (many / f"cat/{i:02}.png").write_bytes(b"")
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=4, num_epochs=1, on_error="skip")
+    batches = order_of(make())
+    assert [len(batch) for batch in batches] == [4] * 8 + [3]
+    assert sum(batches, []) == [4, 5, 6, 7, 8, *range(10, 40)]
 
 
 def test_a_folder_that_is_no_label_is_named(folder):

@@ -1,0 +1,6 @@
+"""python -m estimator_train"""
+
+from estimator_train.cli import main
+
+if __name__ == "__main__":
+    main()

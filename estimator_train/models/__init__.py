@@ -1,0 +1,32 @@
+"""Compiled Keras models by name: float32 RGB images in [0, 1] in, class probabilities out."""
+
+import importlib
+
+from estimator_train.models.weights import check_weights
+
+__all__ = ["NAMES", "build_model", "check_weights"]
+
+NAMES = ("vgg16", "mobilenet_v2", "small_cnn")
+
+
+def build_model(name, *, image_size, num_classes, weights=None):
+    """Returns a compiled `tf_keras` model from (batch, height, width, 3) to (batch, num_classes), both float32.
+
+    It takes pixels in [0, 1] and one-hot labels, whatever its `weights` were trained on.
+
+    Args:
+      name: one of `NAMES`.
+      image_size: (height, width) in pixels.
+      num_classes: of the softmax.
+      weights: "imagenet", "none" for random ones, or an HDF5 file; None is the `DEFAULT_WEIGHTS` of the model.
+
+    Raises:
+      ValueError: there is no such model, or the weights do not fit it.
+      FileNotFoundError: the weights file is not there.
+      ConnectionError: the ImageNet weights could not be downloaded.
+    """
+    if name not in NAMES:
+        raise ValueError(f"there is no model {name!r}; pass one of {', '.join(NAMES)}")
+    check_weights(weights)
+    model = importlib.import_module(f"{__name__}.{name}")
+    return model.build(image_size, num_classes, model.DEFAULT_WEIGHTS if weights is None else weights)

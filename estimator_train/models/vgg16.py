@@ -1,0 +1,26 @@
+"""VGG16 whose last convolutional block is fine-tuned.
+
+Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
+"""
+
+import tf_keras as keras
+
+from estimator_train.models.weights import application
+
+DEFAULT_WEIGHTS = "imagenet"
+
+_IMAGENET_MEAN = (123.68, 116.779, 103.939)  # red, green, blue, as in keras.applications.vgg16.preprocess_input
+
+
+def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
+    """Returns the compiled model; `weights` are those of the base. See `models.build_model`."""
+    base = application(keras.applications.VGG16, image_size, weights)
+    for layer in base.layers[:-4]:
+        layer.trainable = False
+    images = keras.Input((*image_size, 3))
+    centred = keras.layers.Rescaling(255.0, offset=[-mean for mean in _IMAGENET_MEAN])(images)
+    features = keras.layers.Flatten()(base(centred[..., ::-1]))  # VGG16 takes blue first
+    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
+    model = keras.Model(images, probabilities, name="vgg16_classifier")
+    model.compile(keras.optimizers.Adam(1e-4), "categorical_crossentropy", metrics=["accuracy"])
+    return model

@@ -1,0 +1,39 @@
+"""Packaging of estimator_train."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "estimator_train" / "__init__.py").read_text()).group(1)
+
+setup(
+    name="estimator_train",
+    version=VERSION,
+    description="tf.estimator's code at home on TensorFlow 2.16 to 2.21",
+    long_description=(HERE / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=find_packages(include=["estimator_train", "estimator_train.*"]),
+    python_requires=">=3.10",
+    install_requires=[
+        "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
+        "tf-keras>=2.16,<2.22",  # Keras 2, which Estimator code is written for; each release needs its TensorFlow's minor
+        "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
+        "kaggle>=1.6",  # the OCT2017 images come from Kaggle
+        "click>=8.1",  # the command line
+        "tqdm>=4.60",  # progress bars
+        "tabulate>=0.9",  # tables on a terminal
+        "pillow>=10",  # draws the embedded data set
+        "platformdirs>=4",  # the folder that the embedded data set is kept in
+    ],
+    extras_require={
+        "gpu": ["tensorflow[and-cuda]>=2.16,<2.22"],  # CUDA's libraries, from PyPI
+        "test": [
+            "pytest>=8",
+            "ruff>=0.9",  # lints and formats
+        ],
+    },
+    entry_points={"console_scripts": ["estimator_train = estimator_train.cli:main"]},
+)

@@ -1,0 +1,116 @@
+"""Batches are shared out so that every replica has one and every example is used once."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train import distribution
+
+SIZES = [(examples, batch_size) for examples in (3, 4, 5, 6, 7, 12, 13, 14, 17) for batch_size in (1, 2, 3, 5, 20)]
+
+
+def shared_out(dataset, replicas):
+    return [batch.tolist() for batch in distribution._share_out(dataset, replicas).as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_every_example_goes_to_one_replica_in_order_and_no_replica_is_left_without(replicas):
+    for examples, batch_size in SIZES:
+        given = tf.data.Dataset.range(examples).batch(batch_size)
+        batches = shared_out(given, replicas)
+        case = (examples, batch_size, batches)
+        assert list(itertools.chain(*batches)) == list(range(examples)), case
+        assert len(batches) % replicas == 0, case
+        assert all(batches), case
+        assert max(map(len, batches)) <= batch_size + 1, case
+        # As many steps as the batches make, or one less where the last batches had to be split together.
+        steps = -(-(-(-examples // batch_size)) // replicas)
+        assert len(batches) // replicas in (steps, steps - 1), case
+        # All but the last two groups are the batches as given.
+        untouched = (len(batches) // replicas - 1) * replicas
+        assert batches[:untouched] == [batch.tolist() for batch in given.take(untouched).as_numpy_iterator()], case
+        # The batches of the last group are as given, or differ by one example at most.
+        sizes = sorted(map(len, batches[-replicas:]))
+        assert sizes[-1] - sizes[0] <= 1 or len(given) % replicas == 0, case
+
+
+def test_batches_that_divide_by_the_replicas_stay_as_they_are():
+    given = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+    assert shared_out(tf.data.Dataset.range(10).batch(3), 2) == given
+
+
+def test_what_is_left_is_split_evenly():
+    assert shared_out(tf.data.Dataset.range(11).batch(4), 2) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [10]]
+    assert shared_out(tf.data.Dataset.range(9).batch(4), 2) == [[0, 1, 2, 3, 4], [5, 6, 7, 8]]
+    assert shared_out(tf.data.Dataset.range(5).batch(8), 2) == [[0, 1, 2], [3, 4]]
+
+
+def test_endless_and_empty_data_are_taken():
+    endless = distribution._share_out(tf.data.Dataset.range(5).repeat().batch(2), 2)
+    assert [batch.tolist() for batch in endless.take(3).as_numpy_iterator()] == [[0, 1], [2, 3], [4, 0]]
+    assert shared_out(tf.data.Dataset.range(0).batch(2), 3) == []
+
+
+@pytest.mark.parametrize("examples", [1, 2])
+def test_fewer_examples_than_replicas_are_refused(examples):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="3 replicas need at least 3 examples"):
+        shared_out(tf.data.Dataset.range(examples).batch(1), 3)
+
+
+def test_structures_stay_and_rows_stay_together():
+    rows = np.arange(10, dtype="int64")
+    given = tf.data.Dataset.from_tensor_slices(({"left": rows, "right": (rows * 2, rows[:, None])}, rows * 3)).batch(3)
+    shared = distribution._share_out(given, 3)
+    assert shared.element_spec == given.element_spec
+    batches = list(shared.as_numpy_iterator())
+    assert [len(labels) for _, labels in batches] == [4, 3, 3]
+    for features, labels in batches:
+        np.testing.assert_array_equal(features["left"] * 3, labels)
+        np.testing.assert_array_equal(features["right"][0], features["left"] * 2)
+        np.testing.assert_array_equal(features["right"][1][:, 0], features["left"])
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_each_replica_takes_the_next_batch(replicas, mirrored):
+    strategy = mirrored(replicas)
+    data = distribution.distribute(strategy, lambda context: tf.data.Dataset.range(7 * replicas).batch(7))
+    steps = [strategy.experimental_local_results(batch) for batch in data]
+    assert len(steps) == 1
+    assert [batch.numpy().tolist() for batch in steps[0]] == [
+        list(range(7 * replica, 7 * replica + 7)) for replica in range(replicas)
+    ]
+
+
+def test_batch_size_counts_the_examples_of_any_structure():
+    assert distribution.batch_size({"b": (tf.zeros([3, 2]), tf.zeros([3]))}) == 3
+    assert distribution.batch_size((tf.zeros([0, 2]),)) == 0
+
+
+def test_an_input_fn_gets_the_arguments_that_it_names():
+    offered = {"mode": "train", "params": {}, "config": 1, "input_context": 2}
+    assert distribution.call_input_fn(lambda: "none", **offered) == "none"
+    assert distribution.call_input_fn(lambda mode, input_context: (mode, input_context), **offered) == ("train", 2)
+    assert distribution.call_input_fn(lambda config, other=5: (config, other), **offered) == (1, 5)
+
+    class InputFn:
+        def __call__(self, params):
+            return params
+
+    assert distribution.call_input_fn(InputFn(), **offered) == {}
+    with pytest.raises(TypeError):
+        distribution.call_input_fn(lambda unknown: unknown, **offered)
+
+
+def test_an_input_fn_runs_on_the_cpu():
+    assert "CPU:0" in distribution.call_input_fn(lambda: tf.constant(1)).device
+
+
+def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 0; use --replicas 2 for CPU replicas"):
+        distribution.gpus(2)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 1; use --gpus 1, or --replicas 2 for CPU replicas"):
+        distribution.gpus(2)

@@ -1,0 +1,628 @@
+"""The Estimator's verbs: exact steps, evaluation that counts every example once, lazy predictions, clear errors."""
+
+import glob
+import logging
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import checkpoints
+
+layers = keras.layers
+
+KERNEL = "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"
+ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+class MinusSum(keras.losses.Loss):
+    """Its gradient adds up the examples of all replicas' batches."""
+
+    def __init__(self):
+        super().__init__(reduction="sum")
+
+    def call(self, y_true, y_pred):
+        return -y_pred[:, 0]
+
+
+def counting_estimator(model_dir, examples=12, **config):
+    """An Estimator with one weight for each row of np.eye(examples): it counts the steps that used the row."""
+    model = keras.Sequential([layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(examples,))])
+    model.compile(keras.optimizers.SGD(1.0), MinusSum())
+    settings = {"save_checkpoints_steps": 1000} | config
+    return et.model_to_estimator(model, model_dir=model_dir, config=et.RunConfig(**settings))
+
+
+def counts(estimator):
+    """How often each example was trained on, of the newest checkpoint."""
+    return estimator.get_variable_value(KERNEL)[:, 0].tolist()
+
+
+def global_step(estimator):
+    return checkpoints.read_global_step(estimator.latest_checkpoint())
+
+
+def checkpoint_steps(estimator):
+    """The steps of the checkpoints on disk."""
+    return sorted(int(path[:-6].rsplit("-", 1)[1]) for path in glob.glob(f"{estimator.model_dir}/model.ckpt-*.index"))
+
+
+def rows(examples=12, batch_size=1, epochs=1):
+    """An input_fn of the rows of np.eye(examples), labelled 0."""
+    x = np.eye(examples, dtype="float32")
+    tensors = (x, np.zeros([examples, 1], "float32"))
+    return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(epochs).batch(batch_size)
+
+
+def events(folder):
+    """(step, tag, value) of every scalar and string in the folder's event files."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(folder, "events.out.tfevents.*"))):
+        for event in tf.compat.v1.train.summary_iterator(path):
+            for value in event.summary.value:
+                has_tensor = value.WhichOneof("value") == "tensor"
+                found.append((event.step, value.tag, tf.make_ndarray(value.tensor) if has_tensor else value.simple_value))
+    return found
+
+
+@pytest.fixture
+def log_lines():
+    """The messages that TensorFlow's logger takes at INFO."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger, level = tf.get_logger(), tf.get_logger().level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+class OnStep(et.SessionRunHook):
+    """Calls a function at one call of after_run."""
+
+    def __init__(self, at, function):
+        self.at, self.function, self.calls = at, function, 0
+
+    def after_run(self, run_context, run_values):
+        self.calls += 1
+        if self.calls == self.at:
+            self.function()
+
+
+def abort():
+    raise tf.errors.AbortedError(None, None, "a worker was lost")
+
+
+# train: steps
+
+
+def test_steps_of_two_calls_add_up(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    assert estimator.train(rows(), steps=3) is estimator
+    assert global_step(estimator) == 3
+    estimator.train(rows(), steps=4)
+    assert global_step(estimator) == 7
+    assert counts(estimator) == [2, 2, 2, 1] + [0] * 8
+
+
+@pytest.mark.parametrize("steps_per_loop", [1, 7])
+def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, log_lines):
+    for _ in range(2):  # the second Estimator finds the first one's checkpoint
+        estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
+        estimator.train(rows(epochs=3), max_steps=5)
+        assert global_step(estimator) == 5
+        assert counts(estimator) == [1] * 5 + [0] * 7
+        skipped = log_lines.count("Skipping training since max_steps has already saved.")
+    assert skipped == 1
+    estimator.train(rows(epochs=3), max_steps=15)
+    assert global_step(estimator) == 15
+    assert counts(estimator) == [2] * 5 + [1] * 5 + [1] * 2 if steps_per_loop == 0 else sum(counts(estimator)) == 15
+
+
+@pytest.mark.parametrize("steps_per_loop", [1, 7])
+def test_data_that_ends_leaves_a_checkpoint_of_the_last_step_with_every_count_equal(steps_per_loop, tmp_path):
+    estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
+    estimator.train(rows())
+    assert checkpoint_steps(estimator) == [0, 12]
+    assert global_step(estimator) == 12
+    assert estimator.get_variable_value(ITERATIONS) == 12
+    assert counts(estimator) == [1] * 12
+
+
+def test_steps_per_loop_changes_neither_the_weights_nor_the_checkpoints(classifier, data, batches, tmp_path):
+    results = []
+    for steps_per_loop in (1, 7):
+        keras.utils.set_random_seed(7)
+        config = et.RunConfig(save_checkpoints_steps=4, steps_per_loop=steps_per_loop)
+        estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / str(steps_per_loop), config=config)
+        estimator.train(batches(data, 16, epochs=3), max_steps=10)
+        assert checkpoint_steps(estimator) == [0, 4, 8, 10]
+        results.append(estimator.get_variable_value(KERNEL))
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_resumed_run_equals_an_unbroken_one(classifier, data, batches, tmp_path):
+    half = [array[:48] for array in data]  # three batches: where the resumed run's data starts anew, so does the epoch
+    config = et.RunConfig(save_checkpoints_steps=1000)
+    unbroken = et.model_to_estimator(classifier(), model_dir=tmp_path / "unbroken", config=config)
+    unbroken_model = unbroken.train(batches(tuple(half), 16, epochs=2), steps=6)
+
+    keras.utils.set_random_seed(7)
+    first = et.model_to_estimator(classifier(), model_dir=tmp_path / "resumed", config=config)
+    first.train(batches(tuple(half), 16), steps=3)
+    second = et.model_to_estimator(classifier(), model_dir=tmp_path / "resumed", config=config)
+    second.train(batches(tuple(half), 16), steps=3)
+    assert second.get_variable_names() == unbroken_model.get_variable_names()
+    for name in second.get_variable_names():
+        if name.endswith("VARIABLE_VALUE"):
+            expected = unbroken.get_variable_value(name)
+            np.testing.assert_allclose(second.get_variable_value(name), expected, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_empty_data_trains_nothing_and_says_so(replicas, tmp_path, mirrored, log_lines):
+    estimator = counting_estimator(tmp_path, train_distribute=mirrored(replicas))
+    estimator.train(lambda: rows()().take(0))
+    assert global_step(estimator) == 0
+    assert "Loss for final step: None." in log_lines
+
+
+def test_a_nan_loss_raises(tmp_path, log_lines):
+    nan = np.full([4, 12], np.nan, "float32")
+    estimator = counting_estimator(tmp_path)
+    with pytest.raises(et.NanLossDuringTrainingError):
+        estimator.train(lambda: tf.data.Dataset.from_tensor_slices((nan, nan[:, :1])).batch(2))
+    assert "Model diverged with loss = NaN." in log_lines
+
+
+def test_training_says_what_tf_estimator_said(tmp_path, log_lines):
+    estimator = counting_estimator(tmp_path, log_step_count_steps=2, save_checkpoints_steps=3)
+    estimator.train(rows(), steps=5)
+    expected = [
+        "Create CheckpointSaverHook.",
+        f"Saving checkpoints for 0 into {tmp_path}/model.ckpt.",
+        "loss = -0.0, step = 0",
+        "loss = 0.0, step = 0",
+        f"Saving checkpoints for 3 into {tmp_path}/model.ckpt.",
+        f"Saving checkpoints for 5 into {tmp_path}/model.ckpt.",
+    ]
+    said = [line for line in log_lines if line in expected]
+    assert [line for line in said if "loss" not in line] == [line for line in expected if "loss" not in line]
+    assert sum("loss" in line for line in said) == 1
+    assert [line.split("step = ")[1].split()[0] for line in log_lines if ", step = " in line] == ["0", "2", "4"]
+    assert any(line.startswith("global_step/sec: ") for line in log_lines)
+    assert any(line.startswith("Using config: {") for line in log_lines)
+    assert log_lines[-1].startswith("Loss for final step: ")
+
+    log_lines.clear()
+    estimator.train(rows(), steps=1)
+    assert f"Restoring parameters from {tmp_path}/model.ckpt-5" in log_lines
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_two_runs_with_tf_random_seed_drop_out_the_same(replicas, data, batches, mirrored, tmp_path):
+    def loss(seed, name):
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([layers.Dropout(0.5, input_shape=(4,)), layers.Dense(3, activation="softmax")])
+        model.compile("sgd", "categorical_crossentropy")
+        config = et.RunConfig(tf_random_seed=seed, train_distribute=mirrored(replicas), save_summary_steps=1)
+        estimator = et.model_to_estimator(model, model_dir=tmp_path / name, config=config)
+        estimator.train(batches(data, 16), steps=3)
+        return [value for _, tag, value in events(estimator.model_dir) if tag == "loss"]
+
+    first, again, other = loss(11, "first"), loss(11, "again"), loss(12, "other")
+    assert len(first) == 3
+    assert first == again
+    assert first != other
+
+
+# train: replicas and data that does not divide by them
+
+
+@pytest.mark.parametrize(
+    ("replicas", "batch_size", "steps"), [(2, 2, 3), (2, 4, 2), (2, 11, 1), (3, 5, 1), (3, 4, 1), (3, 1, 4), (3, 2, 2)]
+)
+def test_training_uses_every_example_once_on_replicas(replicas, batch_size, steps, tmp_path, mirrored):
+    estimator = counting_estimator(tmp_path, train_distribute=mirrored(replicas))
+    estimator.train(rows(batch_size=batch_size))
+    assert counts(estimator) == [1] * 12
+    assert global_step(estimator) == estimator.get_variable_value(ITERATIONS) == steps
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_training_on_batches_that_do_not_divide_is_finite_and_deterministic(
+    replicas, classifier, data, batches, mirrored, tmp_path
+):
+    results = []
+    for name in ("first", "again"):
+        keras.utils.set_random_seed(7)
+        config = et.RunConfig(train_distribute=mirrored(replicas), save_checkpoints_steps=1000)
+        estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / name, config=config)
+        estimator.train(batches(tuple(array[:50] for array in data), 7))
+        results.append(estimator.get_variable_value(KERNEL))
+    assert np.isfinite(results[0]).all()
+    np.testing.assert_array_equal(*results)
+
+
+def test_fewer_examples_than_replicas_are_refused(tmp_path, mirrored):
+    estimator = counting_estimator(tmp_path, examples=2, train_distribute=mirrored(3))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="3 replicas need at least 3 examples"):
+        estimator.train(rows(examples=2))
+
+
+# train: errors and recovery
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"steps": 1, "max_steps": 1}, ValueError, "Can not provide both steps and max_steps."),
+        ({"steps": 0}, ValueError, "Must specify steps > 0, given: 0"),
+        ({"max_steps": -1}, ValueError, "Must specify max_steps > 0, given: -1"),
+        ({"hooks": ["hook"]}, TypeError, "Hooks must be a SessionRunHook, given: hook"),
+        ({"hooks": [keras.callbacks.History()]}, TypeError, "Hooks must be a SessionRunHook, given: "),
+        ({"saving_listeners": [et.SessionRunHook()]}, TypeError, "CheckpointSaverListener, given: "),
+    ],
+)
+def test_train_refuses(arguments, error, text, tmp_path):
+    with pytest.raises(error, match=text):
+        counting_estimator(tmp_path).train(rows(), **arguments)
+
+
+def test_listeners_need_checkpoints(tmp_path):
+    estimator = counting_estimator(tmp_path, save_checkpoints_steps=None, save_checkpoints_secs=None)
+    with pytest.raises(ValueError, match="There should be a CheckpointSaverHook to use saving_listeners"):
+        estimator.train(rows(), saving_listeners=[et.CheckpointSaverListener()])
+
+
+def test_the_estimator_refuses_what_is_no_config_and_a_second_model_dir(classifier, tmp_path):
+    with pytest.raises(ValueError, match="config must be an instance of RunConfig"):
+        et.model_to_estimator(classifier(), config={"model_dir": "run"})
+    config = et.RunConfig(model_dir=tmp_path / "one")
+    with pytest.raises(ValueError, match="model_dir is given twice"):
+        et.model_to_estimator(classifier(), model_dir=tmp_path / "two", config=config)
+    assert et.model_to_estimator(classifier(), model_dir=tmp_path / "one", config=config).model_dir == str(tmp_path / "one")
+    assert os.path.isdir(et.model_to_estimator(classifier()).model_dir)
+
+
+def test_what_reads_a_checkpoint_says_when_there_is_none(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    assert estimator.latest_checkpoint() is None
+    for read in (estimator.get_variable_names, lambda: estimator.get_variable_value("x")):
+        with pytest.raises(ValueError, match=f"Could not find trained model in model_dir: {tmp_path}"):
+            read()
+
+
+def test_the_config_that_is_read_is_a_copy(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    assert estimator.config is not estimator.config
+    assert estimator.eval_dir() == os.path.join(tmp_path, "eval")
+    assert estimator.eval_dir("test") == os.path.join(tmp_path, "eval_test")
+
+
+@pytest.mark.parametrize("steps_per_loop", [1, 2])
+def test_an_aborted_step_goes_on_from_the_last_checkpoint(steps_per_loop, tmp_path):
+    estimator = counting_estimator(tmp_path, save_checkpoints_steps=4, steps_per_loop=steps_per_loop)
+    hook = OnStep(6 // steps_per_loop, abort)
+    estimator.train(rows(epochs=3), hooks=[hook], max_steps=9)
+    assert global_step(estimator) == estimator.get_variable_value(ITERATIONS) == 9
+    assert sum(counts(estimator)) == 9
+    assert hook.calls == {1: 6 + 5, 2: 3 + 3}[steps_per_loop]
+
+
+def test_an_aborted_step_without_checkpoints_starts_again(tmp_path):
+    estimator = counting_estimator(tmp_path, save_checkpoints_steps=None, save_checkpoints_secs=None)
+    hook = OnStep(3, abort)
+    estimator.train(rows(epochs=2), hooks=[hook], max_steps=5)
+    assert hook.calls == 3 + 5
+
+
+# train: checkpoints
+
+
+def test_without_checkpoints_there_are_only_events(tmp_path):
+    estimator = counting_estimator(tmp_path, save_checkpoints_steps=None, save_checkpoints_secs=None)
+    estimator.train(rows(), steps=2)
+    assert all(name.startswith("events.out.tfevents.") for name in os.listdir(tmp_path))
+
+
+def test_the_files_of_a_run_have_tf_estimators_names(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    estimator.train(rows(), steps=2)
+    files = {name for name in os.listdir(tmp_path) if not name.startswith("events.out.tfevents.")}
+    expected = {f"model.ckpt-{step}.{kind}" for step in (0, 2) for kind in ("index", "data-00000-of-00001")}
+    assert files == expected | {"checkpoint", "graph.pbtxt"}
+    assert 'model_checkpoint_path: "model.ckpt-2"' in (tmp_path / "checkpoint").read_text()
+
+
+@pytest.mark.parametrize(("keep", "kept"), [(2, [4, 5]), (0, [0, 1, 2, 3, 4, 5]), (None, [0, 1, 2, 3, 4, 5])])
+def test_keep_checkpoint_max_counts_over_all_runs(keep, kept, tmp_path):
+    for _ in range(2):
+        estimator = counting_estimator(tmp_path, save_checkpoints_steps=1, keep_checkpoint_max=keep)
+        estimator.train(rows(), max_steps=3 if estimator.latest_checkpoint() is None else 5)
+    assert checkpoint_steps(estimator) == kept
+
+
+# evaluate
+
+
+@pytest.mark.parametrize("replicas", [None, 2, 3])
+def test_evaluate_equals_keras_at_every_batch_size_and_number_of_replicas(
+    replicas, classifier, data, batches, mirrored, tmp_path
+):
+    model = classifier(metrics=["accuracy", keras.metrics.AUC(name="auc"), "mae"])
+    config = et.RunConfig(eval_distribute=mirrored(replicas))
+    estimator = et.model_to_estimator(model, model_dir=tmp_path, config=config)
+    for examples, batch_size in [(96, 1), (96, 7), (96, 16), (96, 50), (96, 96), (95, 32), (33, 16), (4, 3)]:
+        part = tuple(array[:examples] for array in data)
+        expected = model.evaluate(*part, batch_size=batch_size, verbose=0, return_dict=True)
+        results = estimator.evaluate(batches(part, batch_size))
+        assert results.pop("global_step") == 0
+        assert results == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()}, (
+            examples,
+            batch_size,
+        )
+
+
+def test_twelve_evaluations_on_two_replicas_give_one_result(classifier, data, batches, mirrored, tmp_path):
+    config = et.RunConfig(eval_distribute=mirrored(2))
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path, config=config)
+    results = [estimator.evaluate(batches(data, 32)) for _ in range(12)]  # three batches: one replica has none at the end
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_evaluate_refuses_empty_data(replicas, tmp_path, mirrored):
+    estimator = counting_estimator(tmp_path, eval_distribute=mirrored(replicas))
+    with pytest.raises(ValueError, match="no data"):
+        estimator.evaluate(lambda: rows()().take(0))
+
+
+def test_evaluate_takes_so_many_steps(classifier, data, batches, tmp_path, log_lines):
+    model = classifier()
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    results = estimator.evaluate(batches(data, 8, epochs=None), steps=5)
+    expected = model.evaluate(data[0][:40], data[1][:40], verbose=0, return_dict=True)
+    assert results == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()} | {"global_step": 0}
+    assert "Evaluation [5/5]" in log_lines
+    for steps in (0, -1):
+        with pytest.raises(ValueError, match=f"Must specify steps > 0, given: {steps}"):
+            estimator.evaluate(batches(data, 8), steps=steps)
+    with pytest.raises(TypeError, match="Hooks must be a SessionRunHook"):
+        estimator.evaluate(batches(data, 8), hooks=[keras.callbacks.History()])
+
+
+def test_evaluate_writes_its_events_to_the_folder_of_its_name(classifier, data, batches, tmp_path, log_lines):
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    estimator.train(batches(data, 48))
+    results = estimator.evaluate(batches(data, 48), name="test")
+    assert isinstance(results["loss"], np.float32)
+    assert isinstance(results["global_step"], np.int64)
+    found = {tag: value for step, tag, value in events(estimator.eval_dir("test")) if step == 2}
+    assert found.keys() == {"loss", "accuracy", "checkpoint_path"}
+    assert found["loss"] == pytest.approx(results["loss"])
+    assert found["accuracy"] == pytest.approx(results["accuracy"])
+    assert found["checkpoint_path"].item() == estimator.latest_checkpoint().encode()
+    assert not os.path.exists(estimator.eval_dir())
+
+    saved = f"accuracy = {results['accuracy']}, global_step = 2, loss = {results['loss']}"
+    assert f"Saving dict for global step 2: {saved}" in log_lines
+    assert f"Saving 'checkpoint_path' summary for global step 2: {tmp_path}/model.ckpt-2" in log_lines
+    assert any(line.startswith("Starting evaluation at ") for line in log_lines)
+    assert any(line.startswith("Finished evaluation at ") for line in log_lines)
+
+
+def test_checkpoint_path_chooses_what_is_evaluated(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    estimator.train(rows(), steps=6)
+    first = f"{tmp_path}/model.ckpt-0"
+    assert estimator.evaluate(rows(batch_size=12)) == {"loss": -6, "global_step": 6}
+    assert estimator.evaluate(rows(batch_size=12), checkpoint_path=first) == {"loss": 0, "global_step": 0}
+    assert estimator.evaluate(rows(batch_size=12)) == {"loss": -6, "global_step": 6}
+    with pytest.raises((ValueError, tf.errors.NotFoundError), match="model.ckpt-77"):
+        estimator.evaluate(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-77")
+
+
+def test_evaluate_without_a_checkpoint_takes_the_given_weights(tmp_path, log_lines):
+    assert counting_estimator(tmp_path).evaluate(rows()) == {"loss": 0, "global_step": 0}
+    assert any(line.startswith(f"Could not find trained model in model_dir: {tmp_path}") for line in log_lines)
+
+
+class Traced(layers.Layer):
+    traces = 0
+
+    def call(self, inputs):
+        Traced.traces += 1
+        return inputs
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_a_second_call_traces_nothing_and_reads_the_checkpoint_only_when_it_changed(
+    replicas, mirrored, tmp_path, log_lines
+):
+    inputs = keras.Input((12,))
+    model = keras.Model(inputs, layers.Dense(1)(Traced()(inputs)))
+    model.compile("sgd", "mse")
+    config = et.RunConfig(train_distribute=mirrored(replicas), eval_distribute=mirrored(replicas))
+    estimator = et.model_to_estimator(model, model_dir=tmp_path, config=config)
+
+    def restored():
+        return sum(line.startswith("Restoring parameters") for line in log_lines)
+
+    def all_verbs():
+        estimator.train(rows(batch_size=2), steps=1)
+        for _ in range(2):
+            estimator.evaluate(rows(batch_size=2))
+            list(estimator.predict(rows(batch_size=2)))
+
+    all_verbs()
+    traces, before = Traced.traces, restored()
+    all_verbs()
+    assert Traced.traces == traces
+    # Once to train, and once to evaluate and predict: on replicas each has a copy of the model.
+    assert restored() - before == (2 if replicas is None else 3)
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "predict"])
+def test_a_checkpoint_deleted_after_it_was_read_is_not_missed(verb, tmp_path):
+    estimator = counting_estimator(tmp_path)
+    estimator.train(rows(), steps=2)
+
+    def delete():
+        for path in glob.glob(f"{estimator.latest_checkpoint()}.*"):
+            os.remove(path)
+
+    if verb == "evaluate":
+        assert estimator.evaluate(rows(), hooks=[OnStep(1, delete)])["global_step"] == 2
+    else:
+        predictions = [next(predicting := estimator.predict(rows()))]
+        delete()
+        assert len(predictions + list(predicting)) == 12
+
+
+def test_an_aborted_evaluation_starts_again_and_counts_every_example_once(classifier, data, batches, tmp_path):
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    for steps in (None, 6):
+        expected = estimator.evaluate(batches(data, 16), steps=steps)
+        assert estimator.evaluate(batches(data, 16), steps=steps, hooks=[OnStep(4, abort)]) == expected
+
+
+def test_a_hook_of_an_evaluation_sees_the_checkpoints_global_step(tmp_path):
+    class Steps(et.SessionRunHook):
+        seen = []
+
+        def before_run(self, run_context):
+            return et.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+        def after_run(self, run_context, run_values):
+            self.seen.append(int(run_values.results))
+
+    estimator = counting_estimator(tmp_path)
+    estimator.train(rows(), steps=2)
+    estimator.evaluate(rows(batch_size=6), hooks=[Steps()])
+    list(estimator.predict(rows(batch_size=6), hooks=[Steps()]))
+    assert Steps.seen == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_evaluating_and_predicting_inside_training_disturbs_nothing(
+    replicas, classifier, data, batches, mirrored, tmp_path
+):
+    def estimator_in(name):
+        keras.utils.set_random_seed(7)
+        config = et.RunConfig(
+            train_distribute=mirrored(replicas), eval_distribute=mirrored(replicas), save_checkpoints_steps=2
+        )
+        return et.model_to_estimator(classifier(), model_dir=tmp_path / name, config=config)
+
+    plain, watched = estimator_in("plain"), estimator_in("watched")
+    plain.train(batches(data, 16), steps=3)
+    results = []
+
+    class Evaluate(et.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            results.append(watched.evaluate(batches(data, 50)))
+
+    def look():
+        results.append(watched.evaluate(batches(data, 50), name="hook"))
+        results.append(len(list(watched.predict(batches(data, 50)))))
+
+    watched.train(batches(data, 16), steps=3, hooks=[OnStep(3, look)], saving_listeners=[Evaluate()])
+    assert [result if result == 96 else result["global_step"] for result in results] == [0, 2, 2, 96, 3]
+    assert results[0]["loss"] != results[1]["loss"] == results[2]["loss"] != results[4]["loss"]
+    assert results[4] == watched.evaluate(batches(data, 50))
+    np.testing.assert_array_equal(watched.get_variable_value(KERNEL), plain.get_variable_value(KERNEL))
+
+
+# predict
+
+
+def test_predict_is_lazy(tmp_path):
+    calls = []
+
+    def input_fn():
+        calls.append(1)
+        return rows()()
+
+    predictions = counting_estimator(tmp_path).predict(input_fn)
+    assert not calls
+    next(predictions)
+    assert calls == [1]
+
+
+def test_predict_generators_interleave_and_leave_the_caller_in_eager_mode(classifier, data, batches, tmp_path):
+    model = classifier()
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    graph = tf.Graph()
+    forwards = estimator.predict(batches(data[0], 10))
+    backwards = estimator.predict(batches(data[0][::-1].copy(), 7))
+    expected = model.predict(data[0], verbose=0)
+    for one, other, ahead, back in zip(forwards, backwards, expected, expected[::-1], strict=True):
+        assert tf.executing_eagerly()
+        assert int(tf.constant(1) + 1) == 2
+        with graph.as_default():
+            assert tf.compat.v1.get_default_graph() is graph
+        np.testing.assert_allclose(next(iter(one.values())), ahead, rtol=1e-5)
+        np.testing.assert_allclose(next(iter(other.values())), back, rtol=1e-5)
+
+
+def test_interleaved_generators_keep_to_their_checkpoints(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    estimator.train(rows(), steps=12)
+    before = estimator.predict(rows(), checkpoint_path=f"{tmp_path}/model.ckpt-0")
+    after = estimator.predict(rows())
+    pairs = [(*one.values(), *other.values()) for one, other in zip(before, after, strict=True)]
+    assert pairs == [([0.0], [1.0])] * 12
+
+
+def test_a_predict_generator_can_be_closed_early(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    predictions = estimator.predict(rows(epochs=None))
+    next(predictions)
+    predictions.close()
+    assert tf.executing_eagerly()
+    assert tf.compat.v1.get_default_graph() is not None
+    assert list(predictions) == []
+    assert len(list(estimator.predict(rows()))) == 12
+
+
+@pytest.fixture
+def two_outputs(tmp_path):
+    inputs = keras.Input((12,))
+    model = keras.Model(inputs, {"one": layers.Dense(1, name="one")(inputs), "ones": layers.Dense(2, name="ones")(inputs)})
+    model.compile("sgd", "mse")
+    return et.model_to_estimator(model, model_dir=tmp_path)
+
+
+@pytest.mark.parametrize("keys", ["one", ["one"], ["one", "absent"]])
+def test_predict_keys_choose_the_outputs(keys, two_outputs):
+    prediction = next(two_outputs.predict(rows(), predict_keys=keys))
+    assert {key: value.shape for key, value in prediction.items()} == {"one": (1,)}
+
+
+def test_predict_refuses_keys_that_no_prediction_has_and_other_hooks(two_outputs):
+    with pytest.raises(ValueError, match=r"Expected to run at least one output from .*'one'.*provided \['two'\]"):
+        next(two_outputs.predict(rows(), predict_keys="two"))
+    with pytest.raises(TypeError, match="Hooks must be a SessionRunHook"):
+        next(two_outputs.predict(rows(), hooks=[keras.callbacks.History()]))
+
+
+def test_predict_gives_whole_batches(two_outputs):
+    shapes = [batch["ones"].shape for batch in two_outputs.predict(rows(batch_size=5), yield_single_examples=False)]
+    assert shapes == [(5, 2), (5, 2), (2, 2)]
+
+
+def test_predict_refuses_to_split_outputs_of_unequal_length(tmp_path):
+    inputs = keras.Input((12,))
+    model = keras.Model(inputs, {"each": layers.Dense(1)(inputs), "all": layers.Lambda(lambda x: x[:1])(inputs)})
+    model.compile("sgd")
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    with pytest.raises(ValueError, match="Batch length of predictions should be same"):
+        next(estimator.predict(rows(batch_size=4)))
+    batch = next(estimator.predict(rows(batch_size=4), yield_single_examples=False))
+    assert (batch["each"].shape, batch["all"].shape) == ((4, 1), (1, 12))
