@@ -34,7 +34,7 @@ def train(settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, 
         )
         estimator = _estimator(settings, config, settings.weights)
         train_input_fn, eval_input_fn = _input_fns(settings, data)
-    settings.save(model_dir)
+        settings.save(model_dir)
 
     timing = TimingHook(model_dir)
     _say_plan(settings, data, model_dir, max_steps, strategy)
@@ -108,7 +108,7 @@ def _one_line_run_errors():
     except checkpoints.CheckpointError as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.InvalidArgumentError as error:
-        undecodable = re.search(r"b'(.+?)'.*?(cannot be decoded[^]\n]*)", str(error), re.DOTALL)
+        undecodable = re.search(r"\[(\S.*?)\] \[(cannot be decoded.*?)\]", str(error))
         if undecodable is None:
             raise
         raise click.ClickException(" ".join(undecodable.groups())) from error

@@ -15,6 +15,7 @@ class ImageDataset:
     name: str
     class_names: tuple[str, ...]
     default_model: str
+    default_epochs: int
     image_size: tuple[int, int]  # height and width in pixels
     train_paths: list[str]
     eval_paths: list[str]
@@ -54,10 +55,10 @@ def open_dataset(data_dir=None):
     """Returns the dataset of the image files in `data_dir`: see `open_folder`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of JPEG or PNG files for each class")
-    return open_folder(data_dir, name="images", default_model="mobilenet_v2", image_size=(224, 224))
+    return open_folder(data_dir, name="images", default_model="mobilenet_v2", default_epochs=2, image_size=(224, 224))
 
 
-def open_folder(folder, *, name, default_model, image_size, class_names=None):
+def open_folder(folder, *, name, default_model, default_epochs, image_size, class_names=None):
     """Returns the `ImageDataset` of `folder`.
 
     `folder` holds either the class folders, or `train` and one of `test`, `val`, `validation` that do. Where there is
@@ -88,7 +89,7 @@ def open_folder(folder, *, name, default_model, image_size, class_names=None):
             raise ValueError(f"{train} and {tests[0]} must hold the same classes, but only one of them has {differing}")
         train_paths = [path for paths in files.values() for path in paths]
         eval_paths = [path for paths in eval_files.values() for path in paths]
-    return ImageDataset(name, tuple(class_names or files), default_model, image_size, train_paths, eval_paths)
+    return ImageDataset(name, tuple(class_names or files), default_model, default_epochs, image_size, train_paths, eval_paths)
 
 
 def subfolders(folder):

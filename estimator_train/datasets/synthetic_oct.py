@@ -46,7 +46,7 @@ def open_dataset(data_dir=None, *, seed=0):
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         draw_dataset(folder, seed=seed)
     return open_folder(
-        folder, name="synthetic_oct", class_names=CLASS_NAMES, default_model="small_cnn", image_size=(96, 96)
+        folder, name="synthetic_oct", class_names=CLASS_NAMES, default_model="small_cnn", default_epochs=6, image_size=(96, 96)
     )
 
 

@@ -1,0 +1,138 @@
+"""Whole runs of the command, each in a process of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytestmark = pytest.mark.slow
+
+COMMAND = [sys.executable, "-m", "estimator_train"]
+
+OWN_CODE = """
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+def train_input_fn():
+    x = np.linspace(-1, 1, 64, dtype="float32")[:, None]
+    return tf.data.Dataset.from_tensor_slices((x, 2 * x)).repeat().batch(8)
+
+def eval_input_fn():
+    return train_input_fn().take(8)
+
+def build():
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
+    return model
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(*arguments):
+        return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of 24 noisy images in two classes, one dark and one bright."""
+    rng = np.random.default_rng(3)
+    for label, level in (("dark", 60), ("bright", 190)):
+        (tmp_path / "scans" / label).mkdir(parents=True)
+        for index in range(12):
+            pixels = np.clip(rng.normal(level, 20, (40, 48)), 0, 255).astype("uint8")
+            Image.fromarray(pixels).save(tmp_path / "scans" / label / f"{index}.jpeg")
+    return tmp_path / "scans"
+
+
+def test_train_resume_and_evaluate_a_folder_on_two_replicas(run, folder, tmp_path):
+    flags = ["--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32"]
+    flags += ["--model-dir", "run", "--batch-size", "4", "--replicas", "2", "--seed", "1"]
+    flags += ["--save-checkpoints-steps", "4"]
+    first = run(*flags, "--max-steps", "6")
+    assert first.returncode == 0, first.stderr
+    assert "trained 6 steps" in first.stdout and "evaluated run/model.ckpt-6: loss" in first.stdout
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["class_names"] == ["bright", "dark"]
+    assert json.loads((tmp_path / "run" / "timing.json").read_text())["steps"] == 5
+
+    second = run(*flags, "--max-steps", "10", "--steps-per-loop", "3")
+    assert second.returncode == 0, second.stderr
+    assert "trained 4 steps" in second.stdout and "model.ckpt-10" in second.stdout
+
+    third = run(*flags, "--max-steps", "10")
+    assert "run is trained to step 10 already" in third.stdout
+
+    table = run("evaluate", "--model-dir", "run", "--all")
+    assert table.returncode == 0, table.stderr
+    steps = [int(step) for step in re.findall(r"model\.ckpt-\d+ +(\d+)", table.stdout)]
+    assert steps == sorted(steps) and {0, 6, 10} <= set(steps)
+    accuracy = re.search(r"accuracy (\S+)", third.stdout).group(1)
+    assert table.stdout.split()[-1] == accuracy
+
+
+def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(run, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_CODE)
+    flags = ["--input-fn", "own.py:train_input_fn", "--eval-input-fn", "own.py:eval_input_fn", "--model", "own.py:build"]
+    flags += ["--model-dir", "run", "--save-checkpoints-steps", "20"]
+    process = subprocess.Popen(
+        [*COMMAND, *flags, "--max-steps", "1000000"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "run").glob("model.ckpt-[1-9]*.index")):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+    state = (tmp_path / "run" / "checkpoint").read_text()
+    saved = [int(step) for step in re.findall(r'^all_model_checkpoint_paths: "model\.ckpt-(\d+)"', state, re.MULTILINE)]
+    result = run(*flags, "--max-steps", saved[-1] + 30)
+    assert result.returncode == 0, result.stderr
+    assert "trained 30 steps" in result.stdout
+
+    # A checkpoint cut short is reported, and the one before it is used.
+    newest = saved[-1] + 30
+    data = tmp_path / "run" / f"model.ckpt-{newest}.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:100])
+    result = run(*flags, "--max-steps", newest + 10)
+    assert result.returncode == 0, result.stderr
+    assert f"model.ckpt-{newest} is damaged" in result.stderr
+    assert "trained 20 steps" in result.stdout  # 10 of them again
+
+
+def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
+    bad = folder / "dark" / "3.jpeg"
+    bad.write_bytes(bad.read_bytes()[:200])
+    result = run("--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32", "--epochs", "9")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith(f"estimator_train: {bad} cannot be decoded")
+
+
+def test_more_gpus_than_there_are_says_how_many_and_what_instead(run, folder):
+    result = run("--dataset", "images", "--data-dir", folder, "--gpus", "99")
+    assert result.returncode == 2
+    assert re.search(r"--gpus 99: TensorFlow sees \d+; use .*--replicas 99", result.stderr.splitlines()[-1])
+
+
+def test_a_checkpoint_of_another_model_names_the_variables(run, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_CODE)
+    flags = ["--input-fn", "own.py:train_input_fn", "--eval-input-fn", "own.py:eval_input_fn", "--model", "own.py:build"]
+    assert run(*flags, "--max-steps", "2").returncode == 0
+    (tmp_path / "own.py").write_text(OWN_CODE.replace("keras.layers.Dense(1,", "keras.layers.Dense(3,"))
+    result = run(*flags, "--max-steps", "4")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "layer_with_weights-0/kernel is (1, 1) in the checkpoint and (1, 3) in the model" in result.stderr

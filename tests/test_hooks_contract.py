@@ -1,0 +1,417 @@
+"""Hooks and listeners are called in tf.estimator's order with its values, and TensorFlow's own hooks all work."""
+
+import glob
+import json
+import logging
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+class MinusMean(keras.losses.Loss):
+    def call(self, y_true, y_pred):
+        return -y_pred[:, 0]
+
+
+@pytest.fixture
+def make_estimator(tmp_path):
+    """Gives an Estimator of a model with one weight w, whose loss is -w and which grows by 1 a step."""
+
+    def make(**config):
+        model = keras.Sequential(
+            [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))]
+        )
+        model.compile(keras.optimizers.SGD(1.0), MinusMean(), metrics=["mae"])
+        settings = {"save_checkpoints_steps": 1000} | config
+        return et.model_to_estimator(model, model_dir=tmp_path / "run", config=et.RunConfig(**settings))
+
+    return make
+
+
+def ones(steps=None):
+    """An input_fn of so many batches of one example."""
+    return lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.zeros([1, 1]))).repeat(steps)
+
+
+@pytest.fixture
+def calls():
+    """What happened, in order: the logger's lines, and what hooks and listeners append."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger, level = tf.get_logger(), tf.get_logger().level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+class RecordingHook(et.SessionRunHook):
+    def __init__(self, calls, name="hook"):
+        self.calls, self.name = calls, name
+
+    def begin(self):
+        self.graph = v1.get_default_graph()
+        assert not self.graph.finalized
+        self.calls.append(f"{self.name} begin")
+
+    def after_create_session(self, session, coord):
+        assert self.graph.finalized
+        self.calls.append(f"{self.name} after_create_session")
+
+    def before_run(self, run_context):
+        self.calls.append(f"{self.name} before_run")
+
+    def after_run(self, run_context, run_values):
+        assert run_values.results is None
+        self.calls.append(f"{self.name} after_run")
+
+    def end(self, session):
+        self.calls.append(f"{self.name} end")
+
+
+class RecordingListener(et.CheckpointSaverListener):
+    def __init__(self, calls, stop_at=None):
+        self.calls, self.stop_at = calls, stop_at
+
+    def begin(self):
+        self.calls.append("listener begin")
+
+    def before_save(self, session, global_step_value):
+        self.calls.append(f"listener before_save {global_step_value}")
+
+    def after_save(self, session, global_step_value):
+        self.calls.append(f"listener after_save {global_step_value}")
+        return global_step_value == self.stop_at
+
+    def end(self, session, global_step_value):
+        self.calls.append(f"listener end {global_step_value}")
+
+
+class Fetching(et.SessionRunHook):
+    """Fetches what `begin` returns with every step, and keeps it."""
+
+    def __init__(self, begin):
+        self._begin = begin
+        self.values = []
+
+    def begin(self):
+        self._fetches = self._begin()
+
+    def before_run(self, run_context):
+        return et.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values):
+        self.values.append(run_values.results)
+
+
+class AfterRun(et.SessionRunHook):
+    """Calls a function of the run context after every step."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def after_run(self, run_context, run_values):
+        self._function(run_context)
+
+
+def raise_(error):
+    raise error
+
+
+def only(calls, *starts):
+    return [line for line in calls if line.startswith(starts)]
+
+
+def scalars(folder, tag):
+    """Steps and values of a tag in the folder's event files."""
+    return [
+        (event.step, value.simple_value)
+        for path in glob.glob(os.path.join(folder, "events.out.tfevents.*"))
+        for event in v1.train.summary_iterator(path)
+        for value in event.summary.value
+        if value.tag == tag
+    ]
+
+
+# order
+
+
+def test_hooks_and_listeners_are_called_in_the_order_of_tf_estimator(make_estimator, calls):
+    estimator = make_estimator(save_checkpoints_steps=2)
+    hooks = [RecordingHook(calls, "first"), RecordingHook(calls, "second")]
+    estimator.train(ones(), hooks=hooks, steps=2, saving_listeners=[RecordingListener(calls)])
+    assert only(calls, "first", "second", "listener") == [
+        "listener begin",
+        "first begin",
+        "second begin",
+        "listener before_save 0",
+        "listener after_save 0",
+        "first after_create_session",
+        "second after_create_session",
+        "first before_run",
+        "second before_run",
+        "first after_run",
+        "second after_run",
+        "first before_run",
+        "second before_run",
+        "listener before_save 2",
+        "listener after_save 2",
+        "first after_run",
+        "second after_run",
+        "listener end 2",
+        "first end",
+        "second end",
+    ]
+
+
+def test_the_last_save_comes_before_end_and_the_step_rate_before_after_run_and_the_loss_after_it(make_estimator, calls):
+    estimator = make_estimator(log_step_count_steps=1)
+    estimator.train(ones(3), hooks=[RecordingHook(calls)], saving_listeners=[RecordingListener(calls)])
+    order = [line.split(":")[0].split(" = ")[0] for line in only(calls, "global_step/sec", "loss", "hook", "listener")]
+    assert order == [
+        "listener begin",
+        "hook begin",
+        "listener before_save 0",
+        "listener after_save 0",
+        "hook after_create_session",
+        *["hook before_run", "hook after_run", "loss"],
+        *["hook before_run", "global_step/sec", "hook after_run", "loss"] * 2,
+        "hook before_run",  # the data has ended: no after_run
+        "listener before_save 3",
+        "listener after_save 3",
+        "listener end 3",
+        "hook end",
+    ]
+
+
+def test_the_checkpoint_of_a_step_is_on_disk_when_a_hook_sees_the_step(make_estimator):
+    estimator = make_estimator(save_checkpoints_steps=1)
+    found = []
+    estimator.train(ones(), hooks=[AfterRun(lambda _: found.append(estimator.latest_checkpoint()))], steps=3)
+    assert [path.rsplit("-", 1)[1] for path in found] == ["1", "2", "3"]
+
+
+def test_hooks_of_evaluate_and_predict_are_called_for_every_batch(make_estimator, calls):
+    estimator = make_estimator()
+    estimator.evaluate(ones(2), hooks=[RecordingHook(calls)])
+    list(estimator.predict(ones(2), hooks=[RecordingHook(calls)]))
+    batch = ["hook before_run", "hook after_run"]
+    once = ["hook begin", "hook after_create_session", *batch * 2, "hook before_run", "hook end"]
+    assert only(calls, "hook") == once * 2
+
+
+# values
+
+
+def test_hooks_find_loss_and_metrics_by_name(make_estimator, calls):
+    by_name = et.LoggingTensorHook(["loss", "mae"], every_n_iter=1, at_end=False)
+    with_outputs = et.LoggingTensorHook({"the loss": "loss:0"}, every_n_iter=2)
+    make_estimator().train(ones(), hooks=[by_name, with_outputs], steps=3)
+    assert [line.split(" (")[0] for line in only(calls, "loss = ") if "mae" in line] == [
+        "loss = -0.0, mae = 0.0",
+        "loss = -1.0, mae = 1.0",
+        "loss = -2.0, mae = 2.0",
+    ]
+    assert [line.split(" (")[0] for line in only(calls, "the loss")] == ["the loss = -0.0", "the loss = -2.0"]
+
+
+def test_a_hook_fetches_loss_global_step_and_its_own_ops_and_variables(make_estimator):
+    def begin():
+        loss = v1.get_default_graph().get_tensor_by_name("loss:0")
+        step = v1.train.get_global_step()
+        total = v1.get_variable("total", [], initializer=v1.zeros_initializer())
+        add = v1.assign_add(total, loss)
+        return {"loss": loss, "step": step, "nested": (10 * loss, [tf.cast(step, tf.float32) / 2]), "total": add}
+
+    hook = Fetching(begin)
+    make_estimator().train(ones(), hooks=[hook], steps=3)
+    assert hook.values == [
+        {"loss": 0, "step": 0, "nested": (0, [0]), "total": 0},
+        {"loss": -1, "step": 1, "nested": (-10, [0.5]), "total": -1},
+        {"loss": -2, "step": 2, "nested": (-20, [1]), "total": -3},
+    ]
+
+
+def test_the_session_of_a_hook_gives_the_new_global_step_and_does_not_step(make_estimator):
+    def look(run_context):
+        graph = run_context.session.graph
+        fetches = [v1.train.get_global_step(graph), "loss:0"]
+        seen.append([run_context.session.run(fetches) for _ in range(2)])
+
+    seen = []
+    make_estimator().train(ones(), hooks=[AfterRun(look)], steps=2)
+    assert seen == [[[1, 0]] * 2, [[2, -1]] * 2]
+
+
+def test_feed_fn_hook_feeds_what_a_hook_added(make_estimator):
+    def begin():
+        fed = v1.placeholder(tf.float32, [], name="fed")
+        feed.feed_fn = lambda: {fed: 7.0}
+        return v1.get_default_graph().get_tensor_by_name("loss:0") + fed
+
+    hook, feed = Fetching(begin), et.FeedFnHook(None)
+    make_estimator().train(ones(), hooks=[hook, feed], steps=2)
+    assert hook.values == [7, 6]
+
+
+def test_final_ops_hook_takes_the_last_values(make_estimator):
+    class Final(et.FinalOpsHook):
+        def __init__(self):
+            super().__init__(None)
+
+        def begin(self):
+            step = v1.train.get_global_step()
+            self._final_ops = {"step": step, "loss": v1.get_default_graph().get_tensor_by_name("loss:0")}
+
+    hook = Final()
+    make_estimator().train(ones(), hooks=[hook], steps=3)
+    assert hook.final_ops_values == {"step": 3, "loss": -2}
+
+
+# stopping
+
+
+@pytest.mark.parametrize("arguments", [{"num_steps": 2}, {"last_step": 3}])
+def test_stop_at_step_hook_stops(arguments, make_estimator):
+    estimator = make_estimator()
+    estimator.train(ones(), steps=1)
+    estimator.train(ones(), hooks=[et.StopAtStepHook(**arguments)], max_steps=10)
+    assert estimator.latest_checkpoint().endswith("-3")
+
+
+def test_request_stop_ends_after_the_step(make_estimator, calls):
+    estimator = make_estimator()
+    hooks = [AfterRun(lambda run_context: run_context.request_stop()), RecordingHook(calls)]
+    estimator.train(ones(), hooks=hooks)
+    assert only(calls, "hook")[-2:] == ["hook after_run", "hook end"]
+    assert estimator.latest_checkpoint().endswith("-1")
+
+
+def test_stop_iteration_skips_the_later_hooks_and_ends_all(make_estimator, calls):
+    estimator = make_estimator()
+    hooks = [RecordingHook(calls, "early"), AfterRun(lambda _: raise_(StopIteration())), RecordingHook(calls, "late")]
+    estimator.train(ones(), hooks=hooks)
+    assert only(calls, "early", "late")[4:] == [
+        "early before_run",
+        "late before_run",
+        "early after_run",
+        "early end",
+        "late end",
+    ]
+    assert estimator.latest_checkpoint().endswith("-1")
+
+
+def test_an_error_of_a_hook_goes_to_the_caller_and_nothing_is_ended(make_estimator, calls):
+    estimator = make_estimator()
+    hooks = [RecordingHook(calls), AfterRun(lambda _: raise_(RuntimeError("from the hook")))]
+    with pytest.raises(RuntimeError, match="from the hook"):
+        estimator.train(ones(), hooks=hooks)
+    assert only(calls, "hook")[-1] == "hook after_run"
+    assert tf.executing_eagerly()
+    estimator.train(ones(), steps=1)
+    assert estimator.latest_checkpoint().endswith("-1")
+
+
+def test_a_listener_that_returns_true_stops_training(make_estimator, calls):
+    estimator = make_estimator(save_checkpoints_steps=2)
+    estimator.train(ones(), max_steps=9, saving_listeners=[RecordingListener(calls, stop_at=4)])
+    assert estimator.latest_checkpoint().endswith("-4")
+    assert only(calls, "A CheckpointSaverListener requested that training be stopped. listener: ")
+
+
+def test_nan_tensor_hook_of_the_user_can_stop_training(make_estimator, calls):
+    class Log(et.NanTensorHook):
+        def __init__(self):
+            super().__init__(None, fail_on_nan_loss=False)
+
+        def begin(self):
+            loss = v1.get_default_graph().get_tensor_by_name("loss:0")
+            self._loss_tensor = tf.where(v1.train.get_global_step() < 2, loss, np.nan)
+
+    estimator = make_estimator()
+    estimator.train(ones(), hooks=[Log()], max_steps=9)
+    assert only(calls, "Model diverged with loss = NaN.")
+    assert estimator.latest_checkpoint().endswith("-3")
+
+
+# checkpoints and summaries
+
+
+@pytest.mark.parametrize("with_saver", [False, True])
+def test_a_checkpoint_saver_hook_of_the_user_replaces_ours_and_gets_the_listeners(with_saver, make_estimator, calls):
+    estimator = make_estimator()
+    own = RecordingListener(calls)
+    hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=3, listeners=[own])
+    estimator.train(ones(), hooks=[hook], steps=4, saving_listeners=[RecordingListener(calls)] if with_saver else [])
+    saves = [line for line in only(calls, "listener after_save")]
+    expected = ["listener after_save 0", "listener after_save 3", "listener after_save 4"]
+    assert saves == [line for line in expected for _ in range(2 if with_saver else 1)]
+    assert calls.count("Create CheckpointSaverHook.") == 1
+
+
+def test_loss_and_step_rate_are_in_the_events(make_estimator):
+    estimator = make_estimator(save_summary_steps=2, log_step_count_steps=2)
+    estimator.train(ones(), steps=5)
+    assert scalars(estimator.model_dir, "loss") == [(1, 0), (3, -2), (5, -4)]
+    assert [step for step, _ in scalars(estimator.model_dir, "global_step/sec")] == [3, 5]
+
+
+def test_loss_is_written_at_the_steps_of_tf_estimator_by_default(make_estimator):
+    estimator = make_estimator(steps_per_loop=10)
+    estimator.train(ones(), steps=1)
+    estimator.train(ones(), steps=101)
+    assert [step for step, _ in scalars(estimator.model_dir, "loss")] == [1, 11]
+    unbroken = make_estimator()
+    unbroken.train(ones(), steps=101)
+    assert [step for step, _ in scalars(unbroken.model_dir, "loss")][-2:] == [103, 203]
+    assert scalars(unbroken.model_dir, "loss")[-1][1] == -202
+
+
+def test_a_summary_that_a_hook_adds_is_written(make_estimator, tmp_path):
+    class Doubled(et.SummarySaverHook):
+        def begin(self):
+            loss = v1.get_default_graph().get_tensor_by_name("loss:0")
+            self._summary_op = v1.summary.scalar("doubled", 2 * loss)
+            super().begin()
+
+    class Added(et.SessionRunHook):
+        def begin(self):
+            v1.summary.scalar("tripled", 3 * v1.get_default_graph().get_tensor_by_name("loss:0"))
+
+    estimator = make_estimator(save_summary_steps=1)
+    own = Doubled(save_steps=1, output_dir=str(tmp_path / "own"), summary_op="made in begin")
+    estimator.train(ones(), hooks=[own, Added()], steps=3)
+    assert scalars(tmp_path / "own", "doubled") == [(1, 0), (2, -2), (3, -4)]
+    assert scalars(estimator.model_dir, "tripled") == [(1, 0), (2, -3), (3, -6)]
+
+
+def test_step_counter_hook_writes_the_step_rate(make_estimator, tmp_path, calls):
+    hook = et.StepCounterHook(every_n_steps=2, output_dir=str(tmp_path / "own"))
+    make_estimator(log_step_count_steps=None).train(ones(), hooks=[hook], steps=5)
+    assert [step for step, _ in scalars(tmp_path / "own", "global_step/sec")] == [3, 5]
+    assert len(only(calls, "global_step/sec: ")) == 2
+    assert not only(calls, "loss = ")
+
+
+def test_global_step_waiter_hook_waits_for_nothing_when_the_step_is_there(make_estimator):
+    estimator = make_estimator()
+    estimator.train(ones(), hooks=[et.GlobalStepWaiterHook(0)], steps=1)
+    assert estimator.latest_checkpoint().endswith("-1")
+
+
+def test_profiler_hook_writes_timelines(make_estimator, tmp_path):
+    with tf.Graph().as_default():
+        hook = et.ProfilerHook(save_steps=2, output_dir=str(tmp_path))
+    make_estimator().train(ones(), hooks=[hook], steps=5)
+    timelines = sorted(tmp_path.glob("timeline-*.json"))
+    assert timelines
+    assert all("traceEvents" in json.loads(path.read_text()) for path in timelines)
