@@ -41,6 +41,9 @@ class HookGraph:
             }
             for tensor in self.model_values.values():
                 v1.add_to_collection(step_values.MODEL_VALUES, tensor)
+            # All that hooks can add is initialised by Scaffold's init ops, and nothing is restored: there is no need for
+            # Scaffold's own check, which takes longer to build than all the rest.
+            self.ready_op = tf.constant([], tf.string)
             self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
             self._set_step = v1.assign(self.global_step, self._next_step)
 

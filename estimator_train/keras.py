@@ -17,6 +17,8 @@ from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run
 v1 = tf.compat.v1
 log = tf.get_logger()
 
+_TRAINED = "trained"  # what variables hold that have moved on from every checkpoint
+
 
 def model_to_estimator(
     keras_model=None,
@@ -60,8 +62,8 @@ def model_to_estimator(
 class KerasModel:
     """What the Estimator's loop needs of a Keras model: `prepare` makes a run of it.
 
-    One copy of the model trains, another evaluates and predicts from checkpoints, so that neither disturbs the other.
-    Both live as long as the Estimator, and so do their compiled functions.
+    One copy of the model trains, another evaluates and predicts from checkpoints, so that neither disturbs the other; a
+    third stays as given, for evaluation before training. They and their compiled functions live as long as the Estimator.
     """
 
     def __init__(self, source, metric_names_map=None, export_outputs=None):
@@ -83,24 +85,29 @@ class KerasModel:
             if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
                 tf.random.set_seed(config.tf_random_seed)
             copy = self._copy(mode, config, checkpoint_path)
-            copy.restore(checkpoint_path)
+            if checkpoint_path is not None:
+                copy.restore(checkpoint_path)
             dataset = _dataset(copy.strategy, input_fn, mode=mode, config=config, params=params)
             steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step)
         hook_graph = HookGraph(steps.value_specs)
         with hook_graph.graph.as_default():
-            scaffold = v1.train.Scaffold(saver=checkpoints.ObjectSaver(copy.checkpoint, config))
+            scaffold = v1.train.Scaffold(
+                ready_op=hook_graph.ready_op,
+                ready_for_local_init_op=hook_graph.ready_op,
+                saver=checkpoints.ObjectSaver(copy.checkpoint, config),
+            )
             spec = _spec(mode, hook_graph, scaffold)
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
 
     def _copy(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
-        key = (mode == ModeKeys.TRAIN, id(strategy))
-        copy = self._copies.get(key)
-        # A copy that has left the given state cannot come back to it: optimizer slots stay.
+        role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
+        copy = self._copies.get((role, id(strategy)))
+        # A copy that has been trained cannot come back to the given state: the optimizer's slots would stay.
         if copy is None or (checkpoint_path is None and copy.loaded is not None):
             copy = _Copy(self._source, strategy or tf.distribute.get_strategy(), self._rename)
-            self._copies[key] = copy
+            self._copies[role, id(strategy)] = copy
         return copy
 
     def _rename(self, logs):
@@ -127,7 +134,7 @@ class _Copy:
         self.model = source.copy(strategy)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self.checkpoint = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
-        self.loaded = None  # the checkpoint that the variables hold; None: the given state
+        self.loaded = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
         self._rename = rename
         self._functions = {}
 
@@ -144,8 +151,8 @@ class _Copy:
         return self._functions[mode]
 
     def restore(self, path):
-        """Brings the variables to the state at prefix `path`, if they do not hold it; None: to the given state."""
-        stamp = path and (path, checkpoints.stamp(path))
+        """Brings the variables to the state at prefix `path`, where they do not hold it."""
+        stamp = path, checkpoints.stamp(path)
         if stamp == self.loaded:
             return
         log.info("Restoring parameters from %s", path)
@@ -168,6 +175,7 @@ class _Steps:
         self._checkpoint_path = checkpoint_path
         self._last_step = last_step
         self._sessions = 0
+        self._state = copy.loaded
         self._iterator = iter(dataset)
         self.global_step = self._first_step = int(copy.global_step)
         self._function = copy.function(mode)
@@ -180,17 +188,15 @@ class _Steps:
             self._copy.model.reset_metrics()
         if self._sessions > 1:
             if self._mode == ModeKeys.TRAIN:
-                self._checkpoint_path = checkpoints.latest_intact(self._config.model_dir)
-                self._copy.loaded = "lost"
-            self._copy.restore(self._checkpoint_path)
+                self._copy.restore(checkpoints.latest_intact(self._config.model_dir))
             self._iterator = iter(self._dataset)
             self.global_step = int(self._copy.global_step)
 
     def __call__(self):
         if self._mode == ModeKeys.TRAIN:
-            self._copy.loaded = "trained"
-        else:
-            self._copy.restore(self._checkpoint_path)  # another generator may have loaded its own since
+            self._copy.loaded = _TRAINED
+        elif self._copy.loaded != self._state:
+            self._copy.restore(self._checkpoint_path)  # another generator has loaded its own since
         if self._function is not self._copy.function(self._mode):
             self._function = self._copy.function(self._mode)
             _, self._call = self._function.trace(self._iterator)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 
 import tensorflow as tf
 import tf_keras as keras
@@ -34,8 +36,9 @@ class ModelSource:
         _check_compiled(given)
         self._custom_objects = custom_objects or {}
         self._build = (lambda: _clone(given, self._custom_objects)) if is_model else model
-        self._folder = tempfile.TemporaryDirectory(prefix="estimator_train-")
-        self._state = os.path.join(self._folder.name, "given")
+        folder = tempfile.mkdtemp(prefix="estimator_train-")
+        weakref.finalize(self, shutil.rmtree, folder)
+        self._state = os.path.join(folder, "given")
         tf.train.Checkpoint(root=given).write(self._state)
         # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
         self._vocabularies = [layer.get_vocabulary(include_special_tokens=False) for layer in _lookups(given)]

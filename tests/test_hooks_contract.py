@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 
 class MinusMean(keras.losses.Loss):
     def call(self, y_true, y_pred):
-        return -y_pred[:, 0]
+        return 0 - y_pred[:, 0]
 
 
 @pytest.fixture
@@ -217,11 +217,11 @@ def test_hooks_find_loss_and_metrics_by_name(make_estimator, calls):
     with_outputs = et.LoggingTensorHook({"the loss": "loss:0"}, every_n_iter=2)
     make_estimator().train(ones(), hooks=[by_name, with_outputs], steps=3)
     assert [line.split(" (")[0] for line in only(calls, "loss = ") if "mae" in line] == [
-        "loss = -0.0, mae = 0.0",
+        "loss = 0.0, mae = 0.0",
         "loss = -1.0, mae = 1.0",
         "loss = -2.0, mae = 2.0",
     ]
-    assert [line.split(" (")[0] for line in only(calls, "the loss")] == ["the loss = -0.0", "the loss = -2.0"]
+    assert [line.split(" (")[0] for line in only(calls, "the loss")] == ["the loss = 0.0", "the loss = -2.0"]
 
 
 def test_a_hook_fetches_loss_global_step_and_its_own_ops_and_variables(make_estimator):
@@ -346,15 +346,15 @@ def test_nan_tensor_hook_of_the_user_can_stop_training(make_estimator, calls):
 # checkpoints and summaries
 
 
-@pytest.mark.parametrize("with_saver", [False, True])
-def test_a_checkpoint_saver_hook_of_the_user_replaces_ours_and_gets_the_listeners(with_saver, make_estimator, calls):
+@pytest.mark.parametrize("with_listeners", [False, True])
+def test_a_checkpoint_saver_hook_of_the_user_replaces_ours_and_gets_the_listeners(with_listeners, make_estimator, calls):
     estimator = make_estimator()
     own = RecordingListener(calls)
     hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=3, listeners=[own])
-    estimator.train(ones(), hooks=[hook], steps=4, saving_listeners=[RecordingListener(calls)] if with_saver else [])
-    saves = [line for line in only(calls, "listener after_save")]
+    estimator.train(ones(), hooks=[hook], steps=4, saving_listeners=[RecordingListener(calls)] if with_listeners else [])
+    saves = only(calls, "listener after_save")
     expected = ["listener after_save 0", "listener after_save 3", "listener after_save 4"]
-    assert saves == [line for line in expected for _ in range(2 if with_saver else 1)]
+    assert saves == [line for line in expected for _ in range(2 if with_listeners else 1)]
     assert calls.count("Create CheckpointSaverHook.") == 1
 
 
@@ -366,14 +366,9 @@ def test_loss_and_step_rate_are_in_the_events(make_estimator):
 
 
 def test_loss_is_written_at_the_steps_of_tf_estimator_by_default(make_estimator):
-    estimator = make_estimator(steps_per_loop=10)
-    estimator.train(ones(), steps=1)
+    estimator = make_estimator()
     estimator.train(ones(), steps=101)
-    assert [step for step, _ in scalars(estimator.model_dir, "loss")] == [1, 11]
-    unbroken = make_estimator()
-    unbroken.train(ones(), steps=101)
-    assert [step for step, _ in scalars(unbroken.model_dir, "loss")][-2:] == [103, 203]
-    assert scalars(unbroken.model_dir, "loss")[-1][1] == -202
+    assert scalars(estimator.model_dir, "loss") == [(1, 0), (101, -100)]
 
 
 def test_a_summary_that_a_hook_adds_is_written(make_estimator, tmp_path):

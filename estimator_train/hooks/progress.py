@@ -40,6 +40,7 @@ class ProgressHook(v1.train.SessionRunHook):
 
     def after_create_session(self, session, coord):
         self._step = self._first_step = session.run(self._fetches["step"])
+        self._shown_step = self._step
         self._start = self._shown_at = time.monotonic()
         self._examples = 0
         if self._on_terminal and self._bar is None:
@@ -58,13 +59,13 @@ class ProgressHook(v1.train.SessionRunHook):
             self._show()
 
     def end(self, session):
-        if self._step > self._first_step:
+        if self._step > self._shown_step:
             self._show()
         if self._bar is not None:
             self._bar.close()
 
     def _show(self):
-        self._shown_at = time.monotonic()
+        self._shown_at, self._shown_step = time.monotonic(), self._step
         texts = [f"{name} {value:.4g}" for name, value in self._values.items() if not value.ndim]
         seconds = self._shown_at - self._start
         if self._examples:

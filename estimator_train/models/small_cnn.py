@@ -11,6 +11,8 @@ def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
     """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
     if weights == "imagenet":
         raise ValueError('small_cnn has no ImageNet weights; pass a weights file or "none"')
+    if min(image_size) < 16:
+        raise ValueError(f"small_cnn takes images of at least 16 x 16 pixels, got image_size {image_size}")
     model = keras.Sequential([keras.Input((*image_size, 3))], name="small_cnn")
     model.add(keras.layers.Rescaling(4.0, offset=-1.0))  # OCT images are dark: about 0.2 on average
     for filters in (16, 32, 64, 96):

@@ -23,25 +23,28 @@ def check_weights(weights):
 
 
 def load_file(model, weights):
-    """Loads a weights file into `model`; raises ValueError if it is of another model."""
+    """Loads a weights file into a Keras `model`; raises ValueError if it is of another model."""
     check_weights(weights)
     try:
         model.load_weights(weights)
     except (ValueError, KeyError, OSError) as error:
-        raise ValueError(f"weights file {weights} does not fit {model.name}: {error}".split("\n")[0]) from error
+        reason = str(error).split("\n")[0]
+        raise ValueError(f"weights file {weights} does not fit {model.name}: {reason}") from error
 
 
 def application(build, image_size, weights):
     """Returns the convolutional base that `build`, of `tf_keras.applications`, makes, with `weights` in it."""
-    shape = (*image_size, 3)
-    base = build(include_top=False, weights=None, input_shape=shape)
+    options = {"include_top": False, "input_shape": (*image_size, 3)}
+    if weights == "imagenet":
+        try:
+            return build(weights="imagenet", **options)
+        except ValueError:  # of the image size
+            raise
+        except Exception as error:  # the class that Keras raises where a download fails
+            raise ConnectionError(
+                f'the ImageNet weights of {build.__name__} could not be downloaded; pass a weights file or "none"'
+            ) from error
+    base = build(weights=None, **options)
     if is_file(weights):
         load_file(base, weights)
-    elif weights == "imagenet":
-        try:
-            base = build(include_top=False, weights="imagenet", input_shape=shape)
-        except Exception as error:  # the class that Keras raises when a download fails
-            raise ConnectionError(
-                f'the ImageNet weights of {base.name} could not be downloaded; pass a weights file or "none"'
-            ) from error
     return base

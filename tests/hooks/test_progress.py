@@ -1,0 +1,71 @@
+"""ProgressHook: plain lines in a file, a bar on a terminal."""
+
+import io
+import re
+
+import pytest
+
+import estimator_train as et
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def train(classifier, data, batches, tmp_path):
+    """Trains with a ProgressHook of those arguments."""
+
+    def train(hook, steps_per_loop=1, **arguments):
+        config = et.RunConfig(save_checkpoints_steps=1000, steps_per_loop=steps_per_loop)
+        estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run", config=config)
+        estimator.train(batches(data, 16, epochs=None), hooks=[hook], **arguments)
+
+    return train
+
+
+LINE = re.compile(
+    r"step (\d+)/5: loss [\d.e-]+, accuracy [\d.e-]+, [\d.e+]+ examples/s, (\d\d:\d\d) to go\n"
+)
+
+
+@pytest.mark.parametrize(("steps_per_loop", "steps"), [(1, ["1", "2", "3", "4", "5"]), (2, ["2", "4", "5"])])
+def test_a_file_gets_plain_lines(steps_per_loop, steps, train):
+    file = io.StringIO()
+    train(et.ProgressHook(5, every_secs=0, file=file), steps_per_loop, max_steps=5)
+    lines = file.getvalue().splitlines(keepends=True)
+    assert [LINE.fullmatch(line)[1] for line in lines] == steps
+    assert LINE.fullmatch(lines[-1])[2] == "00:00"
+
+
+def test_the_end_is_always_told(train):
+    file = io.StringIO()
+    train(et.ProgressHook(every_secs=1000, file=file), max_steps=3)
+    (line,) = file.getvalue().splitlines()
+    assert re.fullmatch(r"step 3: loss .*examples/s", line)
+
+
+def test_a_resumed_run_goes_on_at_its_step(train):
+    train(et.ProgressHook(file=io.StringIO()), max_steps=3)
+    file = io.StringIO()
+    train(et.ProgressHook(5, every_secs=0, file=file), max_steps=5)
+    assert [LINE.fullmatch(line)[1] for line in file.getvalue().splitlines(keepends=True)] == ["4", "5"]
+
+
+def test_a_terminal_gets_a_bar_with_the_numbers(train):
+    file = Terminal()
+    train(et.ProgressHook(5, every_secs=0, file=file), max_steps=5)
+    shown = file.getvalue()
+    assert "\r" in shown
+    last = shown.rstrip().rsplit("\r", 1)[1]
+    assert "100%" in last
+    assert "5/5" in last
+    assert re.search(r"loss [\d.e-]+, accuracy [\d.e-]+, [\d.e+]+ examples/s", last)
+
+
+def test_the_default_file_is_standard_error(train, capsys):
+    train(et.ProgressHook(), max_steps=1)
+    captured = capsys.readouterr()
+    assert "step 1: loss" in captured.err
+    assert captured.out == ""

@@ -1,0 +1,148 @@
+"""TimingHook counts every step and example, tells warm-up apart, and shows where the time went."""
+
+import glob
+import json
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+from estimator_train import step_values
+from estimator_train.function_session import FunctionSessionCreator, HookGraph
+
+v1 = tf.compat.v1
+
+
+class FakeSteps:
+    """Each call gives the next of the given dicts of step values."""
+
+    def __init__(self, calls):
+        self.calls = iter(calls)
+        self.global_step = 0
+
+    def start(self):
+        pass
+
+    def __call__(self):
+        values = next(self.calls, None)
+        if values is None:
+            raise tf.errors.OutOfRangeError(None, None, "end")
+        self.global_step += values.get(step_values.STEPS, 1)
+        return {name: np.asarray(value) for name, value in values.items()}
+
+
+def call(steps=1, examples=8, input_seconds=0.0):
+    numbers = [np.int64(steps), np.int64(examples), np.float64(input_seconds)]
+    return dict(zip(step_values.ABOUT_STEPS, numbers, strict=True))
+
+
+def run(hook, calls):
+    """Drives the hook with calls whose step values are given."""
+    graph = HookGraph({name: tf.TensorSpec([], value.dtype) for name, value in calls[0].items()})
+    with graph.graph.as_default():
+        creator = FunctionSessionCreator(v1.train.Scaffold(), graph, FakeSteps(calls), [graph.step_op])
+        with v1.train.MonitoredSession(creator, [hook]) as session:
+            while not session.should_stop():
+                session.run(graph.step_op)
+    return hook
+
+
+def test_every_step_of_a_call_has_its_time():
+    hook = run(et.TimingHook(), [call(steps=4), call(steps=4), call(steps=3)])
+    assert len(hook.times) == 11
+    assert hook.times[0] == hook.times[3]
+    assert all(seconds > 0 for seconds in hook.times)
+
+
+def test_warm_up_is_the_first_call_of_a_session():
+    hook = run(et.TimingHook(), [call(steps=2), call(steps=2), call(steps=4)])
+    summary = hook.summary()
+    assert (summary["warmup_steps"], summary["steps"]) == (2, 6)
+    assert summary["warmup_seconds"] + summary["seconds"] == pytest.approx(sum(hook.times))
+    assert summary["mean_seconds"] == pytest.approx(summary["seconds"] / 6)
+
+
+def test_a_second_session_warms_up_again():
+    hook = run(et.TimingHook(), [call(), call()])
+    run(hook, [call(), call()])
+    assert (hook.summary()["warmup_steps"], hook.summary()["steps"]) == (2, 2)
+
+
+def test_examples_and_input_wait_are_those_of_all_calls_after_warm_up():
+    warm_up, rest = call(examples=100, input_seconds=9), [call(examples=5, input_seconds=0.5)] * 3
+    summary = run(et.TimingHook(), [warm_up, *rest]).summary()
+    assert summary["examples_per_second"] == pytest.approx(15 / summary["seconds"])
+    assert summary["input_wait_share"] == pytest.approx(1.5 / summary["seconds"])
+
+
+def test_what_was_not_measured_is_none():
+    empty = run(et.TimingHook(), [call()]).summary()
+    assert (empty["steps"], empty["warmup_steps"]) == (0, 1)
+    for name in ("mean_seconds", "p50_seconds", "p95_seconds", "steps_per_second", "examples_per_second"):
+        assert empty[name] is None
+    of_another_graph = run(et.TimingHook(), [{"loss": np.float32(1)}] * 3).summary()
+    assert (of_another_graph["steps"], of_another_graph["warmup_steps"]) == (2, 1)
+    assert of_another_graph["examples_per_second"] is None
+    assert of_another_graph["input_wait_share"] is None
+    assert of_another_graph["steps_per_second"] > 0
+
+
+def test_the_end_writes_timing_json_and_the_steps_write_events(tmp_path):
+    hook = run(et.TimingHook(str(tmp_path), every_n_steps=4), [call(steps=2)] * 6)
+    assert json.loads((tmp_path / "timing.json").read_text()) == hook.summary()
+    v1.summary.FileWriterCache.get(str(tmp_path)).flush()
+    tags = [
+        (event.step, value.tag)
+        for path in glob.glob(f"{tmp_path}/events.out.tfevents.*")
+        for event in v1.train.summary_iterator(path)
+        for value in event.summary.value
+    ]
+    assert tags == [(step, tag) for step in (6, 10) for tag in ("examples/sec", "input_wait_share")]
+
+
+@pytest.mark.parametrize(("replicas", "steps_per_loop"), [(None, 1), (None, 7), (2, 3)])
+def test_training_is_counted_to_the_step_and_the_example(
+    replicas, steps_per_loop, classifier, data, batches, mirrored, tmp_path
+):
+    class Examples(et.SessionRunHook):
+        count = 0
+
+        def before_run(self, run_context):
+            return et.SessionRunArgs(step_values.find(run_context.session.graph, step_values.EXAMPLES))
+
+        def after_run(self, run_context, run_values):
+            self.count += run_values.results
+
+    config = et.RunConfig(train_distribute=mirrored(replicas), steps_per_loop=steps_per_loop)
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path, config=config)
+    timing, examples = et.TimingHook(), Examples()
+    estimator.train(batches(tuple(array[:95] for array in data), 10), hooks=[timing, examples])
+    steps = 10 if replicas is None else 5
+    assert len(timing.times) == steps
+    assert timing.summary()["warmup_steps"] == min(steps, steps_per_loop)
+    assert timing.summary()["steps"] == max(0, steps - steps_per_loop)
+    assert examples.count == 95
+
+
+def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
+    def wait(*example):
+        time.sleep(0.02)
+        return example
+
+    def input_fn(slow):
+        dataset = tf.data.Dataset.from_tensor_slices(data).batch(4)
+        if not slow:
+            return dataset.cache().repeat(2)
+        types, specs = [tf.float32, tf.float32], dataset.element_spec
+        dataset = dataset.map(lambda *example: tf.numpy_function(wait, example, types))
+        return dataset.map(lambda *example: tuple(map(tf.ensure_shape, example, [spec.shape for spec in specs])))
+
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    shares = {}
+    for slow in (False, True):
+        hook = et.TimingHook()
+        estimator.train(lambda slow=slow: input_fn(slow), hooks=[hook])
+        shares[slow] = hook.summary()["input_wait_share"]
+    assert 0 <= shares[False] < shares[True] <= 1
