@@ -75,7 +75,7 @@ def damage_of(path):
 
 def stamp(path):
     """A value that changes when the checkpoint at prefix `path` is written again."""
-    return tuple((name, tf.io.gfile.stat(name).mtime_nsec) for name in sorted(tf.io.gfile.glob(f"{path}.*")))
+    return tuple((name, *_length_and_time(name)) for name in sorted(tf.io.gfile.glob(f"{path}.*")))
 
 
 @functools.lru_cache(maxsize=64)
@@ -88,6 +88,14 @@ def _damage_of(path, stamp):
     except (tf.errors.OpError, IndexError, ValueError, RuntimeError) as error:  # TensorFlow raises any of them
         return str(error).splitlines()[0]
     return None
+
+
+def _length_and_time(name):
+    if os.path.exists(name):
+        status = os.stat(name)  # TensorFlow's own tells whole seconds only
+        return status.st_size, status.st_mtime_ns
+    status = tf.io.gfile.stat(name)
+    return status.length, status.mtime_nsec
 
 
 def read_global_step(path):

@@ -31,10 +31,15 @@ class Estimator:
       params: dict given to every input_fn that names `params`.
 
     Raises:
-      ValueError: `config` is no RunConfig, or names another folder than `model_dir`.
+      ValueError: `config` is no RunConfig, or names another folder than `model_dir`, or the model is no such object.
     """
 
     def __init__(self, model_fn, model_dir=None, config=None, params=None):
+        if not hasattr(model_fn, "prepare"):
+            raise ValueError(
+                f"Estimator cannot run {model_fn!r}: this release makes Estimators of compiled Keras models, "
+                "with model_to_estimator(model)."
+            )
         self._config = _config_with_model_dir(config, model_dir)
         self._model_fn = model_fn
         self._params = copy.deepcopy(params or {})
@@ -274,6 +279,8 @@ class _CountBatches(tf.compat.v1.train.SessionRunHook):
 
     def __init__(self, limit):
         self._limit = limit
+
+    def after_create_session(self, session, coord):
         self._count = 0
 
     def after_run(self, run_context, run_values):

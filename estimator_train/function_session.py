@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_train import step_values
@@ -118,16 +119,16 @@ class FunctionSession:
         leaves = {}
         _map_fetches(lambda fetch: leaves.setdefault(id(element := self._element(fetch)), element), fetches)
         with eager_mode():
-            stepping = not self._triggers.isdisjoint(leaves)
-            if stepping:
+            step = self._steps.global_step
+            if not self._triggers.isdisjoint(leaves):
                 self._values = self._steps()
-            step = self._steps.global_step - (1 if stepping else 0)
+                step = max(step, self._steps.global_step - 1)  # evaluation does not move it
             answers, left = {}, {}
             for key, leaf in leaves.items():
                 if self._names.get(key) in self._values:
                     answers[key] = _numpy(self._values[self._names[key]])
                 elif key in self._step_reads:
-                    answers[key] = step
+                    answers[key] = np.int64(step)
                 elif key in self._triggers:
                     answers[key] = None
                 else:

@@ -91,11 +91,10 @@ class KerasModel:
             steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step)
         hook_graph = HookGraph(steps.value_specs)
         with hook_graph.graph.as_default():
-            scaffold = v1.train.Scaffold(
-                ready_op=hook_graph.ready_op,
-                ready_for_local_init_op=hook_graph.ready_op,
-                saver=checkpoints.ObjectSaver(copy.checkpoint, config),
-            )
+            saver = checkpoints.ObjectSaver(copy.checkpoint, config)
+            v1.add_to_collection(v1.GraphKeys.SAVERS, saver)  # where a CheckpointSaverHook of the user's finds it
+            ready = hook_graph.ready_op
+            scaffold = v1.train.Scaffold(ready_op=ready, ready_for_local_init_op=ready, saver=saver)
             spec = _spec(mode, hook_graph, scaffold)
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
@@ -187,8 +186,9 @@ class _Steps:
         if self._mode == ModeKeys.EVAL:
             self._copy.model.reset_metrics()
         if self._sessions > 1:
-            if self._mode == ModeKeys.TRAIN:
-                self._copy.restore(checkpoints.latest_intact(self._config.model_dir))
+            newest = checkpoints.latest_intact(self._config.model_dir)
+            if self._mode == ModeKeys.TRAIN and newest is not None:  # else it goes on with the variables as they are
+                self._copy.restore(newest)
             self._iterator = iter(self._dataset)
             self.global_step = int(self._copy.global_step)
 

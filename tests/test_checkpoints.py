@@ -19,9 +19,8 @@ def saved(tmp_path_factory):
     """A folder with the checkpoints of steps 1, 2 and 3."""
     folder = tmp_path_factory.mktemp("saved")
     weights, step = tf.Variable(tf.range(1000.0)), tf.Variable(0, dtype=tf.int64)
-    manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(weights=weights, estimator_global_step=step), folder, max_to_keep=5, checkpoint_name="model.ckpt"
-    )
+    checkpoint = tf.train.Checkpoint(weights=weights, estimator_global_step=step)
+    manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=5, checkpoint_name="model.ckpt")
     for number in (1, 2, 3):
         step.assign(number)
         manager.save(number)

@@ -24,7 +24,8 @@ def test_every_example_goes_to_one_replica_in_order_and_no_replica_is_left_witho
 
     found = collections.defaultdict(list)
     # All sizes in one data set, since making one is slow.
-    for examples, batch_size, batch in tf.data.Dataset.from_tensor_slices(tuple(np.transpose(SIZES))).flat_map(one_size).as_numpy_iterator():
+    sizes = tf.data.Dataset.from_tensor_slices(tuple(np.transpose(SIZES)))
+    for examples, batch_size, batch in sizes.flat_map(one_size).as_numpy_iterator():
         found[int(examples), int(batch_size)].append(batch.tolist())
     assert found.keys() == set(SIZES)
     for (examples, batch_size), batches in found.items():

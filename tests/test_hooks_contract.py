@@ -347,11 +347,12 @@ def test_nan_tensor_hook_of_the_user_can_stop_training(make_estimator, calls):
 
 
 @pytest.mark.parametrize("with_listeners", [False, True])
-def test_a_checkpoint_saver_hook_of_the_user_replaces_ours_and_gets_the_listeners(with_listeners, make_estimator, calls):
+def test_a_checkpoint_saver_hook_of_the_user_replaces_ours_and_takes_listeners(with_listeners, make_estimator, calls):
     estimator = make_estimator()
     own = RecordingListener(calls)
     hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=3, listeners=[own])
-    estimator.train(ones(), hooks=[hook], steps=4, saving_listeners=[RecordingListener(calls)] if with_listeners else [])
+    listeners = [RecordingListener(calls)] if with_listeners else []
+    estimator.train(ones(), hooks=[hook], steps=4, saving_listeners=listeners)
     saves = only(calls, "listener after_save")
     expected = ["listener after_save 0", "listener after_save 3", "listener after_save 4"]
     assert saves == [line for line in expected for _ in range(2 if with_listeners else 1)]

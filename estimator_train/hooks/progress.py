@@ -50,11 +50,11 @@ class ProgressHook(v1.train.SessionRunHook):
         return v1.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values):
-        last_step, self._step = self._step, int(run_values.results["step"]) + 1
+        self._step = int(run_values.results["step"]) + 1
         self._values = run_values.results["values"]
         self._examples += sum(run_values.results["examples"])
         if self._bar is not None:
-            self._bar.update(self._step - last_step)
+            self._bar.update(self._step - self._bar.n)  # a recovered session goes back
         if time.monotonic() - self._shown_at >= self._every_secs:
             self._show()
 

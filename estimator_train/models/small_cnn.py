@@ -15,7 +15,7 @@ def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
         raise ValueError(f"small_cnn takes images of at least 16 x 16 pixels, got image_size {image_size}")
     model = keras.Sequential([keras.Input((*image_size, 3))], name="small_cnn")
     model.add(keras.layers.Rescaling(4.0, offset=-1.0))  # OCT images are dark: about 0.2 on average
-    for filters in (16, 32, 64, 96):
+    for filters in (16, 32, 64, 128):
         model.add(keras.layers.Conv2D(filters, 3, padding="same", activation="relu", kernel_initializer="he_normal"))
         model.add(keras.layers.MaxPooling2D())
     # A lesion anywhere decides the class: with the average instead of the maximum, training takes twice as long.

@@ -1,0 +1,131 @@
+"""Folders of image files: their layouts, the split, and what is said of those laid out otherwise."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from estimator_train import datasets
+
+
+@pytest.fixture
+def fill(tmp_path):
+    """Puts images into folders of tmp_path, given as {folder: number}, and returns tmp_path."""
+
+    def fill_folders(numbers, suffix=".jpg"):
+        for folder, number in numbers.items():
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+            for index in range(number):
+                image = Image.fromarray(np.full((6, 8), index, np.uint8))
+                image.save(tmp_path / folder / f"{index:03}{suffix}", "PNG" if "png" in suffix.lower() else "JPEG")
+        return tmp_path
+
+    return fill_folders
+
+
+def names(paths):
+    return ["/".join(path.split("/")[-2:]) for path in paths]
+
+
+def test_train_and_test_folders_are_the_two_sides(fill):
+    data = datasets.open_dataset("images", fill({"train/b": 2, "train/a": 1, "test/a": 1, "test/b": 1, "val/a": 9}))
+    assert data.name == "images"
+    assert data.class_names == ("a", "b")
+    assert names(data.train_paths) == ["a/000.jpg", "b/000.jpg", "b/001.jpg"]
+    assert names(data.eval_paths) == ["a/000.jpg", "b/000.jpg"]
+    assert (data.train_examples, data.eval_examples) == (3, 2)
+
+
+@pytest.mark.parametrize("validation", ["val", "validation"])
+def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
+    folder = fill({"train/a": 3, "train/b": 3, f"{validation}/a": 1, f"{validation}/b": 1})
+    assert datasets.open_dataset("images", folder).eval_paths == [
+        str(folder / validation / "a/000.jpg"),
+        str(folder / validation / "b/000.jpg"),
+    ]
+
+
+@pytest.mark.parametrize("below", ["", "train/"])
+def test_a_fifth_of_each_class_is_set_apart_where_there_is_nothing_to_evaluate_on(fill, below):
+    data = datasets.open_dataset("images", fill({f"{below}a": 20, f"{below}b": 10, f"{below}c": 2}))
+    classes = [path.split("/")[-2] for path in data.eval_paths]
+    assert [classes.count(name) for name in "abc"] == [4, 2, 1]
+    assert data.train_examples == 32 - 7
+    assert not set(data.train_paths) & set(data.eval_paths)
+
+
+def test_the_split_depends_on_file_names_alone(fill, tmp_path):
+    fill({"here/a": 20, "here/b": 20, "there/b": 20, "there/a": 20})
+    here, there = (datasets.open_dataset("images", tmp_path / name) for name in ("here", "there"))
+    assert names(here.eval_paths) == names(there.eval_paths)
+    # Not the first or the last of them.
+    assert names(here.eval_paths)[:4] not in ([f"a/{i:03}.jpg" for i in range(4)], [f"a/{i:03}.jpg" for i in range(16, 20)])
+
+
+def test_a_class_may_be_named_train(fill):
+    assert datasets.open_dataset("images", fill({"bus": 5, "train": 5})).class_names == ("bus", "train")
+
+
+def test_suffixes_of_any_case_count_and_hidden_files_do_not(fill):
+    for suffix in (".jpg", ".JPEG", ".Png"):
+        folder = fill({"a": 2, "b": 2}, suffix)
+    (folder / "a" / "._000.jpg").write_bytes(b"resource fork")
+    (folder / "a" / "notes.txt").write_text("no image")
+    (folder / ".cache").mkdir()
+    (folder / "__MACOSX" / "a").mkdir(parents=True)
+    data = datasets.open_dataset("images", folder)
+    assert data.class_names == ("a", "b")
+    assert data.train_examples + data.eval_examples == 12
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({}, "has no class folders"),
+        ({"a": 0, "b": 0}, "no class folder in .* has JPEG or PNG files: a, b"),
+        ({"a": 3}, "has only one class, a: at least two"),
+        ({"a": 3, "b": 0}, "class folder .*b has no JPEG or PNG files"),
+        ({"a": 3, "b": 1}, "class b has one image, .*000.jpg: at least two"),
+        ({"train/a": 1, "train/b": 1, "test/a": 1, "test/c": 1}, "same classes, but only one of them has b, c"),
+    ],
+)
+def test_another_layout_is_refused_in_one_line(fill, numbers, message):
+    folder = fill(numbers)
+    with pytest.raises(ValueError, match=message) as caught:
+        datasets.open_dataset("images", folder)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_folder_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(FileNotFoundError, match=f"there is no folder {file}s"):
+        datasets.open_dataset("images", f"{file}s")
+    with pytest.raises(NotADirectoryError, match=f"{file} is a file"):
+        datasets.open_dataset("images", file)
+    with pytest.raises(ValueError, match="images needs --data-dir"):
+        datasets.open_dataset("images")
+
+
+def test_evaluation_goes_once_through_the_images_in_order(fill):
+    data = datasets.open_dataset("images", fill({"train/a": 1, "train/b": 1, "test/a": 2, "test/b": 3}, ".png"))
+    batches = list(data.eval_input_fn(image_size=(4, 5), batch_size=4)())
+    assert [images.shape for images, _ in batches] == [(4, 4, 5, 3), (1, 4, 5, 3)]
+    images = np.concatenate([images for images, _ in batches])
+    labels = np.concatenate([labels for _, labels in batches])
+    np.testing.assert_allclose(images[:, 0, 0, 0] * 255, [0, 1, 0, 1, 2], atol=1e-4)
+    np.testing.assert_array_equal(labels, np.eye(2)[[0, 0, 1, 1, 1]])
+
+
+def test_training_is_shuffled_by_the_seed_and_repeats(fill):
+    data = datasets.open_dataset("images", fill({"train/a": 20, "train/b": 20, "test/a": 1, "test/b": 1}, ".png"))
+
+    def order(seed):
+        input_fn = data.train_input_fn(image_size=(6, 8), batch_size=40, num_epochs=2, seed=seed)
+        return [tuple(np.round(images[:, 0, 0, 0] * 255).astype(int)) for images, _ in input_fn()]
+
+    first, second = order(1)
+    assert sorted(first) == sorted(second) == sorted([*range(20)] * 2)
+    assert order(1) == [first, second]
+    assert first != second
+    assert order(2)[0] != first

@@ -1,0 +1,74 @@
+"""What a user meets first: the import, the public names, README's code."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_public_name_is_there():
+    for name in et.__all__:
+        assert getattr(et, name) is not None
+    with pytest.raises(AttributeError, match="Estimater"):
+        _ = et.Estimater
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook", "GlobalStepWaiterHook",
+        "LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook", "ProfilerHook", "SecondOrStepTimer",
+        "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StepCounterHook",
+        "StopAtStepHook", "SummarySaverHook",
+    ],
+)  # fmt: skip
+def test_stock_hooks_are_tensorflows_own(name):
+    assert getattr(et, name) is getattr(tf.compat.v1.train, name)
+
+
+def test_import_takes_no_tensorflow_and_makes_tf_keras_the_legacy_one():
+    program = (
+        "import sys, estimator_train; assert 'tensorflow' not in sys.modules\n"
+        "import tensorflow as tf; assert tf.keras.__name__.startswith('tf_keras'), tf.keras.__name__"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env=_environment_without_legacy_keras())
+
+
+def test_import_after_tensorflow_does_not_break_it():
+    program = "import tensorflow as tf, estimator_train; tf.keras.Sequential(); estimator_train.RunConfig()"
+    subprocess.run([sys.executable, "-c", program], check=True, env=_environment_without_legacy_keras())
+
+
+def test_a_model_fn_is_refused_with_what_to_use():
+    with pytest.raises(ValueError, match="model_to_estimator"):
+        et.Estimator(lambda features, labels, mode: None)
+
+
+def test_the_doors_at_the_root_lead_into_the_package():
+    assert (ROOT / "hooks").resolve() == ROOT / "estimator_train" / "hooks"
+    assert (ROOT / "input_fns").resolve() == ROOT / "estimator_train" / "input_fns"
+
+
+@pytest.mark.slow
+def test_readmes_old_code_runs(tmp_path):
+    code = re.search(r"```python\n(import time.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=_environment_without_legacy_keras()
+    )
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"'accuracy': .*'global_step': 20", result.stdout)
+    assert "20 steps" in result.stdout
+
+
+def _environment_without_legacy_keras():
+    return {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"} | {
+        "PYTHONPATH": str(ROOT)
+    }
