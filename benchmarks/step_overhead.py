@@ -18,13 +18,13 @@ import tf_keras as keras
 
 import estimator_train as et
 
-PAIRS, STEPS, BATCH = 7, 400, 32
+PAIRS, STEPS, BATCH = 9, 500, 32
 
 
 def build():
     model = keras.Sequential(
         [
-            keras.layers.Conv2D(8, 3, activation="relu", input_shape=(28, 28, 1)),
+            keras.layers.Conv2D(4, 3, strides=3, activation="relu", input_shape=(28, 28, 1)),
             keras.layers.MaxPooling2D(),
             keras.layers.Flatten(),
             keras.layers.Dense(10, activation="softmax"),

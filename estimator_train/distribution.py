@@ -16,7 +16,9 @@ def gpus(count):
     visible = tf.config.list_physical_devices("GPU")
     if count > len(visible):
         instead = f"use --gpus {len(visible)}, or" if visible else "use"
-        raise ValueError(f"--gpus {count}: TensorFlow sees {len(visible)}; {instead} --replicas {count} for CPU replicas")
+        raise ValueError(
+            f"--gpus {count}: TensorFlow sees {len(visible)}; {instead} --replicas {count} for CPU replicas"
+        )
     for gpu in visible[:count]:
         tf.config.experimental.set_memory_growth(gpu, True)
     return tf.distribute.MirroredStrategy([f"GPU:{index}" for index in range(count)])
@@ -93,11 +95,7 @@ def _split_evenly(batches, replicas, none):
         size, larger = count // replicas, count % replicas
     examples = batches.unbatch()
     in_larger = larger * (size + 1)
-    return (
-        examples.take(in_larger)
-        .batch(size + 1)
-        .concatenate(examples.skip(in_larger).batch(tf.maximum(size, 1)))
-    )
+    return examples.take(in_larger).batch(size + 1).concatenate(examples.skip(in_larger).batch(tf.maximum(size, 1)))
 
 
 def _count_examples(batches, unless):

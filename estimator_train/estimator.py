@@ -151,7 +151,9 @@ class Estimator:
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or checkpoints.latest_intact(self.model_dir)
         if checkpoint is None:
-            log.info("Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir)
+            log.info(
+                "Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir
+            )
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps)
         with run.graph.as_default():

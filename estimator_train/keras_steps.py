@@ -38,31 +38,37 @@ class Loop:
 
     @tf.function
     def _run(self, iterator, count):
-        done, examples = tf.constant(0, tf.int64), tf.constant(0, tf.int64)
+        more, done, examples = tf.constant(True), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
         seconds = tf.constant(0.0, tf.float64)
-        for _ in tf.range(count):
-            with tf.control_dependencies([done]):
-                asked = tf.timestamp()
-            with tf.control_dependencies([asked]):
-                batch = iterator.get_next_as_optional()
-                has_batch = batch.has_value()
-            # A step is not begun without data: those of its ops that need none, such as the count of the optimizer's
-            # iterations, would run all the same.
-            if not has_batch:
-                break
-            data = batch.get_value()
-            with tf.control_dependencies(tf.nest.flatten(data, expand_composites=True)):
-                seconds += tf.timestamp() - asked
-            logs, step_examples = self._strategy.run(self._one_replica, args=(data,))
-            kept = [self._keep(name, _mean(self._strategy, value)) for name, value in self._rename(logs).items()]
-            examples += self._strategy.reduce(tf.distribute.ReduceOp.SUM, step_examples, axis=None)
-            with tf.control_dependencies(kept):
-                done += 1
-                if self._global_step is not None:
-                    self._global_step.assign_add(1)
+        # The body is a call, so that it makes no name of its own: AutoGraph would trace it twice to learn of what type.
+        while more and done < count:
+            more, done, examples, seconds = self._next_step(iterator, done, examples, seconds)
         self._keep(step_values.EXAMPLES, examples)
         self._keep(step_values.INPUT_SECONDS, seconds)
         return done
+
+    def _next_step(self, iterator, done, examples, seconds):
+        with tf.control_dependencies([done]):
+            asked = tf.timestamp()
+        with tf.control_dependencies([asked]):
+            batch = iterator.get_next_as_optional()
+            has_batch = batch.has_value()
+        with tf.control_dependencies([has_batch]):
+            seconds += tf.timestamp() - asked
+        # A step is not begun without data: those of its ops that need none, such as the count of the optimizer's
+        # iterations, would run all the same.
+        if has_batch:
+            done, examples = self._step(batch.get_value(), done, examples)
+        return has_batch, done, examples, seconds
+
+    def _step(self, batch, done, examples):
+        logs, count = self._strategy.run(self._one_replica, args=(batch,))
+        kept = [self._keep(name, _mean(self._strategy, value)) for name, value in self._rename(logs).items()]
+        with tf.control_dependencies(kept):
+            done += 1
+            if self._global_step is not None:
+                self._global_step.assign_add(1)
+        return done, examples + self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
 
     def _one_replica(self, batch):
         return self._replica_step(batch), batch_size(batch)

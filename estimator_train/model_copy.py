@@ -99,7 +99,9 @@ def _clone(model, custom_objects):
     with keras.utils.custom_object_scope(custom_objects):
         try:
             clone = keras.models.clone_model(model)
-            if type(clone) is not type(model):  # Keras clones a functional model of a class of one's own without the class
+            if type(clone) is not type(
+                model
+            ):  # Keras clones a functional model of a class of one's own without the class
                 clone = type(model)(clone.input, clone.output, name=model.name)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise ValueError(f"Cannot copy the model {model.name}: {error} {_ADVICE}") from error

@@ -66,8 +66,7 @@ class EstimatorSpec(
         if predictions is None and mode == ModeKeys.PREDICT:
             raise ValueError("Missing predictions.")
         hooks = [
-            check_hooks(given)
-            for given in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)
+            check_hooks(given) for given in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)
         ]
         return super().__new__(
             cls,

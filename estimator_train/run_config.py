@@ -194,9 +194,7 @@ def _checkpoint_interval(steps, secs):
     steps = None if steps is _UNSET else steps
     secs = None if secs is _UNSET else secs
     if steps is not None and secs is not None:
-        raise ValueError(
-            f"Give save_checkpoints_steps={steps!r} or save_checkpoints_secs={secs!r}, not both."
-        )
+        raise ValueError(f"Give save_checkpoints_steps={steps!r} or save_checkpoints_secs={secs!r}, not both.")
     return steps, secs
 
 

@@ -221,9 +221,7 @@ def test_two_runs_with_tf_random_seed_drop_out_the_same(data, batches, tmp_path)
 # train: replicas and data that does not divide by them
 
 
-@pytest.mark.parametrize(
-    ("replicas", "batch_size", "steps"), [(2, 4, 2), (2, 11, 1), (3, 5, 1), (3, 1, 4)]
-)
+@pytest.mark.parametrize(("replicas", "batch_size", "steps"), [(2, 4, 2), (2, 11, 1), (3, 5, 1), (3, 1, 4)])
 def test_training_uses_every_example_once_on_replicas(replicas, batch_size, steps, tmp_path, mirrored):
     estimator = counting_estimator(tmp_path, train_distribute=mirrored(replicas))
     estimator.train(rows(batch_size=batch_size))

@@ -25,9 +25,7 @@ def make_estimator(tmp_path):
     """Gives an Estimator of a model with one weight w, whose loss is -w and which grows by 1 a step."""
 
     def make(**config):
-        model = keras.Sequential(
-            [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))]
-        )
+        model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
         model.compile(keras.optimizers.SGD(1.0), MinusMean(), metrics=["mae"])
         settings = {"save_checkpoints_steps": 1000} | config
         return et.model_to_estimator(model, model_dir=tmp_path / "run", config=et.RunConfig(**settings))

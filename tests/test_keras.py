@@ -43,9 +43,7 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("replicas", [None, 2])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_training_gives_the_weights_of_keras_fit(
-    optimizer, replicas, classifier, data, batches, mirrored, tmp_path
-):
+def test_training_gives_the_weights_of_keras_fit(optimizer, replicas, classifier, data, batches, mirrored, tmp_path):
     model = classifier(OPTIMIZERS[optimizer]())
     estimator = estimator_of(model, tmp_path, mirrored(replicas))
     estimator.train(batches(data, 16, epochs=2))

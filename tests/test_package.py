@@ -61,7 +61,11 @@ def test_the_doors_at_the_root_lead_into_the_package():
 def test_readmes_old_code_runs(tmp_path):
     code = re.search(r"```python\n(import time.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=_environment_without_legacy_keras()
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=_environment_without_legacy_keras(),
     )
     assert result.returncode == 0, result.stderr
     assert re.search(r"'accuracy': .*'global_step': 20", result.stdout)

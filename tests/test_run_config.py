@@ -251,9 +251,7 @@ def test_replace_changes_a_copy():
     config = RunConfig("/m", tf_random_seed=1)
     replaced = config.replace(tf_random_seed=2, steps_per_loop=4)
     assert read(config, DEFAULTS) == DEFAULTS | {"model_dir": "/m", "tf_random_seed": 1}
-    assert read(replaced, DEFAULTS) == (
-        DEFAULTS | {"model_dir": "/m", "tf_random_seed": 2, "steps_per_loop": 4}
-    )
+    assert read(replaced, DEFAULTS) == (DEFAULTS | {"model_dir": "/m", "tf_random_seed": 2, "steps_per_loop": 4})
 
 
 def test_replacing_one_checkpoint_interval_clears_the_other():

@@ -84,7 +84,9 @@ def check_function(reference, flag):
         raise click.ClickException(f"{flag} {reference}: {path} line {error.lineno}: {error.msg}") from error
     names = {name for node in tree.body for name in _names_made_by(node)}
     if name not in names:
-        raise click.ClickException(f"{flag} {reference}: {path} has no {name}; it has {', '.join(sorted(names)) or 'none'}")
+        raise click.ClickException(
+            f"{flag} {reference}: {path} has no {name}; it has {', '.join(sorted(names)) or 'none'}"
+        )
 
 
 def _names_made_by(node):

@@ -32,13 +32,19 @@ class _ImageSize(click.ParamType):
 @click.option("--weights", metavar="FILE", help="Weights to start from: a file, imagenet or none.")
 @click.option("--image-size", type=_ImageSize(), help="Side of the images in pixels, or height x width.")
 @click.option("--model-dir", metavar="FOLDER", help="Where checkpoints and events go.  [default: runs/DATASET]")
-@click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Images a step on each replica.")
-@click.option("--epochs", type=click.IntRange(1), help="How often to go through the data.  [default: the data set's own]")
+@click.option(
+    "--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Images a step on each replica."
+)
+@click.option(
+    "--epochs", type=click.IntRange(1), help="How often to go through the data.  [default: the data set's own]"
+)
 @click.option("--max-steps", type=click.IntRange(1), help="Global step to stop at, instead of --epochs.")
 @click.option("--gpus", type=click.IntRange(1), help="Train on the first N GPUs.")
 @click.option("--replicas", type=click.IntRange(1), help="Train on N CPU replicas, where there is no GPU.")
 @click.option("--steps-per-loop", type=click.IntRange(1), default=1, show_default=True, help="Steps a compiled call.")
-@click.option("--save-checkpoints-steps", type=click.IntRange(1), help="Steps between checkpoints.  [default: 10 minutes]")
+@click.option(
+    "--save-checkpoints-steps", type=click.IntRange(1), help="Steps between checkpoints.  [default: 10 minutes]"
+)
 @click.option("--seed", type=click.IntRange(0), help="Seed of the initial weights and the order of the images.")
 def train(
     dataset, data_dir, input_fn, eval_input_fn, model, weights, image_size, model_dir, batch_size, epochs, max_steps,

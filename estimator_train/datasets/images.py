@@ -46,9 +46,7 @@ class ImageDataset:
         """Returns an input_fn over the evaluation images, once and in order: see `input_fns.image_files`."""
         from estimator_train import input_fns
 
-        return input_fns.image_files(
-            self.eval_paths, self.class_names, image_size, batch_size=batch_size, num_epochs=1
-        )
+        return input_fns.image_files(self.eval_paths, self.class_names, image_size, batch_size=batch_size, num_epochs=1)
 
 
 def open_dataset(data_dir=None):
@@ -89,14 +87,17 @@ def open_folder(folder, *, name, default_model, default_epochs, image_size, clas
             raise ValueError(f"{train} and {tests[0]} must hold the same classes, but only one of them has {differing}")
         train_paths = [path for paths in files.values() for path in paths]
         eval_paths = [path for paths in eval_files.values() for path in paths]
-    return ImageDataset(name, tuple(class_names or files), default_model, default_epochs, image_size, train_paths, eval_paths)
+    class_names = tuple(class_names or files)
+    return ImageDataset(name, class_names, default_model, default_epochs, image_size, train_paths, eval_paths)
 
 
 def subfolders(folder):
     """Returns the sorted folders in `folder`, less hidden ones and __MACOSX; none where it is no folder."""
     if not folder.is_dir():
         return []
-    return sorted(Path(entry) for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] not in "._")
+    return sorted(
+        Path(entry) for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith((".", "__"))
+    )
 
 
 def _files_by_class(folder, class_names):

@@ -19,7 +19,12 @@ def open_dataset(data_dir=None):
             "oct2017 needs --data-dir, the folder of the unpacked Kaggle data set paultimothymooney/kermany2018"
         )
     return open_folder(
-        _find(data_dir), name="oct2017", class_names=CLASS_NAMES, default_model="vgg16", default_epochs=5, image_size=(224, 224)
+        _find(data_dir),
+        name="oct2017",
+        class_names=CLASS_NAMES,
+        default_model="vgg16",
+        default_epochs=5,
+        image_size=(224, 224),
     )
 
 

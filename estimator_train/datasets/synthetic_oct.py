@@ -46,7 +46,12 @@ def open_dataset(data_dir=None, *, seed=0):
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         draw_dataset(folder, seed=seed)
     return open_folder(
-        folder, name="synthetic_oct", class_names=CLASS_NAMES, default_model="small_cnn", default_epochs=6, image_size=(96, 96)
+        folder,
+        name="synthetic_oct",
+        class_names=CLASS_NAMES,
+        default_model="small_cnn",
+        default_epochs=12,
+        image_size=(96, 96),
     )
 
 
@@ -103,7 +108,7 @@ def draw_image(class_name, rng):
     x = np.linspace(-1, 1, _WIDTH, dtype=np.float32)
     fovea = rng.uniform(-0.3, 0.3)
     layers = _healthy_layers(rng, x, fovea)
-    spots = _LESIONS[class_name](rng, x, fovea, layers)
+    spots = _LESIONS[class_name](rng, x, fovea, layers)  # (x, layer, how far down in it, radii, brightness)
 
     thickness = np.maximum([layers[name] for name in _NAMES], 0).astype(np.float32)
     tops = np.cumsum(thickness, axis=0) - thickness
@@ -157,7 +162,8 @@ def _oedema(rng, x, fovea, layers):
         at = centre + width * rng.uniform(-0.8, 0.8)
         size = rng.uniform(0.4, 1) * np.interp(at, x, swelling)
         layer = rng.choice(["inner nuclear", "outer nuclear"])
-        spots.append((at, layer, rng.uniform(0.3, 0.6), (size * rng.uniform(0.35, 0.6), size * rng.uniform(0.3, 0.5)), 14))
+        radii = (size * rng.uniform(0.35, 0.6), size * rng.uniform(0.3, 0.5))
+        spots.append((at, layer, rng.uniform(0.3, 0.6), radii, 14))
     return spots + _exudates(rng, centre, width)
 
 

@@ -19,7 +19,8 @@ def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
         layer.trainable = False
     images = keras.Input((*image_size, 3))
     centred = keras.layers.Rescaling(255.0, offset=[-mean for mean in _IMAGENET_MEAN])(images)
-    features = keras.layers.Flatten()(base(centred[:, :, :, ::-1]))  # VGG16 takes blue first; an Ellipsis would not serialise
+    blue_first = centred[:, :, :, ::-1]  # an Ellipsis would not serialise
+    features = keras.layers.Flatten()(base(blue_first))
     probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
     model = keras.Model(images, probabilities, name="vgg16_classifier")
     model.compile(keras.optimizers.Adam(1e-4), "categorical_crossentropy", metrics=["accuracy"])

@@ -82,7 +82,14 @@ def test_train_resume_and_evaluate_a_folder_on_two_replicas(run, folder, tmp_pat
 
 def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(run, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
-    flags = ["--input-fn", "own.py:train_input_fn", "--eval-input-fn", "own.py:eval_input_fn", "--model", "own.py:build"]
+    flags = [
+        "--input-fn",
+        "own.py:train_input_fn",
+        "--eval-input-fn",
+        "own.py:eval_input_fn",
+        "--model",
+        "own.py:build",
+    ]
     flags += ["--model-dir", "run", "--save-checkpoints-steps", "20"]
     process = subprocess.Popen(
         [*COMMAND, *flags, "--max-steps", "1000000"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -115,7 +122,9 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(run, tmp_path):
 def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
     bad = folder / "dark" / "3.jpeg"
     bad.write_bytes(bad.read_bytes()[:200])
-    result = run("--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32", "--epochs", "9")
+    result = run(
+        "--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32", "--epochs", "9"
+    )
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert result.stderr.splitlines()[-1].startswith(f"estimator_train: {bad} cannot be decoded")
@@ -129,7 +138,14 @@ def test_more_gpus_than_there_are_says_how_many_and_what_instead(run, folder):
 
 def test_a_checkpoint_of_another_model_names_the_variables(run, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
-    flags = ["--input-fn", "own.py:train_input_fn", "--eval-input-fn", "own.py:eval_input_fn", "--model", "own.py:build"]
+    flags = [
+        "--input-fn",
+        "own.py:train_input_fn",
+        "--eval-input-fn",
+        "own.py:eval_input_fn",
+        "--model",
+        "own.py:build",
+    ]
     assert run(*flags, "--max-steps", "2").returncode == 0
     (tmp_path / "own.py").write_text(OWN_CODE.replace("keras.layers.Dense(1,", "keras.layers.Dense(3,"))
     result = run(*flags, "--max-steps", "4")

@@ -19,7 +19,15 @@ def unpack(folder, splits=("train", "test", "val")):
 
 
 @pytest.mark.parametrize(
-    "trees", [[""], ["OCT2017 "], ["OCT2017"], ["OCT2017 ", "oct2017"], ["oct2017/OCT2017 "], ["OCT2017 ", "oct2017/OCT2017 "]]
+    "trees",
+    [
+        [""],
+        ["OCT2017 "],
+        ["OCT2017"],
+        ["OCT2017 ", "oct2017"],
+        ["oct2017/OCT2017 "],
+        ["OCT2017 ", "oct2017/OCT2017 "],
+    ],
 )
 def test_the_tree_is_found_and_read_once(tmp_path, trees):
     for tree in trees:
@@ -41,6 +49,7 @@ def test_the_dataset_says_what_to_train_with(tmp_path):
     data = datasets.open_dataset("oct2017", str(tmp_path))
     assert data.class_names == ("CNV", "DME", "DRUSEN", "NORMAL")
     assert (data.name, data.default_model, data.image_size) == ("oct2017", "vgg16", (224, 224))
+    assert data.default_epochs == 5
 
 
 def test_other_folders_are_refused(tmp_path):

@@ -25,9 +25,7 @@ def train(classifier, data, batches, tmp_path):
     return train
 
 
-LINE = re.compile(
-    r"step (\d+)/5: loss [\d.e-]+, accuracy [\d.e-]+, [\d.e+]+ examples/s, (\d\d:\d\d) to go\n"
-)
+LINE = re.compile(r"step (\d+)/5: loss [\d.e-]+, accuracy [\d.e-]+, [\d.e+]+ examples/s, (\d\d:\d\d) to go\n")
 
 
 @pytest.mark.parametrize(("steps_per_loop", "steps"), [(1, ["1", "2", "3", "4", "5"]), (2, ["2", "4", "5"])])
