@@ -19,7 +19,7 @@ setup(
     python_requires=">=3.10",
     install_requires=[
         "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
-        "tf-keras>=2.16,<2.22",  # Keras 2, which Estimator code is written for; each release needs its TensorFlow's minor
+        "tf-keras>=2.16,<2.22",  # Keras 2, for which Estimator code is written; a release needs TensorFlow's minor
         "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
         "kaggle>=1.6",  # the OCT2017 images come from Kaggle
         "click>=8.1",  # the command line

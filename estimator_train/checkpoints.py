@@ -35,7 +35,7 @@ class ObjectSaver:
         """Called by Scaffold.finalize(); an object-based checkpoint needs no ops."""
 
     def save(self, session, save_path, global_step, **_):
-        """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file, and deletes what is beyond keep_max."""
+        """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file; deletes what is beyond keep_max."""
         with eager_mode():
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(

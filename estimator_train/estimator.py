@@ -324,7 +324,7 @@ def _config_with_model_dir(config, model_dir):
     model_dir = os.fspath(model_dir) if model_dir is not None else None
     if model_dir is not None and config.model_dir is not None and model_dir != config.model_dir:
         raise ValueError(
-            f"model_dir is given twice, as {model_dir!r} and in RunConfig as {config.model_dir!r}; give one, or the same."
+            f"model_dir is given twice, as {model_dir!r} and in RunConfig as {config.model_dir!r}; give one."
         )
     if model_dir is None and config.model_dir is None:
         model_dir = tempfile.mkdtemp()
@@ -364,7 +364,7 @@ def _examples(batch):
     lengths = {key: len(value) for key, value in batch.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(
-            f"Batch length of predictions should be same. It is {lengths}; pass yield_single_examples=False for batches."
+            f"Batch length of predictions should be same. It is {lengths}; for batches pass yield_single_examples=False."
         )
     for index in range(next(iter(lengths.values()))):
         yield {key: value[index] for key, value in batch.items()}

@@ -1,9 +1,9 @@
 """tf.function steps behind the tf.compat.v1.Session interface.
 
-A Keras model trains as TF 2, while MonitoredSession and every SessionRunHook speak to a v1 session. Between them stands a
-small v1 graph, the hook graph: a placeholder for each value of a step, the global step, and a no-op that stands for the
-step itself. `FunctionSession.run` runs the compiled step when that op is fetched, then answers the other fetches from
-the step's values, so that named tensors, ops added by a hook's `begin()` and v1 summaries all work.
+A Keras model trains as TF 2, while MonitoredSession and every SessionRunHook speak to a v1 session. Between them stands
+a small v1 graph, the hook graph: a placeholder for each value of a step, the global step, and a no-op that stands for
+the step itself. `FunctionSession.run` runs the compiled step when that op is fetched, then answers the other fetches
+from the step's values, so that named tensors, ops added by a hook's `begin()` and v1 summaries all work.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class HookGraph:
             }
             for tensor in self.model_values.values():
                 v1.add_to_collection(step_values.MODEL_VALUES, tensor)
-            # All that hooks can add is initialised by Scaffold's init ops, and nothing is restored: there is no need for
-            # Scaffold's own check, which takes longer to build than all the rest.
+            # All that hooks can add is initialised by Scaffold's init ops, and nothing is restored: Scaffold's own check
+            # is not needed, and takes longer to build than all the rest.
             self.ready_op = tf.constant([], tf.string)
             self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
             self._set_step = v1.assign(self.global_step, self._next_step)
@@ -85,9 +85,9 @@ class FunctionSessionCreator(v1.train.SessionCreator):
 class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
-    `session` is a v1 session on the hook graph; `steps()` runs one call of the compiled step and returns a dict of value
-    names to tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data; `steps.global_step` is the
-    current one, an int. The step runs when a fetch is among `triggers`.
+    `session` is a v1 session on the hook graph. `steps()` runs one call of the compiled step and returns a dict of value
+    names to tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data;
+    `steps.global_step` is the current one, an int. The step runs when a fetch is among `triggers`.
 
     As in a v1 graph, a global step fetched together with the step is that of the last update, counted from 0, so it
     trails the variable by one; hooks that need the new one fetch it alone.

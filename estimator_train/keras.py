@@ -36,11 +36,11 @@ def model_to_estimator(
     settings and slots. The given model stays as it is and usable.
 
     Args:
-      keras_model: a compiled `tf_keras.Model`; or, for a model that Keras cannot copy, a function without arguments that
-        builds and compiles it.
+      keras_model: a compiled `tf_keras.Model`; or, for a model that Keras cannot copy, a function without arguments
+        that builds and compiles it.
       keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel folder), instead of `keras_model`.
       custom_objects: dict of names to the custom classes and functions of the model.
-      model_dir: folder for checkpoints and events, created when missing; None: `config.model_dir` or a temporary folder.
+      model_dir: folder for checkpoints and events, made when missing; None: `config.model_dir` or a temporary folder.
       config: `RunConfig`; `train_distribute` is where it trains, `eval_distribute` where it is evaluated.
       checkpoint_format: "checkpoint" or "saver", as tf.estimator has them; both write object-based checkpoints.
       metric_names_map: dict of every compiled metric name to the name it gets in results.
@@ -63,7 +63,7 @@ class KerasModel:
     """What the Estimator's loop needs of a Keras model: `prepare` makes a run of it.
 
     One copy of the model trains, another evaluates and predicts from checkpoints, so that neither disturbs the other; a
-    third stays as given, for evaluation before training. They and their compiled functions live as long as the Estimator.
+    third stays as given, for evaluation before training. They and their compiled functions live as long as it does.
     """
 
     def __init__(self, source, metric_names_map=None, export_outputs=None):

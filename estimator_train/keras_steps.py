@@ -1,4 +1,4 @@
-"""The compiled steps of a Keras model over the replicas of a strategy, as Keras' own fit, evaluate and predict do them."""
+"""The compiled steps of a Keras model over the replicas of a strategy: what Keras' fit, evaluate and predict compute."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Loop:
     def trace(self, iterator):
         """A dict of value names to TensorSpec, and a function (iterator, count) that runs up to `count` steps.
 
-        The function returns how many there were data for, and a dict of values to what holds them: what the model's step
-        returned for the last step, each name through `rename`, and those of `step_values`.
+        The function returns how many there were data for, and a dict of values to what holds them: what the model's
+        step returned for the last step, each name through `rename`, and those of `step_values`.
         """
         # A concrete function spares each call the search for it.
         run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
@@ -74,7 +74,7 @@ class Loop:
         return self._replica_step(batch), batch_size(batch)
 
     def _keep(self, name, value):
-        """Assigns the value to its variable, made by the first trace: a loop gives out nothing but what came into it."""
+        """Assigns the value to its variable, which the first trace makes: a loop gives out only what came into it."""
         if name not in self._values:
             with tf.init_scope():
                 initial = tf.zeros([size or 0 for size in value.shape], value.dtype)

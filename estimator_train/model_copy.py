@@ -143,8 +143,8 @@ def _clone_optimizer(optimizer):
     wrapped = getattr(optimizer, "optimizer", None)
     if not isinstance(wrapped, tf.compat.v1.train.Optimizer):
         return type(optimizer).from_config(optimizer.get_config())
-    # Keras' wrapper of a tf.compat.v1 optimizer, which has no configuration to copy by: its settings are its attributes,
-    # less the checkpoint bookkeeping and the variables, which the copy makes anew.
+    # Keras' wrapper of a tf.compat.v1 optimizer, which has no configuration to copy by: its settings are its
+    # attributes, less the checkpoint bookkeeping and the variables, which the copy makes anew.
     clone = object.__new__(type(wrapped))
     clone.__dict__.update({name: value for name, value in vars(wrapped).items() if not name.startswith("_self_")})
     clone._slots, clone._non_slot_dict, clone._deferred_slot_restorations = {}, {}, {}

@@ -24,7 +24,7 @@ def mirrored():
     def strategy(replicas):
         if replicas not in strategies:
             devices = [f"CPU:{index}" for index in range(replicas)]
-            # The default, collective ops, takes only one number of replicas a process: two have it, for it is what users have.
+            # The default, collective ops, takes one number of replicas a process: two have it, as users do.
             reduction = None if replicas == 2 else tf.distribute.ReductionToOneDevice()
             strategies[replicas] = tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
         return strategies[replicas]
