@@ -88,7 +88,7 @@ def _share_out(dataset, replicas):
 
 
 def _split_evenly(batches, replicas, none):
-    """The examples of `batches` as `replicas` batches of sizes that differ by one at most; `none` tells there are none."""
+    """The examples of `batches` as `replicas` batches whose sizes differ by at most one; `none`: there are none."""
     count = _count_examples(batches, unless=none)
     message = f"{replicas} replicas need at least {replicas} examples; the input_fn's data has fewer"
     with tf.control_dependencies([tf.debugging.Assert((count == 0) | (count >= replicas), [message, count])]):

@@ -364,7 +364,7 @@ def _examples(batch):
     lengths = {key: len(value) for key, value in batch.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(
-            f"Batch length of predictions should be same. It is {lengths}; for batches pass yield_single_examples=False."
+            f"Batch length of predictions should be same. It is {lengths}; pass yield_single_examples=False."
         )
     for index in range(next(iter(lengths.values()))):
         yield {key: value[index] for key, value in batch.items()}

@@ -42,8 +42,8 @@ class HookGraph:
             }
             for tensor in self.model_values.values():
                 v1.add_to_collection(step_values.MODEL_VALUES, tensor)
-            # All that hooks can add is initialised by Scaffold's init ops, and nothing is restored: Scaffold's own check
-            # is not needed, and takes longer to build than all the rest.
+            # All that hooks can add is initialised by Scaffold's init ops, and nothing is restored. So Scaffold's check
+            # is not needed; it would take longer to build than all the rest.
             self.ready_op = tf.constant([], tf.string)
             self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
             self._set_step = v1.assign(self.global_step, self._next_step)
@@ -85,8 +85,8 @@ class FunctionSessionCreator(v1.train.SessionCreator):
 class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
-    `session` is a v1 session on the hook graph. `steps()` runs one call of the compiled step and returns a dict of value
-    names to tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data;
+    `session` is a v1 session on the hook graph. `steps()` runs one call of the compiled step and returns a dict of
+    value names to tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data;
     `steps.global_step` is the current one, an int. The step runs when a fetch is among `triggers`.
 
     As in a v1 graph, a global step fetched together with the step is that of the last update, counted from 0, so it

@@ -1,4 +1,4 @@
-"""The compiled steps of a Keras model over the replicas of a strategy: what Keras' fit, evaluate and predict compute."""
+"""The compiled steps of a Keras model over the replicas of a strategy, as in Keras' fit, evaluate and predict."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Loop:
     def _run(self, iterator, count):
         more, done, examples = tf.constant(True), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
         seconds = tf.constant(0.0, tf.float64)
-        # The body is a call, so that it makes no name of its own: AutoGraph would trace it twice to learn of what type.
+        # AutoGraph makes this a loop of TensorFlow's; the body is one call, so that the loop carries these values alone.
         while more and done < count:
             more, done, examples, seconds = self._next_step(iterator, done, examples, seconds)
         self._keep(step_values.EXAMPLES, examples)
