@@ -40,7 +40,7 @@ class Loop:
     def _run(self, iterator, count):
         more, done, examples = tf.constant(True), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
         seconds = tf.constant(0.0, tf.float64)
-        # AutoGraph makes this a loop of TensorFlow's; the body is one call, so that the loop carries these values alone.
+        # AutoGraph makes this TensorFlow's loop; its body is one call, so that it carries these values alone.
         while more and done < count:
             more, done, examples, seconds = self._next_step(iterator, done, examples, seconds)
         self._keep(step_values.EXAMPLES, examples)
