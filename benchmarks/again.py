@@ -2,8 +2,8 @@
 
     python -m benchmarks.again
 
-Each pair is a new Estimator of a small model, trained for a few steps: the first call copies the model, traces and reads
-the checkpoint, the second does not.
+Each pair is a new Estimator of a small model, trained for a few steps. The first call copies the model, traces, and
+reads the checkpoint; the second does not.
 """
 
 import statistics
