@@ -54,9 +54,8 @@ class HookGraph:
         return {name: tensor for name, tensor in self.values.items() if name not in step_values.ABOUT_STEPS}
 
     def load_step(self, session, step):
-        """Brings the hook graph's global step up to date in `session`, a real v1 session."""
-        with self.graph.as_default():
-            session.run(self._set_step, {self._next_step: step})
+        """Brings the hook graph's global step up to date in `session`, a real v1 session; call in graph mode."""
+        session.run(self._set_step, {self._next_step: step})
 
 
 class FunctionSessionCreator(v1.train.SessionCreator):
@@ -76,25 +75,37 @@ class FunctionSessionCreator(v1.train.SessionCreator):
     def create_session(self):
         with eager_mode():
             self._steps.start()
+        self._scaffold.finalize()
+        return FunctionSession(self._open_session, self._hook_graph, self._steps, self._triggers)
+
+    def _open_session(self):
+        scaffold = self._scaffold
+        manager = v1.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            graph=self._hook_graph.graph,
+        )
         # What hooks add to their graph is small: it stays off the GPUs, whose memory the steps have.
         config = v1.ConfigProto(device_count={"GPU": 0})
-        session = v1.train.ChiefSessionCreator(self._scaffold, config=config).create_session()
-        return FunctionSession(session, self._hook_graph, self._steps, self._triggers)
+        return manager.prepare_session("", init_op=scaffold.init_op, config=config)
 
 
 class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
-    `session` is a v1 session on the hook graph. `steps()` runs one call of the compiled step and returns a dict of
-    value names to tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data;
-    `steps.global_step` is the current one, an int. The step runs when a fetch is among `triggers`.
+    `open_session()` gives an initialised v1 session on the hook graph; it is called when a fetch needs one, which those
+    of a step's values do not. `steps()` runs one call of the compiled step and returns a dict of value names to tensors,
+    variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data; `steps.global_step` is the
+    current one, an int. The step runs when a fetch is among `triggers`.
 
     As in a v1 graph, a global step fetched together with the step is that of the last update, counted from 0, so it
     trails the variable by one; hooks that need the new one fetch it alone.
     """
 
-    def __init__(self, session, hook_graph, steps, triggers):
-        self._session = session
+    def __init__(self, open_session, hook_graph, steps, triggers):
+        self._open_session = open_session
+        self._session = None
         self._hook_graph = hook_graph
         self._steps = steps
         self._names = {id(tensor): name for name, tensor in hook_graph.values.items()}
@@ -112,7 +123,7 @@ class FunctionSession:
 
     @property
     def sess_str(self):
-        return self._session.sess_str
+        return ""  # the target of a session in this process
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
         """As `tf.compat.v1.Session.run`: any structure of tensors, ops, variables and names."""
@@ -139,19 +150,22 @@ class FunctionSession:
         return _map_fetches(lambda fetch: answers[id(self._element(fetch))], fetches)
 
     def close(self):
-        self._session.close()
+        if self._session is not None:
+            self._session.close()
 
     def _element(self, fetch):
         """Names and graph elements become the graph's own objects; the rest (sparse tensors, …) stays as it is."""
         return self.graph.as_graph_element(fetch) if isinstance(fetch, str) else fetch
 
     def _run_hook_graph(self, fetches, step, feed_dict, options, run_metadata):
-        if step != self._loaded_step:
-            self._hook_graph.load_step(self._session, step)
-            self._loaded_step = step
         values = [(self._hook_graph.values[name], _numpy(value)) for name, value in self._values.items()]
-        with self.graph.as_default():  # symbolic tensors are dict keys in graph mode only
-            feeds = dict(values)
+        with self.graph.as_default():
+            if self._session is None:
+                self._session = self._open_session()
+            if step != self._loaded_step:
+                self._hook_graph.load_step(self._session, step)
+                self._loaded_step = step
+            feeds = dict(values)  # symbolic tensors are dict keys in graph mode only
             return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
 
 

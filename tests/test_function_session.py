@@ -52,7 +52,9 @@ def open_session(hook_graph):
         session = v1.Session(graph=hook_graph.graph)
         with hook_graph.graph.as_default():
             session.run(v1.global_variables_initializer())
-        sessions.append(FunctionSession(session, hook_graph, steps or Steps(), triggers or [hook_graph.step_op]))
+        sessions.append(
+            FunctionSession(lambda: session, hook_graph, steps or Steps(), triggers or [hook_graph.step_op])
+        )
         return sessions[-1]
 
     yield open_session
