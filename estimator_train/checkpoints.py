@@ -115,56 +115,61 @@ def restore(checkpoint, model, path):
     """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is the Keras `model`, from prefix `path`.
 
     Variables that do not exist yet get their values when they are made, if ever they are: in evaluation the optimizer's
-    are not.
+    are not. `check_same_model` tells afterwards whether all were there.
 
     Raises:
-      CheckpointError: the checkpoint is of another model; names the variables that differ.
+      CheckpointError: the checkpoint is missing or damaged, or of another model; names the variables that differ.
     """
+    damage = damage_of(path)
+    if damage is not None:
+        raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
     try:
-        status = checkpoint.read(path).assert_existing_objects_matched()
-        differences = _differences(model, path, only_extra=True)
+        checkpoint.read(path).assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
-        differences = _differences(model, path) or [str(error).splitlines()[0]]
-    if differences:
-        shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
-        raise CheckpointError(f"Checkpoint {path} is of another model: {shown}.")
-    status.expect_partial()
+        check_same_model(model, path)
+        raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error
+    check_same_model(model, path)
 
 
-def _differences(model, path, only_extra=False):
-    """One text for each weight that `model` and the checkpoint at `path` do not share."""
-    expected = _weight_shapes(model)
+def check_same_model(model, path):
+    """Checks that `model` and the checkpoint at prefix `path` have the same weights, as far as the model is built.
+
+    Raises:
+      CheckpointError: they have not; names those that differ.
+    """
     entries = tf.train.list_variables(path)
     saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries if key.endswith(_VALUE)}
+    weights = {id(weight) for weight in model.weights}
+    expected = {key: tuple(part.shape) for key, part in parts_by_path(model).items() if id(part) in weights}
+    reshaped = [
+        f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"
+        for key in sorted(saved.keys() & expected.keys())
+        if saved[key] != expected[key]
+    ]
+    missing = [f"{key} {expected[key]} is not in the checkpoint" for key in sorted(expected.keys() - saved.keys())]
     # Only a functional model's layers are known to be complete: others make theirs when first called.
     extra = [
         f"{key} {saved[key]} is not in the model"
         for key in sorted(saved.keys() - expected.keys())
         if expected and key.startswith("layer_with_weights-") and "/.OPTIMIZER_SLOT/" not in key
     ]
-    if only_extra:
-        return extra
-    missing = [f"{key} {expected[key]} is not in the checkpoint" for key in sorted(expected.keys() - saved.keys())]
-    reshaped = [
-        f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"
-        for key in sorted(saved.keys() & expected.keys())
-        if saved[key] != expected[key]
-    ]
-    return reshaped + missing + extra
+    differences = reshaped + missing + extra
+    if differences:
+        shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
+        raise CheckpointError(f"Checkpoint {path} is of another model: {shown}.")
 
 
-def _weight_shapes(model):
-    """Checkpoint keys of the model's variables, its optimizer's left out, to their shapes.
+def parts_by_path(model):
+    """The trackable objects of `model`, its optimizer's left out, by their keys in a checkpoint, parents first.
 
-    A variable's key is the shortest path to it, as it is when TensorFlow saves an object graph.
+    A key is the shortest path to the object, as it is when TensorFlow saves an object graph.
     """
-    shapes, queue, seen = {}, [("", model)], {id(model)}
+    parts, queue, seen = {}, [("", model)], {id(model)}
     for prefix, node in queue:
         for name, child in tf.train.TrackableView.children(node).items():
             if id(child) in seen or (node is model and name == "optimizer"):
                 continue
             seen.add(id(child))
             queue.append((f"{prefix}{name}/", child))
-            if isinstance(child, tf.Variable):
-                shapes[prefix + name] = tuple(child.shape)
-    return shapes
+            parts[prefix + name] = child
+    return parts

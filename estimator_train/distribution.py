@@ -39,8 +39,9 @@ def cpu_replicas(count):
 def call_input_fn(input_fn, **offered):
     """Calls `input_fn` on the CPU with those of `offered` (mode, params, config, input_context) that it names."""
     parameters = inspect.signature(input_fn).parameters
+    bound = getattr(input_fn, "keywords", {})  # what a functools.partial has settled
     with tf.device("/cpu:0"):
-        return input_fn(**{name: value for name, value in offered.items() if name in parameters})
+        return input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
 
 
 def distribute(strategy, dataset_fn):
@@ -61,7 +62,14 @@ def distribute(strategy, dataset_fn):
 
 def batch_size(batch):
     """The number of examples in a batch of any structure, an int64 scalar tensor."""
-    return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
+    component = next((part for part in tf.nest.flatten(batch) if part.shape.rank != 0), None)
+    if component is None:  # nothing that has examples: the whole counts as one
+        return tf.constant(1, tf.int64)
+    if isinstance(component, tf.SparseTensor):
+        return component.dense_shape[0]
+    if isinstance(component, tf.RaggedTensor):
+        return component.nrows(out_type=tf.int64)
+    return tf.shape(component, out_type=tf.int64)[0]
 
 
 def _share_out(dataset, replicas):

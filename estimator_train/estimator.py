@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_train import checkpoints
@@ -69,16 +70,21 @@ class Estimator:
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
     def latest_checkpoint(self):
-        """Path prefix of the newest checkpoint in `model_dir`, or None."""
-        return tf.train.latest_checkpoint(self.model_dir)
+        """Path prefix of the newest checkpoint in `model_dir` that is not damaged, or None."""
+        return checkpoints.latest_intact(self.model_dir)
 
     def get_variable_names(self):
         """Names of all variables in the newest checkpoint, as the checkpoint spells them, a list of str."""
         return [name for name, _ in tf.train.list_variables(self._trained_checkpoint())]
 
     def get_variable_value(self, name):
-        """Value of the variable `name` in the newest checkpoint, a numpy array."""
-        return tf.train.load_variable(self._trained_checkpoint(), name)
+        """Value of the variable `name` in the newest checkpoint, a numpy array; "global_step" is known to every one."""
+        path = self._trained_checkpoint()
+        return (
+            np.int64(checkpoints.read_global_step(path))
+            if name == "global_step"
+            else tf.train.load_variable(path, name)
+        )
 
     def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
         """Trains from the newest checkpoint on.
@@ -109,9 +115,14 @@ class Estimator:
                 "Train has been called wrong configuration: task_type "
                 f"{self._config.task_type} does not train; use train_and_evaluate in every task of a cluster."
             )
+        if self._config.num_worker_replicas > 1:
+            raise ValueError(
+                f"TF_CONFIG names {self._config.num_worker_replicas} workers, and this release trains in one process; "
+                "unset TF_CONFIG."
+            )
         hooks, listeners = check_hooks(hooks), _check_listeners(saving_listeners)
 
-        checkpoint = checkpoints.latest_intact(self.model_dir)
+        checkpoint = self.latest_checkpoint()
         step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
         if max_steps is not None and step >= max_steps:
             log.info("Skipping training since max_steps has already saved.")
@@ -141,7 +152,8 @@ class Estimator:
           name: of the evaluation; its events go to `eval_dir(name)`.
 
         Returns:
-          Dict of metric names, `loss` and `global_step` to numpy scalars.
+          Dict of metric names and `global_step` to numpy scalars; `loss` is among them, unless a `test_step` of the
+          model's own leaves it out.
 
         Raises:
           ValueError: steps not positive, no data, or a checkpoint of another model.
@@ -149,7 +161,7 @@ class Estimator:
         """
         _check_positive("steps", steps)
         hooks = check_hooks(hooks)
-        checkpoint = checkpoint_path or checkpoints.latest_intact(self.model_dir)
+        checkpoint = checkpoint_path or self.latest_checkpoint()
         if checkpoint is None:
             log.info(
                 "Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir
@@ -192,7 +204,7 @@ class Estimator:
           TypeError: a hook of another type.
         """
         hooks = check_hooks(hooks)
-        checkpoint = checkpoint_path or checkpoints.latest_intact(self.model_dir)
+        checkpoint = checkpoint_path or self.latest_checkpoint()
         run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None)
         predictions = _select(run.spec.predictions, predict_keys)
         hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
@@ -222,17 +234,18 @@ class Estimator:
                     save_secs=config.save_checkpoints_secs,
                     save_steps=config.save_checkpoints_steps,
                     scaffold=spec.scaffold,
+                    listeners=list(listeners),
                     save_graph_def=config.checkpoint_save_graph_def,
                 )
             ]
             hooks += savers
+        elif savers and listeners:
+            savers[0]._listeners = [*savers[0]._listeners, *listeners]  # it takes them in its constructor only
         if listeners and not savers:
             raise ValueError(
                 "There should be a CheckpointSaverHook to use saving_listeners. "
                 "Set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
             )
-        if listeners:
-            savers[0]._listeners.extend(listeners)  # the hook takes listeners in its constructor only
         hooks += spec.training_chief_hooks
         if config.log_step_count_steps:
             hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=self.model_dir))

@@ -101,11 +101,16 @@ class KerasModel:
 
     def _copy(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+        if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
+            raise ValueError(
+                "train, evaluate and predict do not run inside a strategy.scope() of another strategy than theirs; "
+                "leave the scope, and give the strategy to RunConfig as train_distribute or eval_distribute."
+            )
         role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
         copy = self._copies.get((role, id(strategy)))
         # A copy that has been trained cannot come back to the given state: the optimizer's slots would stay.
         if copy is None or (checkpoint_path is None and copy.loaded is not None):
-            copy = _Copy(self._source, strategy or tf.distribute.get_strategy(), self._rename)
+            copy = _Copy(self._source, strategy or tf.distribute.get_strategy(), self._rename, role)
             self._copies[role, id(strategy)] = copy
         return copy
 
@@ -128,9 +133,15 @@ class KerasModel:
 class _Copy:
     """A copy of the model in the scope of a strategy, its checkpoint, and its compiled functions by mode."""
 
-    def __init__(self, source, strategy, rename):
+    def __init__(self, source, strategy, rename, role):
         self.strategy = strategy
         self.model = source.copy(strategy)
+        # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training goes
+        # on from its checkpoints, so they keep both, and what is evaluated is the averages.
+        self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
+        if self._takes_averages:
+            with strategy.scope():
+                self.model.optimizer.build(self.model.trainable_variables)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self.checkpoint = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
         self.loaded = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
@@ -158,6 +169,8 @@ class _Copy:
         before = statistics(self.model)
         checkpoints.restore(self.checkpoint, self.model, path)
         finalize_state(self.model)
+        if self._takes_averages:
+            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
         if before != statistics(self.model):
             self._functions.clear()  # they hold the statistics of Normalization layers as constants
         self.loaded = stamp
@@ -178,7 +191,10 @@ class _Steps:
         self._iterator = iter(dataset)
         self.global_step = self._first_step = int(copy.global_step)
         self._function = copy.function(mode)
+        was_built = copy.model.built
         self.value_specs, self._call = self._function.trace(self._iterator)
+        if checkpoint_path is not None and not was_built:
+            checkpoints.check_same_model(copy.model, checkpoint_path)
 
     def start(self):
         """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
@@ -240,9 +256,8 @@ def _spec(mode, hook_graph, scaffold):
 def _dataset(strategy, input_fn, **offered):
     """The input_fn's data for the replicas of `strategy`."""
 
-    def dataset_fn(input_context=None):
-        context = {} if input_context is None else {"input_context": input_context}
-        dataset = call_input_fn(input_fn, **offered, **context)
+    def dataset_fn(input_context):
+        dataset = call_input_fn(input_fn, input_context=input_context, **offered)
         if not isinstance(dataset, tf.data.Dataset):
             raise ValueError(
                 f"input_fn must return a tf.data.Dataset, got: {type(dataset).__name__}. Return the data set itself, "

@@ -63,7 +63,8 @@ class Loop:
 
     def _step(self, batch, done, examples):
         logs, count = self._strategy.run(self._one_replica, args=(batch,))
-        kept = [self._keep(name, _mean(self._strategy, value)) for name, value in self._rename(logs).items()]
+        logs = {name: _reduce(self._strategy, value) for name, value in self._rename(logs).items()}
+        kept = [self._keep(name, value) for name, value in logs.items()]
         with tf.control_dependencies(kept):
             done += 1
             if self._global_step is not None:
@@ -71,13 +72,15 @@ class Loop:
         return done, examples + self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
 
     def _one_replica(self, batch):
-        return self._replica_step(batch), batch_size(batch)
+        # A step of the user's may return Python numbers.
+        logs = tf.nest.map_structure(tf.convert_to_tensor, self._replica_step(batch))
+        return logs, batch_size(batch)
 
     def _keep(self, name, value):
         """Assigns the value to its variable, which the first trace makes: a loop gives out only what came into it."""
         if name not in self._values:
             with tf.init_scope():
-                initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
+                initial = tf.zeros([size or 0 for size in value.shape.dims or []], value.dtype)
                 self._values[name] = tf.Variable(initial, trainable=False, shape=value.shape)
         return self._values[name].assign(value)
 
@@ -88,7 +91,7 @@ def training(model, strategy, global_step, rename):
 
     def replica_step(batch):
         logs = train_step(_keras_data(batch))
-        with tf.control_dependencies(tf.nest.flatten(logs)):
+        with tf.control_dependencies([value for value in tf.nest.flatten(logs) if tf.is_tensor(value)]):
             model.reset_metrics()  # else the next values would be running means
         return logs
 
@@ -117,8 +120,7 @@ class Prediction:
 
     @tf.function
     def _run(self, iterator):
-        batch = iterator.get_next()
-        features = batch[0] if isinstance(batch, tuple) else batch
+        features, *_ = _keras_data(iterator.get_next())
         return _by_output_name(self._model, self._predict_step((features,)))
 
 
@@ -126,18 +128,21 @@ def _compile(function, jit_compile):
     return tf.function(function, jit_compile=True, reduce_retracing=True) if jit_compile else function
 
 
-def _mean(strategy, value):
-    """One value of the replicas' values. Keras metrics are summed over the replicas already, so that all agree."""
-    if tf.as_dtype(strategy.experimental_local_results(value)[0].dtype).is_floating:
-        return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
-    return strategy.experimental_local_results(value)[0]
+def _reduce(strategy, value):
+    """One value of the replicas', as Keras makes it: metrics agree already, what a step returns by itself is summed.
+
+    A loss of Keras' own is divided by the number of replicas, so that its sum is the loss of the whole batch.
+    """
+    if isinstance(value, tf.distribute.DistributedValues):
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+    return value
 
 
 def _keras_data(batch):
     """(features, labels[, sample weights]) as Keras takes it; tf.estimator put sample weights among the features."""
     features, *rest = batch if isinstance(batch, tuple) else (batch,)
-    if isinstance(features, dict) and features.keys() == {"features", "sample_weights"} and len(rest) == 1:
-        return features["features"], rest[0], features["sample_weights"]
+    if isinstance(features, dict) and features.keys() == {"features", "sample_weights"} and len(rest) < 2:
+        return features["features"], *rest, features["sample_weights"]
     return (features, *rest)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import tempfile
@@ -20,13 +21,13 @@ _ADVICE = (
 
 
 class ModelSource:
-    """A compiled Keras model as it was when given: makes copies of it with the same weights.
+    """A compiled Keras model as it is when given: makes copies of it with the same state.
 
-    The given model is read once and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept in
+    The given model is read once, and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept in
     a temporary folder as an object-based checkpoint.
 
     Raises:
-      ValueError: the model is not compiled, or is no tf_keras model.
+      ValueError: the model is not compiled, is no tf_keras model, or cannot be copied.
     """
 
     def __init__(self, model, custom_objects=None):
@@ -34,23 +35,35 @@ class ModelSource:
         is_model = isinstance(model, keras.Model)
         given = model if is_model or not callable(model) or _is_keras_3(model) else model()
         _check_compiled(given)
-        self._custom_objects = custom_objects or {}
-        self._build = (lambda: _clone(given, self._custom_objects)) if is_model else model
         folder = tempfile.mkdtemp(prefix="estimator_train-")
-        weakref.finalize(self, shutil.rmtree, folder)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._state = os.path.join(folder, "given")
         tf.train.Checkpoint(root=given).write(self._state)
         # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
-        self._vocabularies = [layer.get_vocabulary(include_special_tokens=False) for layer in _lookups(given)]
+        self._vocabularies = [_vocabulary(layer) for layer in _lookups(given)]
+        if is_model:
+            # What is copied later is a copy made now: what the user does to the model in between is not to be seen.
+            template = self._with_state(lambda: _clone(given, custom_objects))
+            self._build = lambda: _clone(template, custom_objects)
+        else:
+            self._build = model
 
     def copy(self, strategy):
         """A compiled copy with variables of its own, made in the scope of `strategy`."""
         with strategy.scope():
-            model = self._build()
-        checkpoints.restore(tf.train.Checkpoint(root=model), model, self._state)
-        for layer, vocabulary in zip(_lookups(model), self._vocabularies, strict=True):
-            if vocabulary and not layer.get_vocabulary(include_special_tokens=False):
-                layer.set_vocabulary(vocabulary)
+            return self._with_state(self._build)
+
+    def _with_state(self, build):
+        model = build()
+        try:
+            checkpoints.restore(tf.train.Checkpoint(root=model), model, self._state)
+            for layer, (vocabulary, idf_weights) in zip(_lookups(model), self._vocabularies, strict=True):
+                if vocabulary and not _vocabulary(layer)[0]:
+                    layer.set_vocabulary(vocabulary, *([] if idf_weights is None else [idf_weights]))
+        except ValueError as error:
+            raise ValueError(
+                f"Cannot copy the model {model.name}, a copy has other weights: {error} {_ADVICE}"
+            ) from error
         finalize_state(model)
         return model
 
@@ -75,6 +88,14 @@ def _lookups(model):
     return [layer for layer in _layers(model) if isinstance(layer, (layers.StringLookup, layers.IntegerLookup))]
 
 
+def _vocabulary(layer):
+    """The vocabulary and the inverse document frequencies of a lookup layer, less its special tokens."""
+    vocabulary = layer.get_vocabulary(include_special_tokens=False)
+    if layer.output_mode != "tf_idf" or not vocabulary:
+        return vocabulary, None
+    return vocabulary, layer.idf_weights.numpy()[-len(vocabulary) :]
+
+
 def _is_keras_3(model):
     return any(base.__module__.startswith("keras.") for base in type(model).__mro__)
 
@@ -96,27 +117,48 @@ def _check_compiled(model):
 
 def _clone(model, custom_objects):
     """A compiled model of the same layers and settings, with other variables."""
-    with keras.utils.custom_object_scope(custom_objects):
+    with keras.utils.custom_object_scope(custom_objects or {}):
         try:
-            clone = keras.models.clone_model(model)
-            if type(clone) is not type(
-                model
-            ):  # Keras clones a functional model of a class of one's own without the class
-                clone = type(model)(clone.input, clone.output, name=model.name)
-        except (TypeError, ValueError, NotImplementedError) as error:
+            clone = _clone_layers(model)
+            _copy_trainable(clone, model)
+            _compile_like(clone, model)
+        except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
             raise ValueError(f"Cannot copy the model {model.name}: {error} {_ADVICE}") from error
-        if not model.trainable:  # the configuration carries this of layers, but not of the model
-            clone.trainable = False
-        _compile_like(clone, model)
     return clone
+
+
+def _clone_layers(model):
+    clone = keras.models.clone_model(model)
+    if type(clone) is type(model):
+        return clone
+    # Keras clones a functional or Sequential model of the user's class without the class.
+    if isinstance(model, keras.Sequential):
+        inputs = [keras.Input(type_spec=clone.inputs[0].type_spec)] if clone.inputs else []
+        return type(model)([*inputs, *clone.layers], name=model.name)
+    _, *parameters = inspect.signature(type(model).__init__).parameters.values()
+    if any(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters):
+        raise ValueError(f"{type(model).__name__}() takes arguments that Keras does not know of.")
+    return type(model)(clone.input, clone.output, name=model.name)
+
+
+def _copy_trainable(clone, model):
+    """Freezes what is frozen in `model`: configurations carry it of some layers only."""
+    parts = checkpoints.parts_by_path(clone)
+    clone.trainable = model.trainable
+    for path, part in checkpoints.parts_by_path(model).items():
+        if not isinstance(part, layers.Layer) or isinstance(part, keras.metrics.Metric):
+            continue
+        if path in parts:
+            parts[path].trainable = part.trainable
+        elif not part.trainable:
+            raise ValueError(f"Layer {part.name} is frozen, and is not there before the copy is first called.")
 
 
 def _compile_like(clone, model):
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(
-                f"Cannot copy the model {model.name}: {type(model).__name__} overrides compile() but not "
-                f"get_compile_config() and compile_from_config(). {_ADVICE}"
+                f"{type(model).__name__} overrides compile() but not get_compile_config() and compile_from_config()."
             )
         clone.compile_from_config(model.get_compile_config())
         return
@@ -142,7 +184,12 @@ def _clone_metric(metric, model):
 def _clone_optimizer(optimizer):
     wrapped = getattr(optimizer, "optimizer", None)
     if not isinstance(wrapped, tf.compat.v1.train.Optimizer):
-        return type(optimizer).from_config(optimizer.get_config())
+        clone = type(optimizer).from_config(optimizer.get_config())
+        if getattr(optimizer, "_exclude_from_weight_decay", None):
+            raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")
+        if names := getattr(optimizer, "_exclude_from_weight_decay_names", None):
+            clone.exclude_from_weight_decay(var_names=names)
+        return clone
     # Keras' wrapper of a tf.compat.v1 optimizer, which has no configuration to copy by: its settings are its
     # attributes, less the checkpoint bookkeeping and the variables, which the copy makes anew.
     clone = object.__new__(type(wrapped))
