@@ -21,7 +21,7 @@ setup(
         "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
         "tf-keras>=2.16,<2.22",  # Keras 2, for which Estimator code is written; a release needs TensorFlow's minor
         "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
-        "kaggle>=1.6",  # the OCT2017 images come from Kaggle
+        "kaggle>=1.6",  # where the OCT2017 images come from: kaggle datasets download paultimothymooney/kermany2018
         "click>=8.1",  # the command line
         "tqdm>=4.60",  # progress bars
         "tabulate>=0.9",  # tables on a terminal

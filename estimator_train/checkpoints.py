@@ -10,6 +10,7 @@ import functools
 import os
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train.function_session import eager_mode
 
@@ -139,12 +140,14 @@ def check_same_model(model, path):
     """
     entries = tf.train.list_variables(path)
     saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries if key.endswith(_VALUE)}
-    weights = {id(weight) for weight in model.weights}
-    expected = {key: tuple(part.shape) for key, part in parts_by_path(model).items() if id(part) in weights}
+    parts = _parts_by_key(model)
+    built = [part for part in (model, *parts.values()) if isinstance(part, keras.layers.Layer) and part.built]
+    weights = {id(weight) for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights}
+    expected = {key: tuple(part.shape) for key, part in parts.items() if id(part) in weights}
     reshaped = [
         f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"
         for key in sorted(saved.keys() & expected.keys())
-        if saved[key] != expected[key]
+        if not tf.TensorShape(expected[key]).is_compatible_with(saved[key])
     ]
     missing = [f"{key} {expected[key]} is not in the checkpoint" for key in sorted(expected.keys() - saved.keys())]
     # Only a functional model's layers are known to be complete: others make theirs when first called.
@@ -159,8 +162,8 @@ def check_same_model(model, path):
         raise CheckpointError(f"Checkpoint {path} is of another model: {shown}.")
 
 
-def parts_by_path(model):
-    """The trackable objects of `model`, its optimizer's left out, by their keys in a checkpoint, parents first.
+def _parts_by_key(model):
+    """The trackable objects of `model`, its optimizer's left out, by their keys in a checkpoint.
 
     A key is the shortest path to the object, as it is when TensorFlow saves an object graph.
     """

@@ -95,9 +95,9 @@ class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
     `open_session()` gives an initialised v1 session on the hook graph; it is called when a fetch needs one, which those
-    of a step's values do not. `steps()` runs one call of the compiled step and returns a dict of value names to tensors,
-    variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data; `steps.global_step` is the
-    current one, an int. The step runs when a fetch is among `triggers`.
+    of a step's values do not. `steps()` runs one call of the compiled step and returns a dict of value names to
+    tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data;
+    `steps.global_step` is the current one, an int. The step runs when a fetch is among `triggers`.
 
     As in a v1 graph, a global step fetched together with the step is that of the last update, counted from 0, so it
     trails the variable by one; hooks that need the new one fetch it alone.

@@ -136,8 +136,8 @@ class _Copy:
     def __init__(self, source, strategy, rename, role):
         self.strategy = strategy
         self.model = source.copy(strategy)
-        # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training goes
-        # on from its checkpoints, so they keep both, and what is evaluated is the averages.
+        # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
+        # goes on from its checkpoints: they keep both, and what is evaluated is the averages.
         self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
         if self._takes_averages:
             with strategy.scope():

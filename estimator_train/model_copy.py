@@ -23,8 +23,8 @@ _ADVICE = (
 class ModelSource:
     """A compiled Keras model as it is when given: makes copies of it with the same state.
 
-    The given model is read once, and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept in
-    a temporary folder as an object-based checkpoint.
+    The given model is read once, and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept
+    in a temporary folder as an object-based checkpoint.
 
     Raises:
       ValueError: the model is not compiled, is no tf_keras model, or cannot be copied.
@@ -143,15 +143,19 @@ def _clone_layers(model):
 
 def _copy_trainable(clone, model):
     """Freezes what is frozen in `model`: configurations carry it of some layers only."""
-    parts = checkpoints.parts_by_path(clone)
-    clone.trainable = model.trainable
-    for path, part in checkpoints.parts_by_path(model).items():
-        if not isinstance(part, layers.Layer) or isinstance(part, keras.metrics.Metric):
-            continue
-        if path in parts:
-            parts[path].trainable = part.trainable
-        elif not part.trainable:
-            raise ValueError(f"Layer {part.name} is frozen, and is not there before the copy is first called.")
+    pairs, seen = [(clone, model)], {id(model)}
+    for ours, theirs in pairs:  # parents first, for they freeze what is below them
+        if isinstance(theirs, layers.Layer):
+            ours.trainable = theirs.trainable
+        children = tf.train.TrackableView.children(ours)
+        for name, child in tf.train.TrackableView.children(theirs).items():
+            if name in children and id(child) not in seen:
+                seen.add(id(child))
+                pairs.append((children[name], child))
+    for layer in _layers(model):
+        is_lost = id(layer) not in seen and not isinstance(layer, keras.metrics.Metric)
+        if is_lost and not layer.trainable and layer.built and layer.weights:
+            raise ValueError(f"Layer {layer.name} is frozen, and is not there before the copy is first called.")
 
 
 def _compile_like(clone, model):

@@ -35,12 +35,13 @@ class RunConfig:
 
     Args:
       model_dir: folder of checkpoints and summaries, str or PathLike; None: from TF_CONFIG or the Estimator.
-      tf_random_seed: int.
+      tf_random_seed: int, for `tf.random.set_seed` when training starts.
       save_summary_steps: global steps between summaries.
       save_checkpoints_steps: global steps between checkpoints. Giving it sets `save_checkpoints_secs` to
         None, and the reverse; with both None no checkpoint is saved.
       save_checkpoints_secs: seconds between checkpoints; 600 when neither of the two is given.
-      session_config: `tf.compat.v1.ConfigProto`.
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; a Keras model runs as TF 2, without one. So it is with
+        `device_fn`, `protocol` and `session_creation_timeout_secs`.
       keep_checkpoint_max: how many of the newest checkpoints are kept; 0 or None keeps all.
       keep_checkpoint_every_n_hours: beyond those, one checkpoint is kept for each such span, in hours.
       log_step_count_steps: global steps between log lines of loss and global_step/sec; None logs none.

@@ -1,6 +1,7 @@
 """Batches are shared out so that every replica has one and every example is used once."""
 
 import collections
+import functools
 import itertools
 
 import numpy as np
@@ -124,3 +125,11 @@ def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
     with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 1; use --gpus 1, or --replicas 2 for CPU replicas"):
         distribution.gpus(2)
+
+
+def test_call_input_fn_leaves_bound_arguments_alone():
+    def input_fn(mode, params):
+        return mode, params
+
+    bound = functools.partial(input_fn, mode="mine")
+    assert distribution.call_input_fn(bound, mode="train", params=1) == ("mine", 1)

@@ -1,5 +1,7 @@
 """model_to_estimator computes what Keras computes, for every kind of model and optimizer, and loses nothing."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -377,3 +379,118 @@ def test_a_metric_called_global_step_is_refused(data, batches, tmp_path, classif
 def test_an_input_fn_that_returns_no_data_set_is_refused(classifier, data, tmp_path):
     with pytest.raises(ValueError, match=r"must return a tf\.data\.Dataset, got: tuple"):
         estimator_of(classifier(), tmp_path).train(lambda: data)
+
+
+class LossCatcher(et.SessionRunHook):
+    def __init__(self):
+        self.losses = []
+
+    def before_run(self, run_context):
+        return et.SessionRunArgs("loss:0")
+
+    def after_run(self, run_context, run_values):
+        self.losses.append(run_values.results)
+
+
+def test_a_loss_that_a_train_step_returns_is_that_of_the_whole_batch_on_two_replicas(data, batches, mirrored, tmp_path):
+    losses = []
+    for replicas in (None, 2):
+        keras.utils.set_random_seed(1)
+        hook = LossCatcher()
+        estimator = estimator_of(own_steps(), tmp_path / str(replicas), mirrored(replicas))
+        estimator.train(batches(data, 48 // (replicas or 1)), steps=2, hooks=[hook])
+        losses.append(hook.losses)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+class NumbersInLogs(OwnSteps):
+    def train_step(self, data):
+        return super().train_step(data) | {"beta": 0.5}
+
+
+def test_python_numbers_in_logs_are_taken(data, batches, tmp_path):
+    inputs = keras.Input((4,))
+    model = NumbersInLogs(inputs, layers.Dense(3, activation="softmax")(inputs))
+    model.compile("sgd", "categorical_crossentropy")
+    estimator_of(model, tmp_path).train(batches(data, 32), steps=1)
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_evaluation_takes_an_optimizers_averages(replicas, classifier, data, batches, mirrored, tmp_path):
+    model = classifier(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.8))
+    estimator = estimator_of(model, tmp_path, mirrored(replicas))
+    estimator.train(batches(data, 16), steps=2)
+    estimator.train(lambda: batches(data, 16)().skip(2 * (replicas or 1)))
+    results = estimator.evaluate(batches(data, 16))
+    model.fit(batches(data, 16 * (replicas or 1))(), verbose=0)
+    expected = model.evaluate(*data, verbose=0, return_dict=True)
+    assert results["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+
+
+class OtherNames(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.top = layers.Dense(3, activation="softmax")
+
+    def call(self, inputs):
+        return self.top(inputs)
+
+
+def test_a_checkpoint_of_another_unbuilt_model_names_the_variables(data, batches, tmp_path):
+    model = Subclassed(units=5)
+    model.compile("adam", "categorical_crossentropy")
+    estimator_of(model, tmp_path).train(batches(data, 32), steps=1)
+    other = OtherNames()
+    other.compile("adam", "categorical_crossentropy")
+    with pytest.raises(ValueError, match=r"another model: top/bias \(3,\) is not in the checkpoint"):
+        estimator_of(other, tmp_path).evaluate(batches(data, 32))
+
+
+def test_predict_takes_sample_weights_among_the_features(classifier, data, batches, tmp_path):
+    x, _ = data
+    tensors = {"features": x, "sample_weights": np.ones(96, "float32")}
+    assert len(list(estimator_of(classifier(), tmp_path).predict(batches(tensors, 32)))) == 96
+
+
+def test_features_may_hold_a_number_for_the_whole_batch(data, batches, tmp_path):
+    inputs = {"a_scale": keras.Input((), batch_size=None, name="a_scale"), "x": keras.Input((4,), name="x")}
+    model = keras.Model(inputs, layers.Dense(3)(inputs["x"]))
+    model.compile("sgd", "mse")
+    input_fn = lambda: batches(data, 32)().map(lambda x, y: ({"a_scale": 1.0, "x": x}, y))  # noqa: E731
+    estimator = estimator_of(model, tmp_path)
+    timing = et.TimingHook()
+    estimator.train(input_fn, hooks=[timing])
+    assert timing.summary()["steps"] == 2
+
+
+def test_a_run_inside_the_scope_of_another_strategy_is_refused(classifier, data, batches, mirrored, tmp_path):
+    estimator = estimator_of(classifier(), tmp_path)
+    with mirrored(2).scope(), pytest.raises(ValueError, match="leave the scope"):
+        estimator.train(batches(data, 32))
+
+
+def test_the_global_step_can_be_read_by_its_old_name(classifier, data, batches, tmp_path):
+    estimator = estimator_of(classifier(), tmp_path)
+    estimator.train(batches(data, 32), steps=2)
+    assert estimator.get_variable_value("global_step") == 2
+
+
+def test_a_damaged_checkpoint_given_by_path_is_one_clear_error(classifier, data, batches, tmp_path):
+    estimator = estimator_of(classifier(), tmp_path)
+    estimator.train(batches(data, 32), steps=1)
+    path = estimator.latest_checkpoint()
+    with open(f"{path}.data-00000-of-00001", "r+b") as file:
+        file.truncate(50)
+    with pytest.raises(ValueError, match="cannot be read"):
+        estimator.evaluate(batches(data, 32), checkpoint_path=path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        estimator.evaluate(batches(data, 32), checkpoint_path=str(tmp_path / "none-3"))
+
+
+def test_training_in_a_cluster_is_refused(classifier, data, batches, monkeypatch, tmp_path):
+    task = {"type": "worker", "index": 0}
+    cluster = json.dumps({"cluster": {"chief": ["localhost:1"], "worker": ["localhost:2"]}, "task": task})
+    monkeypatch.setenv("TF_CONFIG", cluster)
+    estimator = estimator_of(classifier(), tmp_path)
+    with pytest.raises(ValueError, match="2 workers"):
+        estimator.train(batches(data, 32))

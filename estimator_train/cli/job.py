@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import inspect
 import os
@@ -32,9 +33,9 @@ def train(settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, 
             save_checkpoints_secs=None if save_checkpoints_steps else 600,
             steps_per_loop=steps_per_loop,
         )
-        estimator = _estimator(settings, config, settings.weights)
-        train_input_fn, eval_input_fn = _input_fns(settings, data)
         settings.save(model_dir)
+    estimator = _estimator(settings, config, settings.weights)
+    train_input_fn, eval_input_fn = _input_fns(settings, data)
 
     timing = TimingHook(model_dir)
     _say_plan(settings, data, model_dir, max_steps, strategy)
@@ -48,8 +49,8 @@ def evaluate(settings, model_dir, checkpoint_paths):
     """Evaluates the checkpoints and returns a dict of metrics for each."""
     with one_line_errors():
         data = datasets.open_dataset(settings.dataset, settings.data_dir) if settings.dataset else None
-        estimator = _estimator(settings, RunConfig(model_dir=model_dir), weights="none")
-        _, eval_input_fn = _input_fns(settings, data)
+    estimator = _estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+    _, eval_input_fn = _input_fns(settings, data)
     with _one_line_run_errors():
         return [estimator.evaluate(eval_input_fn, checkpoint_path=path) for path in checkpoint_paths]
 
@@ -60,7 +61,14 @@ def checkpoint_paths(model_dir, every):
         newest = checkpoints.latest_intact(model_dir)
     if newest is None:
         raise click.ClickException(f"--model-dir {model_dir} has no checkpoint; train first")
-    return list(tf.train.get_checkpoint_state(model_dir).all_model_checkpoint_paths) if every else [newest]
+    if not every:
+        return [newest]
+    paths = tf.train.get_checkpoint_state(model_dir).all_model_checkpoint_paths
+    damages = {path: checkpoints.damage_of(path) for path in paths}
+    for path, damage in damages.items():
+        if damage is not None:
+            click.echo(f"{path} is left out: {damage}", err=True)
+    return [path for path in paths if damages[path] is None]
 
 
 def _estimator(settings, config, weights):
@@ -76,10 +84,12 @@ def _estimator(settings, config, weights):
         named = inspect.signature(build).parameters
         model = build(**{name: value for name, value in offered.items() if name in named})
     else:
-        model = models.build_model(
-            settings.model, image_size=settings.image_size, num_classes=len(settings.class_names), weights=weights
-        )
-    return model_to_estimator(model, config=config)
+        with one_line_errors():
+            model = models.build_model(
+                settings.model, image_size=settings.image_size, num_classes=len(settings.class_names), weights=weights
+            )
+    with one_line_errors():
+        return model_to_estimator(model, config=config)
 
 
 def _input_fns(settings, data):
@@ -91,13 +101,20 @@ def _input_fns(settings, data):
 
 
 def _load_function(reference):
-    """The function of FILE:FUNCTION; its file can import its neighbours, as a script can."""
+    """The function of FILE:FUNCTION."""
     path, _, name = reference.rpartition(":")
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
-    module = importlib.util.module_from_spec(spec)
+    return getattr(_load_file(path), name)
+
+
+@functools.cache
+def _load_file(path):
+    """The module of a Python file; it is run once, and can import its neighbours, as a script can."""
+    sys.path.insert(0, os.path.dirname(path))
+    name = f"estimator_train_user_{os.path.splitext(os.path.basename(path))[0]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, name)
+    return module
 
 
 @contextlib.contextmanager
@@ -128,7 +145,7 @@ def _say_plan(settings, data, model_dir, max_steps, strategy):
 
 def _say_timing(timing, model_dir, max_steps):
     if not timing["warmup_steps"]:
-        click.echo(f"{model_dir} is trained to step {max_steps} already")
+        click.echo(f"{model_dir} is trained to step {max_steps} already" if max_steps else "the input_fn gave no data")
         return
     parts = [f"{timing['steps'] + timing['warmup_steps']} steps"]
     if timing["examples_per_second"]:

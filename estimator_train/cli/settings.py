@@ -83,20 +83,24 @@ def check_function(reference, flag):
     except SyntaxError as error:
         raise click.ClickException(f"{flag} {reference}: {path} line {error.lineno}: {error.msg}") from error
     names = {name for node in tree.body for name in _names_made_by(node)}
-    if name not in names:
+    if name not in names and "*" not in names:  # from module import *
         raise click.ClickException(
             f"{flag} {reference}: {path} has no {name}; it has {', '.join(sorted(names)) or 'none'}"
         )
 
 
 def _names_made_by(node):
+    """Names that a statement at the top level of a file may give to the file, those of its branches too."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, ast.ImportFrom):
-        return [alias.asname or alias.name for alias in node.names]
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    return []
+        return {node.name}
+    names = {
+        alias.asname or alias.name
+        for part in ast.walk(node)
+        for alias in getattr(part, "names", [])
+        if isinstance(alias, ast.alias)
+    }
+    names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return names | {part.name for part in ast.walk(node) if isinstance(part, ast.FunctionDef)}
 
 
 def check_folder(model_dir):

@@ -2,9 +2,9 @@
 
 import importlib
 
-from estimator_train.models.weights import check_weights
+from estimator_train.models.weights import check_weights, is_file
 
-__all__ = ["NAMES", "build_model", "check_weights"]
+__all__ = ["NAMES", "build_model", "check_weights", "is_file"]
 
 NAMES = ("vgg16", "mobilenet_v2", "small_cnn")
 

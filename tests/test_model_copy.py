@@ -1,0 +1,108 @@
+"""A copy has all that the given model has; what cannot be copied is refused with what to pass instead."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train.model_copy import ModelSource
+
+layers = keras.layers
+
+
+def copy_of(model):
+    return ModelSource(model).copy(tf.distribute.get_strategy())
+
+
+class Frozen(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.base = keras.Sequential([layers.Dense(4), layers.Dense(4)])
+        self.head = layers.Dense(1)
+
+    def call(self, inputs):
+        return self.head(self.base(inputs))
+
+
+def test_layers_frozen_after_construction_stay_frozen_in_subclassed_models():
+    model = Frozen()
+    model.base.trainable = False
+    model.base.layers[1].trainable = True
+    model.compile("sgd", "mse")
+    model(tf.zeros((1, 3)))
+    copy = copy_of(model)
+    copy(tf.zeros((1, 3)))
+    assert [layer.trainable for layer in copy.base.layers] == [False, True]
+    assert len(copy.trainable_weights) == len(model.trainable_weights)
+
+
+def test_what_is_done_to_the_given_model_later_is_not_seen():
+    model = keras.Sequential([layers.Dense(2, input_shape=(3,)), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    before = model.get_weights()
+    source = ModelSource(model)
+    model.layers[0].trainable = False
+    model.set_weights([weight + 1 for weight in before])
+    model.compile("adam", "mae")
+    copy = source.copy(tf.distribute.get_strategy())
+    assert copy.layers[0].trainable and copy.loss == "mse"
+    for ours, given in zip(copy.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(ours, given)
+
+
+def test_adapted_tf_idf_vocabularies_come_along():
+    vectorize = layers.TextVectorization(output_mode="tf_idf")
+    vectorize.adapt(["scan of an eye", "an eye", "a scan"])
+    model = keras.Sequential([keras.Input((1,), dtype=tf.string), vectorize, layers.Dense(1)])
+    model.compile("sgd", "mse")
+    texts = tf.constant([["an eye"], ["scan"], ["of what"]])
+    np.testing.assert_allclose(copy_of(model)(texts), model(texts), rtol=1e-6)
+
+
+def test_exclusions_from_weight_decay_are_kept_by_name_and_refused_by_variable():
+    model = keras.Sequential([layers.Dense(1, input_shape=(1,))])
+    optimizer = keras.optimizers.AdamW(weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    model.compile(optimizer, "mse")
+    assert copy_of(model).optimizer._exclude_from_weight_decay_names == ["bias"]
+    optimizer.exclude_from_weight_decay(var_list=[model.layers[0].bias])
+    with pytest.raises(ValueError, match="by their names"):
+        ModelSource(model)
+
+
+class OwnSequential(keras.Sequential):
+    pass
+
+
+class OwnArguments(keras.Model):
+    def __init__(self, inputs, outputs, beta=1.0, **kwargs):
+        super().__init__(inputs, outputs, **kwargs)
+        self.beta = beta
+
+
+class OwnCompile(keras.Model):
+    def compile(self, second_optimizer, **kwargs):
+        super().compile(**kwargs)
+        self.second_optimizer = second_optimizer
+
+
+def test_a_sequential_class_of_the_users_own_is_kept():
+    model = OwnSequential([layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse")
+    copy = copy_of(model)
+    assert type(copy) is OwnSequential
+    np.testing.assert_array_equal(copy.get_weights()[0], model.get_weights()[0])
+
+
+def test_models_with_arguments_or_compile_of_their_own_are_refused_with_what_to_pass():
+    inputs = keras.Input((2,))
+    outputs = layers.Dense(1)(inputs)
+    arguments = OwnArguments(inputs, outputs, beta=4.0)
+    arguments.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"OwnArguments\(\) takes arguments.*keras_model=build_model"):
+        et.model_to_estimator(arguments)
+    compiled = OwnCompile(inputs, outputs)
+    compiled.compile("sgd", optimizer="sgd", loss="mse")
+    with pytest.raises(ValueError, match=r"overrides compile\(\).*model_to_estimator\(keras_model=build_model\)"):
+        et.model_to_estimator(compiled)
