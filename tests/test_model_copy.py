@@ -31,7 +31,8 @@ def test_layers_frozen_after_construction_stay_frozen_in_subclassed_models():
     model.base.layers[1].trainable = True
     model.compile("sgd", "mse")
     model(tf.zeros((1, 3)))
-    copy = copy_of(model)
+    source = ModelSource(model)  # its folder holds the state until the copy is built
+    copy = source.copy(tf.distribute.get_strategy())
     copy(tf.zeros((1, 3)))
     assert [layer.trainable for layer in copy.base.layers] == [False, True]
     assert len(copy.trainable_weights) == len(model.trainable_weights)
