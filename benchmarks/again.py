@@ -2,8 +2,8 @@
 
     python -m benchmarks.again
 
-Each pair is a new Estimator of small_cnn on 32 x 32 images, trained for two steps. The first call copies the model, traces, and
-reads the checkpoint; the second does not.
+Each pair is a new Estimator of small_cnn on 32 x 32 images, trained for two steps. The first call copies the model,
+traces, and reads the checkpoint; the second does not.
 """
 
 import statistics
@@ -12,7 +12,7 @@ import time
 
 import tensorflow as tf
 
-import estimator_train as et  # before TensorFlow, so that Keras is tf_keras
+import estimator_train as et
 from estimator_train import models
 
 PAIRS = 7

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from PIL import Image
 
 pytestmark = pytest.mark.slow
 
+REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
 COMMAND = [sys.executable, "-m", "estimator_train"]
 
 OWN_CODE = """
@@ -117,6 +119,24 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(run, tmp_path):
     assert result.returncode == 0, result.stderr
     assert f"model.ckpt-{newest} is damaged" in result.stderr
     assert "trained 20 steps" in result.stdout  # 10 of them again
+
+
+def test_the_embedded_data_set_is_learnt(run):
+    result = run("--seed", "1")
+    assert result.returncode == 0, result.stderr
+    assert float(re.search(r"accuracy (\S+)$", result.stdout.strip()).group(1)) >= 0.95
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
+def test_the_flagship_trains_resumes_and_evaluates_on_real_scans_on_two_replicas(run):
+    flags = ["--dataset", "oct2017", "--data-dir", REAL, "--weights", "none", "--image-size", "48", "--replicas", "2"]
+    flags += ["--batch-size", "5", "--model-dir", "run"]
+    first = run(*flags, "--max-steps", "2")
+    assert first.returncode == 0, first.stderr
+    assert "20 images to train on and 8 to evaluate on, in 4 classes (CNV, DME, DRUSEN, NORMAL)" in first.stdout
+    second = run(*flags, "--max-steps", "3")
+    assert second.returncode == 0, second.stderr
+    assert "trained 1 steps" in second.stdout and "evaluated run/model.ckpt-3: loss" in second.stdout
 
 
 def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
