@@ -33,9 +33,10 @@ def train(settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, 
             save_checkpoints_secs=None if save_checkpoints_steps else 600,
             steps_per_loop=steps_per_loop,
         )
-        settings.save(model_dir)
     estimator = _estimator(settings, config, settings.weights)
     train_input_fn, eval_input_fn = _input_fns(settings, data)
+    with one_line_errors():
+        settings.save(model_dir)
 
     timing = TimingHook(model_dir)
     _say_plan(settings, data, model_dir, max_steps, strategy)
