@@ -35,6 +35,11 @@ class ModelSource:
         is_model = isinstance(model, keras.Model)
         given = model if is_model or not callable(model) or _is_keras_3(model) else model()
         _check_compiled(given)
+        if given.run_eagerly:
+            tf.get_logger().warning(
+                "The model is compiled with run_eagerly=True, which the Estimator does not follow: it compiles its steps. "
+                "To step through them in Python, use the model's own fit."
+            )
         folder = tempfile.mkdtemp(prefix="estimator_train-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._state = os.path.join(folder, "given")

@@ -107,3 +107,10 @@ def test_models_with_arguments_or_compile_of_their_own_are_refused_with_what_to_
     compiled.compile("sgd", optimizer="sgd", loss="mse")
     with pytest.raises(ValueError, match=r"overrides compile\(\).*model_to_estimator\(keras_model=build_model\)"):
         et.model_to_estimator(compiled)
+
+
+def test_run_eagerly_is_not_ignored_in_silence(caplog):
+    model = keras.Sequential([layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse", run_eagerly=True)
+    ModelSource(model)
+    assert "run_eagerly=True" in caplog.text
