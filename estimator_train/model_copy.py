@@ -37,8 +37,8 @@ class ModelSource:
         _check_compiled(given)
         if given.run_eagerly:
             tf.get_logger().warning(
-                "The model is compiled with run_eagerly=True, which the Estimator does not follow: it compiles its steps. "
-                "To step through them in Python, use the model's own fit."
+                "The model is compiled with run_eagerly=True, which the Estimator does not follow: its steps are "
+                "compiled. To go through them in Python, use the model's own fit."
             )
         folder = tempfile.mkdtemp(prefix="estimator_train-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
