@@ -150,7 +150,7 @@ def _say_timing(timing, model_dir, max_steps):
         return
     parts = [f"{timing['steps'] + timing['warmup_steps']} steps"]
     if timing["examples_per_second"]:
-        parts.append(f"{timing["examples_per_second"]:.1f} examples/s")
+        parts.append(f"{timing['examples_per_second']:.1f} examples/s")
         parts.append(f"{timing['input_wait_share']:.0%} of the time spent waiting for input")
     click.echo(f"trained {', '.join(parts)}")
 
