@@ -126,7 +126,7 @@ def _one_line_run_errors():
     except checkpoints.CheckpointError as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.InvalidArgumentError as error:
-        undecodable = re.search(r"\[(\S.*?)\] \[(cannot be decoded.*?)\]", str(error))
+        undecodable = re.search(r"\[([^][]+)\] \[(cannot be decoded[^];]*; delete it)", str(error))
         if undecodable is None:
             raise
         raise click.ClickException(" ".join(undecodable.groups())) from error
