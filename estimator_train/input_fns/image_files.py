@@ -64,7 +64,7 @@ def image_files(
         if on_error == "skip":
             return *batch, bad
         message = 'cannot be decoded: no readable JPEG or PNG; delete it or pass on_error="skip"'
-        with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) < 1, [bad, message])]):
+        with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) < 1, [bad[:1], message])]):
             return tf.nest.map_structure(tf.identity, batch)
 
     def input_fn(input_context=None):
