@@ -189,7 +189,7 @@ class _Steps:
         self._sessions = 0
         self._state = copy.loaded
         self._iterator = iter(dataset)
-        self.global_step = self._first_step = int(copy.global_step)
+        self.global_step = self._first_step = int(copy.global_step.numpy())
         self._function = copy.function(mode)
         was_built = copy.model.built
         self.value_specs, self._call = self._function.trace(self._iterator)
@@ -206,7 +206,7 @@ class _Steps:
             if self._mode == ModeKeys.TRAIN and newest is not None:  # else it goes on with the variables as they are
                 self._copy.restore(newest)
             self._iterator = iter(self._dataset)
-            self.global_step = int(self._copy.global_step)
+            self.global_step = int(self._copy.global_step.numpy())
 
     def __call__(self):
         if self._mode == ModeKeys.TRAIN:

@@ -494,3 +494,12 @@ def test_training_in_a_cluster_is_refused(classifier, data, batches, monkeypatch
     estimator = estimator_of(classifier(), tmp_path)
     with pytest.raises(ValueError, match="2 workers"):
         estimator.train(batches(data, 32))
+
+
+def test_a_model_built_and_converted_in_the_strategys_scope_trains(classifier, data, batches, mirrored, tmp_path):
+    strategy = mirrored(2)
+    with strategy.scope():
+        model = classifier()
+        estimator = estimator_of(model, tmp_path, strategy)
+        estimator.train(batches(data, 16))
+    assert estimator.evaluate(batches(data, 16))["global_step"] == 3
