@@ -1,5 +1,6 @@
 """Two and three replicas are logical CPU devices; they and tf_keras must be asked for before TensorFlow starts."""
 
+import logging
 import os
 
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
@@ -71,3 +72,17 @@ def classifier():
         return model
 
     return make
+
+
+@pytest.fixture
+def log_lines():
+    """The messages that TensorFlow's logger takes at INFO."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger, level = tf.get_logger(), tf.get_logger().level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.removeHandler(handler)
+    logger.setLevel(level)

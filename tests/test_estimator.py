@@ -1,7 +1,6 @@
 """The Estimator's verbs: exact steps, evaluation that counts every example once, lazy predictions, clear errors."""
 
 import glob
-import logging
 import os
 
 import numpy as np
@@ -67,20 +66,6 @@ def events(folder):
                 content = tf.make_ndarray(value.tensor).item() if is_tensor else value.simple_value
                 found.append((event.step, value.tag, content))
     return found
-
-
-@pytest.fixture
-def log_lines():
-    """The messages that TensorFlow's logger takes at INFO."""
-    lines = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())
-    logger, level = tf.get_logger(), tf.get_logger().level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield lines
-    logger.removeHandler(handler)
-    logger.setLevel(level)
 
 
 class OnStep(et.SessionRunHook):

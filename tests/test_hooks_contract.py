@@ -2,7 +2,6 @@
 
 import glob
 import json
-import logging
 import os
 
 import numpy as np
@@ -39,17 +38,9 @@ def ones(steps=None):
 
 
 @pytest.fixture
-def calls():
+def calls(log_lines):
     """What happened, in order: the logger's lines, and what hooks and listeners append."""
-    lines = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())
-    logger, level = tf.get_logger(), tf.get_logger().level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield lines
-    logger.removeHandler(handler)
-    logger.setLevel(level)
+    return log_lines
 
 
 class RecordingHook(et.SessionRunHook):
