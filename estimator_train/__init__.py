@@ -16,6 +16,9 @@ _HOMES = {
     "EstimatorSpec": "model_fn",
     "ModeKeys": "model_fn",
     "RunConfig": "run_config",
+    "VocabInfo": "warm_start",
+    "WarmStartSettings": "warm_start",
+    "install": "drop_in",
     "model_to_estimator": "keras",
     **dict.fromkeys(
         [

@@ -50,14 +50,28 @@ def distribute(strategy, dataset_fn):
     Each step takes one batch a replica. Where the batches or examples of the data's end do not divide by the replicas,
     they are shared out, so that every example is used once and no replica is left with an empty batch.
     """
-    if strategy.num_replicas_in_sync == 1:
-        return strategy.distribute_datasets_from_function(dataset_fn)
+    return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn))
 
-    def shared_out(input_context):
-        replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
-        return _share_out(dataset_fn(input_context), replicas)
 
-    return strategy.distribute_datasets_from_function(shared_out)
+def distribute_in_graph(strategy, dataset_fn):
+    """As `distribute`, in a v1 graph: (the batch, an element or one a replica; the op that starts the data anew)."""
+    iterator = strategy.make_input_fn_iterator(_shared_out(strategy, dataset_fn))
+    return iterator.get_next(), tf.group(iterator.initialize())
+
+
+def in_graphs(strategy):
+    """`strategy` as it works in v1 graphs; None: TensorFlow's default one.
+
+    There the collective ops that are MirroredStrategy's default reduction hang, so a strategy that has them is replaced
+    by its like with another reduction.
+    """
+    if strategy is None:
+        return tf.distribute.get_strategy()
+    reduction = getattr(strategy.extended, "_cross_device_ops", None)
+    if type(strategy) is tf.distribute.MirroredStrategy and type(reduction).__name__ == "CollectiveAllReduce":
+        devices = strategy.extended.worker_devices
+        return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
+    return strategy
 
 
 def batch_size(batch):
@@ -72,6 +86,17 @@ def batch_size(batch):
     return tf.shape(component, out_type=tf.int64)[0]
 
 
+def _shared_out(strategy, dataset_fn):
+    if strategy.num_replicas_in_sync == 1:
+        return dataset_fn
+
+    def shared_out(input_context):
+        replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
+        return _share_out(dataset_fn(input_context), replicas)
+
+    return shared_out
+
+
 def _share_out(dataset, replicas):
     """`dataset`'s batches, their number made a multiple of `replicas` at its end.
 
@@ -84,7 +109,7 @@ def _share_out(dataset, replicas):
         batches = tf.data.Dataset.zip(window)
         count = batches.cardinality()
         is_whole = count >= replicas
-        ends_even = count % replicas == 0
+        ends_even = tf.equal(count % replicas, 0)  # in a v1 graph, == would compare objects
         splits_alone = ends_even | (_count_examples(batches.skip(replicas), unless=ends_even) >= replicas)
         kept = tf.where(is_whole & splits_alone, tf.constant(replicas, tf.int64), 0)
         # An incomplete group that is not the first was split by the window before.
@@ -99,7 +124,7 @@ def _split_evenly(batches, replicas, none):
     """The examples of `batches` as `replicas` batches whose sizes differ by at most one; `none`: there are none."""
     count = _count_examples(batches, unless=none)
     message = f"{replicas} replicas need at least {replicas} examples; the input_fn's data has fewer"
-    with tf.control_dependencies([tf.debugging.Assert((count == 0) | (count >= replicas), [message, count])]):
+    with tf.control_dependencies([tf.debugging.Assert(tf.equal(count, 0) | (count >= replicas), [message, count])]):
         size, larger = count // replicas, count % replicas
     examples = batches.unbatch()
     in_larger = larger * (size + 1)

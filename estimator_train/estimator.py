@@ -10,8 +10,11 @@ import time
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from estimator_train import checkpoints
+from estimator_train.export import new_export_folder
+from estimator_train.graph_model import GraphModel
 from estimator_train.model_fn import ModeKeys, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
 
@@ -20,30 +23,33 @@ log = tf.get_logger()
 
 
 class Estimator:
-    """Owns a model and a folder: trains, evaluates and predicts from the checkpoints there.
+    """Owns a model and a folder: trains, evaluates, predicts and exports from the checkpoints there.
 
-    `model_fn` is what `model_to_estimator` makes of a Keras model: an object whose `prepare(mode, input_fn, config,
-    checkpoint_path, last_step)` gives a `model_fn.Run`.
+    Subclasses add members, and override none of these but `model_fn` and `latest_checkpoint`.
 
     Args:
-      model_fn: the model.
+      model_fn: a function `(features, labels, mode, params, config)` that returns an `EstimatorSpec`; it names those
+        arguments that it needs, and is called once for every train, evaluate and predict, in a new v1 graph. For a
+        Keras model, `model_to_estimator` makes the Estimator.
       model_dir: folder for checkpoints and events; None takes `config.model_dir`, or else a new temporary folder.
       config: a `RunConfig`; None means its defaults.
-      params: dict given to every input_fn that names `params`.
+      params: dict given to model_fn, and to every input_fn that names `params`.
+      warm_start_from: where a model_fn's variables start as long as model_dir has no checkpoint: a
+        `WarmStartSettings`, or the path of a checkpoint or SavedModel, from which all variables start but the step.
 
     Raises:
-      ValueError: `config` is no RunConfig, or names another folder than `model_dir`, or the model is no such object.
+      ValueError: `config` is no RunConfig, or names another folder than `model_dir`; model_fn has other arguments, or
+        none for `params`; or a subclass overrides a member.
     """
 
-    def __init__(self, model_fn, model_dir=None, config=None, params=None):
-        if not hasattr(model_fn, "prepare"):
-            raise ValueError(
-                f"Estimator cannot run {model_fn!r}: this release makes Estimators of compiled Keras models, "
-                "with model_to_estimator(model)."
-            )
+    def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
+        _check_overrides(type(self))
+        if model_fn is None:
+            raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)
-        self._model_fn = model_fn
         self._params = copy.deepcopy(params or {})
+        is_prepared = hasattr(model_fn, "prepare")  # a KerasModel; a function is called in graphs
+        self._model = model_fn if is_prepared else GraphModel(model_fn, params, warm_start_from)
         log.info("Using config: %s", self._config)
 
     @property
@@ -63,7 +69,12 @@ class Estimator:
 
     @property
     def model_fn(self):
-        return self._model_fn
+        """The model_fn as a function of (features, labels, mode, config), which is given the params."""
+
+        def model_fn(features, labels, mode, config):
+            return self._model.call(features, labels, mode, config, self.params)
+
+        return model_fn
 
     def eval_dir(self, name=None):
         """The folder of the events of evaluations called `name`."""
@@ -131,13 +142,13 @@ class Estimator:
 
         run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step)
         with run.graph.as_default():
-            hooks = self._training_hooks(run, hooks, listeners, last_step)
+            hooks = self._training_hooks(run, hooks, listeners, steps, max_steps)
             loss = None
             with v1.train.MonitoredSession(run.session_creator, hooks) as session:
                 while not session.should_stop():
                     _, loss = session.run([run.spec.train_op, run.spec.loss])
         if loss is None:
-            log.warning("Training made no step: the input_fn gave no data.")
+            log.warning("Training made no step: the input_fn gave no data, or a hook had stopped it before.")
         log.info("Loss for final step: %s.", loss)
         return self
 
@@ -214,16 +225,68 @@ class Estimator:
                     batch = session.run(predictions)
                 yield from _examples(batch) if yield_single_examples else [batch]
 
+    def export_saved_model(
+        self,
+        export_dir_base,
+        serving_input_receiver_fn,
+        assets_extra=None,
+        as_text=False,
+        checkpoint_path=None,
+        experimental_mode=ModeKeys.PREDICT,
+    ):
+        """Writes a SavedModel for serving, tagged "serve".
+
+        Args:
+          export_dir_base: folder that gets a folder named by the time, in Unix seconds, with the SavedModel.
+          serving_input_receiver_fn: function without arguments that gives an `export.ServingInputReceiver`.
+          assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
+          as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
+          checkpoint_path: path prefix; None: the newest.
+          experimental_mode: the one of `ModeKeys` that is exported.
+
+        Returns:
+          The folder of the SavedModel, bytes.
+
+        Raises:
+          ValueError: no receiver function is given, or there is nothing trained to export.
+        """
+        receiver_fns = {experimental_mode: serving_input_receiver_fn}
+        return self.experimental_export_all_saved_models(
+            export_dir_base, receiver_fns, assets_extra, as_text, checkpoint_path
+        )
+
+    def experimental_export_all_saved_models(
+        self, export_dir_base, input_receiver_fn_map, assets_extra=None, as_text=False, checkpoint_path=None
+    ):
+        """Writes one SavedModel with a MetaGraph for each mode of `input_receiver_fn_map`: "train", "eval", "serve".
+
+        Args:
+          input_receiver_fn_map: dict of `ModeKeys` to functions that give input receivers.
+
+        For the rest see `export_saved_model`.
+        """
+        modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
+        receiver_fns = {mode: input_receiver_fn_map[mode] for mode in modes if mode in input_receiver_fn_map}
+        if not receiver_fns or None in receiver_fns.values():
+            raise ValueError("An input_receiver_fn must be defined: export needs to know what the model is fed.")
+        checkpoint = checkpoint_path or self.latest_checkpoint()
+        if checkpoint is None and not self._model.has_initial_values:
+            raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
+        with new_export_folder(export_dir_base, assets_extra) as (temporary, final):
+            self._model.export(receiver_fns, self.config, self.params, checkpoint, temporary, as_text)
+        return final
+
     def _prepare(self, mode, input_fn, checkpoint, last_step):
-        return self._model_fn.prepare(
+        return self._model.prepare(
             mode, input_fn, config=self.config, params=self.params, checkpoint_path=checkpoint, last_step=last_step
         )
 
-    def _training_hooks(self, run, user_hooks, listeners, last_step):
-        """All hooks of a training run, in the order of tf.estimator."""
+    def _training_hooks(self, run, user_hooks, listeners, steps, max_steps):
+        """All hooks of a training run, in tf.estimator's order."""
         config, spec = self._config, run.spec
         step = v1.train.get_global_step()
-        v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
+        if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
+            v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
 
         hooks = []
         savers = [hook for hook in user_hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
@@ -254,13 +317,14 @@ class Estimator:
                 v1.train.SummarySaverHook(config.save_summary_steps, output_dir=self.model_dir, scaffold=spec.scaffold)
             )
         hooks += [*run.input_hooks, *user_hooks]
-        if last_step is not None:
-            hooks.append(v1.train.StopAtStepHook(last_step=last_step))
+        if steps is not None or max_steps is not None:
+            hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         hooks.append(v1.train.NanTensorHook(spec.loss))
         if config.log_step_count_steps:
             every = max(1, config.log_step_count_steps // config.steps_per_loop)  # the hook counts calls, not steps
             hooks.append(v1.train.LoggingTensorHook({"loss": spec.loss, "step": step}, every_n_iter=every))
-        return [*hooks, *spec.training_hooks]
+        hooks += spec.training_hooks
+        return [*hooks, _StopWhereReached(hooks)]
 
     def _write_evaluation(self, metrics, checkpoint, name):
         """Logs the metrics and writes them and the checkpoint's path to the events of the evaluation."""
@@ -271,7 +335,9 @@ class Estimator:
         for key, value in metrics.items():
             if key == "global_step":
                 continue
-            if getattr(value, "ndim", 0):
+            if isinstance(value, bytes):
+                _add_summary(summary, key, value)
+            elif getattr(value, "ndim", 0):
                 summary.value.add(tag=key, tensor=tf.make_tensor_proto(value))
             else:
                 summary.value.add(tag=key, simple_value=float(value))
@@ -289,7 +355,20 @@ class Estimator:
         return path
 
 
-class _CountBatches(tf.compat.v1.train.SessionRunHook):
+class _StopWhereReached(v1.train.SessionRunHook):
+    """Ends a session before its first step where a StopAtStepHook's last step is reached: that looks after steps only."""
+
+    def __init__(self, hooks):
+        self._stops = [hook for hook in hooks if isinstance(hook, v1.train.StopAtStepHook)]
+        self._global_step = v1.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        step = session.run(self._global_step)
+        if any(stop._last_step is not None and step >= stop._last_step for stop in self._stops):
+            coord.request_stop()
+
+
+class _CountBatches(v1.train.SessionRunHook):
     """Stops an evaluation after `limit` batches, says how far it is, and refuses one without any."""
 
     def __init__(self, limit):
@@ -343,6 +422,33 @@ def _config_with_model_dir(config, model_dir):
         model_dir = tempfile.mkdtemp()
         log.warning("Using temporary folder as model directory: %s", model_dir)
     return config if model_dir is None else config.replace(model_dir=model_dir)
+
+
+def _check_overrides(kind):
+    """Raises ValueError where a subclass overrides a public member: the loop relies on each."""
+    allowed = {"model_fn", "latest_checkpoint"}
+    overridden = [
+        name
+        for name, member in vars(Estimator).items()
+        if not name.startswith("_") and name not in allowed and getattr(kind, name) is not member
+    ]
+    if overridden:
+        raise ValueError(
+            "Subclasses of Estimator cannot override members of Estimator. "
+            f"{kind.__name__} does override {sorted(overridden)}; give those methods names of their own."
+        )
+
+
+def _add_summary(summary, key, value):
+    """Adds a metric that is a serialized Summary, such as an image summary's."""
+    try:
+        parsed = v1.Summary.FromString(value)
+    except DecodeError:
+        log.warning("Metric %s is bytes that are no serialized Summary; it is not written to the events.", key)
+        return
+    for index, entry in enumerate(parsed.value):
+        entry.tag = f"{key}/{index}"
+        summary.value.append(entry)
 
 
 def _check_positive(name, count):

@@ -72,6 +72,8 @@ class KerasModel:
         self.export_outputs = export_outputs
         self._copies = {}
 
+    has_initial_values = True
+
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
         """A `model_fn.Run` of the model in `mode`.
 

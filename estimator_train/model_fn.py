@@ -7,6 +7,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_train.export import ExportOutput, PredictOutput
+
+v1 = tf.compat.v1
+_DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
 
 class ModeKeys:
     """The three modes of a model, as strings."""
@@ -25,7 +30,7 @@ class EstimatorSpec(
             ("loss", Any),
             ("train_op", Any),
             ("eval_metric_ops", dict),
-            ("export_outputs", Any),
+            ("export_outputs", dict),
             ("training_chief_hooks", tuple),
             ("training_hooks", tuple),
             ("scaffold", Any),
@@ -36,9 +41,21 @@ class EstimatorSpec(
 ):
     """The tensors, ops and hooks of a model in one mode.
 
+    Args:
+      mode: one of `ModeKeys`.
+      predictions: a tensor, or a dict of names to tensors. PREDICT needs it.
+      loss: a tensor of one element. TRAIN and EVAL need it.
+      train_op: the op or tensor that makes a step. TRAIN needs it.
+      eval_metric_ops: dict of metric names to (value tensor, update op) pairs or to Keras metrics that are updated.
+      export_outputs: dict of signature names to `export.ExportOutput`; of several, one is "serving_default". None in
+        PREDICT: the predictions, as `export.PredictOutput`.
+      training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: iterables of `SessionRunHook`.
+      scaffold: a `tf.compat.v1.train.Scaffold`; None: a new one.
+
     Raises:
-      ValueError: TRAIN without loss or train_op, EVAL without loss, PREDICT without predictions.
-      TypeError: a hook that is no `tf.compat.v1.train.SessionRunHook`.
+      ValueError: what the mode needs is missing, the loss is no scalar, a Keras metric is not updated, or a tensor is
+        of another graph than the default one.
+      TypeError: an argument of another type.
     """
 
     __slots__ = ()
@@ -59,29 +76,34 @@ class EstimatorSpec(
     ):
         if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT):
             raise ValueError(f"mode must be one of ModeKeys, given: {mode!r}")
-        if loss is None and mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
-            raise ValueError("Missing loss.")
-        if train_op is None and mode == ModeKeys.TRAIN:
-            raise ValueError("Missing train_op.")
-        if predictions is None and mode == ModeKeys.PREDICT:
-            raise ValueError("Missing predictions.")
+        predictions = _checked_predictions(predictions, mode)
         hooks = [
             check_hooks(given) for given in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)
         ]
-        return super().__new__(
+        if not isinstance(scaffold, v1.train.Scaffold | None):
+            raise TypeError(f"scaffold must be tf.train.Scaffold, given: {scaffold!r}")
+        spec = super().__new__(
             cls,
             mode,
-            {} if predictions is None else predictions,
-            loss,
-            train_op,
-            eval_metric_ops or {},
-            export_outputs,
+            predictions,
+            _checked_loss(loss, mode),
+            _checked_train_op(train_op, mode),
+            _checked_metrics(eval_metric_ops),
+            _checked_export_outputs(export_outputs, predictions, mode),
             hooks[0],
             hooks[1],
-            scaffold or tf.compat.v1.train.Scaffold(),
+            scaffold or v1.train.Scaffold(),
             hooks[2],
             hooks[3],
         )
+        _check_graph(spec)
+        return spec
+
+    def _replace(self, **changes):
+        """A copy with `changes`, checked as the constructor checks. Raises ValueError for another mode."""
+        if changes.get("mode", self.mode) != self.mode:
+            raise ValueError(f"mode of EstimatorSpec cannot be changed; it is {self.mode!r}.")
+        return EstimatorSpec(**(self._asdict() | changes))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +119,111 @@ class Run:
 
     graph: tf.Graph
     spec: EstimatorSpec
-    session_creator: tf.compat.v1.train.SessionCreator
+    session_creator: v1.train.SessionCreator
     input_hooks: tuple = ()
 
 
 def check_hooks(hooks):
     """`hooks` as a tuple. Raises TypeError for one that is no SessionRunHook."""
     for hook in hooks or ():
-        if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
+        if not isinstance(hook, v1.train.SessionRunHook):
             raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
     return tuple(hooks or ())
+
+
+def metric_pair(name, metric):
+    """A value of eval_metric_ops as (value tensor, update op).
+
+    Raises:
+      ValueError: a Keras metric without an update.
+    """
+    if isinstance(metric, tuple):
+        return metric
+    if not metric.updates:
+        raise ValueError(f'Please call update_state(...) on the "{name}" metric.')
+    return metric.result(), tf.group(metric.updates)
+
+
+def _checked_predictions(predictions, mode):
+    if predictions is None:
+        if mode == ModeKeys.PREDICT:
+            raise ValueError("Missing predictions.")
+        return {}
+    named = predictions if isinstance(predictions, dict) else {"predictions": predictions}
+    for name, tensor in named.items():
+        _check_is_tensor(tensor, f"predictions[{name!r}]" if isinstance(predictions, dict) else name)
+    return predictions
+
+
+def _checked_loss(loss, mode):
+    if loss is None:
+        if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
+            raise ValueError("Missing loss.")
+        return None
+    _check_is_tensor(loss, "loss")
+    if loss.shape.num_elements() not in (None, 1):
+        raise ValueError(f"Loss must be scalar, given: {loss}; reduce it, with tf.reduce_mean for one.")
+    return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+
+
+def _checked_train_op(train_op, mode):
+    if train_op is None:
+        if mode == ModeKeys.TRAIN:
+            raise ValueError("Missing train_op.")
+        return None
+    if not isinstance(train_op, tf.Operation) and not tf.is_tensor(train_op):
+        raise TypeError(f"train_op must be Operation or Tensor, given: {train_op!r}")
+    return train_op
+
+
+def _checked_metrics(metrics):
+    if metrics is None:
+        return {}
+    if not isinstance(metrics, dict):
+        raise TypeError(f"eval_metric_ops must be a dict, given: {metrics!r}")
+    for name, metric in metrics.items():
+        is_keras = hasattr(metric, "result") and hasattr(metric, "updates")
+        if not is_keras and not (isinstance(metric, tuple) and len(metric) == 2):
+            raise TypeError(
+                "Values of eval_metric_ops must be (metric_value, update_op) tuples or tf_keras metrics, "
+                f"given: {metric!r} for key: {name}"
+            )
+        if not is_keras:
+            for part in metric:
+                if not isinstance(part, tf.Operation):
+                    _check_is_tensor(part, f"eval_metric_ops[{name!r}]")
+    return dict(metrics)
+
+
+def _checked_export_outputs(outputs, predictions, mode):
+    if outputs is None:
+        return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if mode == ModeKeys.PREDICT else None
+    if not isinstance(outputs, dict):
+        raise TypeError(f"export_outputs must be dict, given: {outputs!r}")
+    for name, output in outputs.items():
+        if not isinstance(output, ExportOutput):
+            raise TypeError(f"Values in export_outputs must be ExportOutput objects, given: {output!r} for key: {name}")
+    if len(outputs) == 1:
+        return {_DEFAULT_SIGNATURE: next(iter(outputs.values()))} | outputs
+    if outputs and _DEFAULT_SIGNATURE not in outputs:
+        raise ValueError(
+            f"Multiple export_outputs were provided, but none is called {_DEFAULT_SIGNATURE!r}, "
+            f"the signature that is used by default: {sorted(outputs)}"
+        )
+    return dict(outputs)
+
+
+def _check_is_tensor(value, name):
+    if not tf.is_tensor(value):
+        raise TypeError(f"{name} must be Tensor, given: {value!r}")
+
+
+def _check_graph(spec):
+    """Raises ValueError for a tensor or op of the spec that is not of the default graph."""
+    pairs = [part for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple) for part in metric]
+    for element in [*tf.nest.flatten(spec.predictions), spec.loss, spec.train_op, *pairs]:
+        if element is not None and getattr(element, "graph", None) is not v1.get_default_graph():
+            raise ValueError(
+                f"{element} of the EstimatorSpec is not of the Estimator's graph: make every tensor and op inside "
+                "model_fn, from the features and labels that it is given, and not before or in another tf.Graph."
+            )

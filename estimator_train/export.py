@@ -1,0 +1,429 @@
+"""What a SavedModel takes and gives: input receivers, export outputs, and the signatures made of them."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import contextlib
+import os
+import time
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+_SUPERVISED_METHODS = {"train": "tensorflow/supervised/training", "eval": "tensorflow/supervised/eval"}
+
+
+class ServingInputReceiver(
+    collections.namedtuple("ServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"])
+):
+    """What a `serving_input_receiver_fn` returns for a model that takes a dict of features.
+
+    Args:
+      features: dict of str or int to (dense, sparse or ragged) tensors for the model; a single one becomes
+        `{"feature": tensor}`.
+      receiver_tensors: dict of str to the tensors that a client feeds, often placeholders; a single one becomes
+        `{"input": tensor}`.
+      receiver_tensors_alternatives: dict of names to other such dicts or tensors, fed at other points of the graph;
+        each adds signatures `<name>:<signature>`.
+
+    Raises:
+      ValueError: something else than tensors, keys of another type, or alternatives that are no dict.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, features, receiver_tensors, receiver_tensors_alternatives=None):
+        if not isinstance(receiver_tensors_alternatives, (dict, type(None))):
+            raise ValueError(f"receiver_tensors_alternatives must be a dict: {receiver_tensors_alternatives}.")
+        return super().__new__(
+            cls,
+            _tensor_dict(features, "feature", key_types=(str, int)),
+            _tensor_dict(receiver_tensors, "receiver_tensor", default_key="input"),
+            receiver_tensors_alternatives
+            and {
+                name: _tensor_dict(tensors, "receiver_tensors_alternative", default_key="input")
+                for name, tensors in receiver_tensors_alternatives.items()
+            },
+        )
+
+
+class TensorServingInputReceiver(
+    collections.namedtuple(
+        "TensorServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"]
+    )
+):
+    """As `ServingInputReceiver`, for a model whose features are one tensor, given to it as it is."""
+
+    __slots__ = ()
+
+    def __new__(cls, features, receiver_tensors, receiver_tensors_alternatives=None):
+        if isinstance(features, dict):
+            raise ValueError(f"features must be one tensor, not a dict: {features}; use ServingInputReceiver.")
+        receiver = ServingInputReceiver(features, receiver_tensors, receiver_tensors_alternatives)
+        return super().__new__(cls, features, *receiver[1:])
+
+
+class SupervisedInputReceiver(
+    collections.namedtuple("SupervisedInputReceiver", ["features", "labels", "receiver_tensors"])
+):
+    """What an input receiver function returns for the export of a training or evaluation graph.
+
+    Features and labels, each a tensor or a dict of str or int to tensors, reach the model as they are.
+
+    Raises:
+      ValueError: something else than tensors, or keys of another type.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, features, labels, receiver_tensors):
+        _tensor_dict(features, "feature", key_types=(str, int))
+        _tensor_dict(labels, "label", key_types=(str, int))
+        return super().__new__(
+            cls, features, labels, _tensor_dict(receiver_tensors, "receiver_tensor", default_key="input")
+        )
+
+
+def build_parsing_serving_input_receiver_fn(feature_spec, default_batch_size=None):
+    """Gives a serving_input_receiver_fn that takes serialized `tf.train.Example`s under the input name `examples`.
+
+    Args:
+      feature_spec: dict of feature names to `tf.io.FixedLenFeature` and the like, as for `tf.io.parse_example`.
+      default_batch_size: a fixed batch size; None: any.
+    """
+
+    def serving_input_receiver_fn():
+        examples = v1.placeholder(tf.string, [default_batch_size], name="input_example_tensor")
+        return ServingInputReceiver(v1.io.parse_example(examples, feature_spec), {"examples": examples})
+
+    return serving_input_receiver_fn
+
+
+def build_raw_serving_input_receiver_fn(features, default_batch_size=None):
+    """Gives a serving_input_receiver_fn that takes every feature as it is.
+
+    Args:
+      features: dict of str to tensors; their dtypes and their shapes but for the batch become the inputs'.
+      default_batch_size: a fixed batch size; None: any.
+    """
+
+    def serving_input_receiver_fn():
+        placeholders = _placeholders(features, default_batch_size)
+        return ServingInputReceiver(placeholders, placeholders)
+
+    return serving_input_receiver_fn
+
+
+def build_raw_supervised_input_receiver_fn(features, labels, default_batch_size=None):
+    """Gives an input receiver function that takes features and labels as they are.
+
+    Args:
+      features: a tensor, fed under the input name `input`, or a dict of str to tensors.
+      labels: a tensor, fed under the input name `label`, or a dict of str to tensors.
+      default_batch_size: a fixed batch size; None: any.
+
+    Raises:
+      ValueError: a feature and a label share an input name.
+    """
+    shared = set(_as_dict(features, "input")) & set(_as_dict(labels, "label"))
+    if shared:
+        raise ValueError(f"Features and labels must have distinct keys. Found overlapping keys: {shared}")
+
+    def supervised_input_receiver_fn():
+        fed_features = _placeholders(features, default_batch_size)
+        fed_labels = _placeholders(labels, default_batch_size)
+        fed = _as_dict(fed_features, "input") | _as_dict(fed_labels, "label")
+        return SupervisedInputReceiver(fed_features, fed_labels, fed)
+
+    return supervised_input_receiver_fn
+
+
+class ExportOutput(abc.ABC):
+    """An output of a model that can be served."""
+
+    @abc.abstractmethod
+    def as_signature_def(self, receiver_tensors):
+        """The SignatureDef from `receiver_tensors`, a dict of str to tensors, to this output."""
+
+
+class PredictOutput(ExportOutput):
+    """Any outputs, served through the Predict API.
+
+    Args:
+      outputs: dict of str, or tuples of str, which "/" joins, to tensors; a single one becomes `{"output": tensor}`.
+
+    Raises:
+      ValueError: other keys, or values that are no tensors.
+    """
+
+    def __init__(self, outputs):
+        self.outputs = _output_dict(outputs, "output", label="Prediction")
+
+    def as_signature_def(self, receiver_tensors):
+        return v1.saved_model.predict_signature_def(receiver_tensors, self.outputs)
+
+
+class ClassificationOutput(ExportOutput):
+    """Classes and their scores, served through the Classify API, which takes one string tensor of serialized Examples.
+
+    Args:
+      scores: float tensor [batch, classes]; without `classes`, in the order of the class ids.
+      classes: string tensor [batch, classes] of labels; without `scores`, the best first.
+
+    Raises:
+      ValueError: neither is given, or one is no tensor of its dtype.
+    """
+
+    def __init__(self, scores=None, classes=None):
+        if scores is None and classes is None:
+            raise ValueError("ClassificationOutput needs scores, classes or both.")
+        if scores is not None and not _is_float(scores):
+            raise ValueError(f"Classification scores must be a float32 Tensor; got {scores}")
+        if classes is not None and not (isinstance(classes, tf.Tensor) and classes.dtype == tf.string):
+            raise ValueError(f"Classification classes must be a string Tensor; got {classes}")
+        self.scores = scores
+        self.classes = classes
+
+    def as_signature_def(self, receiver_tensors):
+        examples = _only_string(receiver_tensors, "Classification")
+        return v1.saved_model.classification_signature_def(examples, self.classes, self.scores)
+
+
+class RegressionOutput(ExportOutput):
+    """A float tensor `value`, served through the Regress API, which takes one string tensor of serialized Examples."""
+
+    def __init__(self, value):
+        if not _is_float(value):
+            raise ValueError(f"Regression output value must be a float32 Tensor; got {value}")
+        self.value = value
+
+    def as_signature_def(self, receiver_tensors):
+        return v1.saved_model.regression_signature_def(_only_string(receiver_tensors, "Regression"), self.value)
+
+
+class _SupervisedOutput(ExportOutput):
+    """Loss, predictions and metrics, with the keys that they have in the signature."""
+
+    def __init__(self, loss=None, predictions=None, metrics=None):
+        self.loss = None if loss is None else _prefixed(_output_dict(loss, "loss"), "loss")
+        self.predictions = (
+            None if predictions is None else _prefixed(_output_dict(predictions, "predictions"), "predictions")
+        )
+        self.metrics = None if metrics is None else _metric_dict(metrics)
+
+    def as_signature_def(self, receiver_tensors):
+        if not receiver_tensors:
+            raise ValueError(f"A {self.mode} signature needs inputs; receiver_tensors is empty.")
+        outputs = {**(self.loss or {}), **(self.predictions or {}), **(self.metrics or {})}
+        return v1.saved_model.build_signature_def(
+            _tensor_infos(receiver_tensors), _tensor_infos(outputs), _SUPERVISED_METHODS[self.mode]
+        )
+
+
+class TrainOutput(_SupervisedOutput):
+    """The outputs of a training graph; arguments as for `EvalOutput`."""
+
+    mode = "train"
+
+
+class EvalOutput(_SupervisedOutput):
+    """The outputs of an evaluation graph.
+
+    Args:
+      loss: a tensor, exported as `loss`, or a dict of names to tensors, as `loss/<name>`.
+      predictions: a tensor, exported as `predictions`, or a dict, as `predictions/<name>`.
+      metrics: dict of names to (value, update op) or Keras metrics, exported as `metrics/<name>/value` and
+        `metrics/<name>/update_op`; a single such pair is `metrics/value` and `metrics/update_op`.
+
+    Raises:
+      ValueError: keys that are not str or tuples of str, or values that are no tensors.
+    """
+
+    mode = "eval"
+
+
+def supervised_outputs(spec):
+    """The export outputs of a training or evaluation spec: `{"train": TrainOutput}` or `{"eval": EvalOutput}`."""
+    output = {"train": TrainOutput, "eval": EvalOutput}[spec.mode]
+    return {spec.mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}
+
+
+def signatures(receiver, export_outputs, *, serving_only=True):
+    """The SignatureDefs of a SavedModel by key: `<output>`, and `<alternative>:<output>` for each alternative.
+
+    A pair that cannot be served is left out and logged: a Classify or Regress output without its single string input,
+    an output that needs a placeholder which the receiver does not feed.
+
+    Args:
+      receiver: one of the receivers above.
+      export_outputs: dict of str to `ExportOutput`.
+      serving_only: whether to leave out what TensorFlow Serving has no API for: training and evaluation signatures.
+    """
+    alternatives = getattr(receiver, "receiver_tensors_alternatives", None) or {}
+    fed = {"": receiver.receiver_tensors} | {f"{name}:": tensors for name, tensors in alternatives.items()}
+    included, excluded = {}, {}
+    for prefix, tensors in fed.items():
+        for key, output in export_outputs.items():
+            try:
+                signature = output.as_signature_def(tensors)
+                _check_fed(signature, tensors)
+            except ValueError as error:
+                excluded[f"{prefix}{key}"] = error
+            else:
+                included[f"{prefix}{key}"] = signature
+    if serving_only:
+        unservable = [key for key, signature in included.items() if not v1.saved_model.is_valid_signature(signature)]
+        for key in unservable:
+            excluded[key] = f"TensorFlow Serving has no API for {included.pop(key).method_name!r}"
+    _log_report(included, excluded)
+    return included
+
+
+@contextlib.contextmanager
+def new_export_folder(base, assets_extra=None):
+    """Gives (a temporary folder to write a SavedModel into, bytes: the path it gets at the end).
+
+    That is `<base>/<Unix seconds>`, a later second where one of this is there. After an error nothing is left.
+
+    Args:
+      assets_extra: dict of paths below the SavedModel's `assets.extra` to the files that are copied there.
+    """
+    seconds = int(time.time())
+    while tf.io.gfile.exists(final := os.path.join(base, str(seconds))):
+        seconds += 1
+    temporary = os.path.join(base, f"temp-{seconds}")
+    try:
+        yield temporary, tf.compat.as_bytes(final)
+        for name, source in (assets_extra or {}).items():
+            target = os.path.join(temporary, "assets.extra", name)
+            tf.io.gfile.makedirs(os.path.dirname(target))
+            tf.io.gfile.copy(source, target)
+        tf.io.gfile.rename(temporary, final)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+
+
+def _as_dict(value, default_key):
+    return value if isinstance(value, dict) else {default_key: value}
+
+
+def _tensor_dict(tensors, label, *, default_key=None, key_types=(str,)):
+    """`tensors` as a dict, checked; `label` names it in errors."""
+    if tensors is None:
+        raise ValueError(f"{label}s must be defined.")
+    tensors = _as_dict(tensors, default_key or label)
+    for key, tensor in tensors.items():
+        if not isinstance(key, key_types):
+            raise ValueError(f"{label} keys must be {' or '.join(f'{kind.__name__}s' for kind in key_types)}: {key!r}.")
+        if not isinstance(tensor, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+            raise ValueError(f"{label} {key} must be a Tensor, SparseTensor, or RaggedTensor; got {tensor!r}.")
+    return tensors
+
+
+def _placeholders(tensors, batch_size):
+    if isinstance(tensors, dict):
+        return {key: _placeholders(tensor, batch_size) for key, tensor in tensors.items()}
+    shape = tf.TensorShape([batch_size]).concatenate(tensors.shape[1:])
+    name = tensors.op.name if tf.is_symbolic_tensor(tensors) else None  # an eager tensor has no name
+    return v1.placeholder(tensors.dtype, shape, name=name)
+
+
+def _is_float(value):
+    return isinstance(value, tf.Tensor) and value.dtype.is_floating
+
+
+def _only_string(receiver_tensors, label):
+    tensors = list(receiver_tensors.values())
+    if len(tensors) != 1 or tensors[0].dtype != tf.string:
+        raise ValueError(
+            f"{label} signatures take a single string tensor, of serialized tf.train.Examples; got {receiver_tensors}. "
+            "build_parsing_serving_input_receiver_fn makes such a receiver."
+        )
+    return tensors[0]
+
+
+def _output_key(key, label):
+    key = "/".join(key) if isinstance(key, tuple) else key
+    if not isinstance(key, str):
+        raise ValueError(f"{label} output key must be a string; got {key}.")
+    return key
+
+
+def _output_dict(outputs, default_key, label=None):
+    label = label or default_key
+    outputs = {_output_key(key, label): value for key, value in _as_dict(outputs, default_key).items()}
+    for value in outputs.values():
+        if not isinstance(value, tf.Tensor):
+            raise ValueError(f"{label} output value must be a Tensor; got {value}.")
+    return outputs
+
+
+def _prefixed(outputs, prefix):
+    return {key if key.startswith(prefix) else f"{prefix}/{key}": value for key, value in outputs.items()}
+
+
+def _metric_dict(metrics):
+    outputs = {}
+    metrics = {_output_key(key, "metrics"): metric for key, metric in _as_dict(metrics, "metrics").items()}
+    for key, metric in _prefixed(metrics, "metrics").items():
+        value, update = metric if isinstance(metric, tuple) else (metric.result(), tf.group(metric.updates))
+        if not isinstance(value, tf.Tensor):
+            raise ValueError(f"{key} output value must be a Tensor; got {value}.")
+        if not (tf.is_tensor(update) or isinstance(update, tf.Operation)):
+            raise ValueError(f"{key} update_op must be a Tensor or Operation; got {update}.")
+        if not isinstance(update, tf.Tensor):  # a SignatureDef holds tensors only
+            with tf.control_dependencies([update]):
+                update = tf.constant([], name="metric_op_wrapper")
+        outputs |= {f"{key}/value": value, f"{key}/update_op": update}
+    return outputs
+
+
+def _tensor_infos(tensors):
+    return {key: v1.saved_model.build_tensor_info(tensor) for key, tensor in tensors.items()}
+
+
+def _check_fed(signature, receiver_tensors):
+    """Raises ValueError when an output of `signature` depends on a placeholder that is not among the inputs."""
+    fed = tf.nest.flatten(receiver_tensors, expand_composites=True)
+    fed_names = {tensor.name for tensor in fed}
+    outputs = [
+        v1.saved_model.get_tensor_from_tensor_info(info, graph=fed[0].graph) for info in signature.outputs.values()
+    ]
+    queue, seen = tf.nest.flatten(outputs, expand_composites=True), set()
+    while queue:
+        tensor = queue.pop()
+        if tensor.name in fed_names or tensor.name in seen:
+            continue
+        seen.add(tensor.name)
+        if tensor.op.type == "Placeholder":
+            raise ValueError(
+                f"the outputs {sorted(signature.outputs)} need the placeholder {tensor.op.name}, which is none of the "
+                f"inputs {sorted(fed_names)}"
+            )
+        queue += tensor.op.inputs
+
+
+def _log_report(included, excluded):
+    constants = tf.saved_model
+    methods = {
+        constants.CLASSIFY_METHOD_NAME: "Classify",
+        constants.REGRESS_METHOD_NAME: "Regress",
+        constants.PREDICT_METHOD_NAME: "Predict",
+        _SUPERVISED_METHODS["train"]: "Train",
+        _SUPERVISED_METHODS["eval"]: "Eval",
+    }
+    for method, name in methods.items():
+        keys = [key for key, signature in included.items() if signature.method_name == method]
+        log.info("Signatures INCLUDED in export for %s: %s", name, keys or None)
+    if excluded:
+        log.info("Signatures EXCLUDED from export because they cannot be served via TensorFlow Serving APIs:")
+        for key, reason in excluded.items():
+            log.info("'%s' : %s", key, reason)
+    if not included:
+        log.warning("Export includes no signatures!")
+    elif constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY not in included:
+        log.warning("Export includes no default signature!")

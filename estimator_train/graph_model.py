@@ -1,0 +1,311 @@
+"""A model_fn as v1 graphs: one is built for every train, evaluate, predict and export."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+
+import tensorflow as tf
+
+from estimator_train import checkpoints, warm_start
+from estimator_train.distribution import call_input_fn, distribute_in_graph, in_graphs
+from estimator_train.export import signatures, supervised_outputs
+from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run, metric_pair
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+_TAGS = {ModeKeys.TRAIN: "train", ModeKeys.EVAL: "eval", ModeKeys.PREDICT: tf.saved_model.SERVING}
+_ARGUMENTS = ("features", "labels", "mode", "params", "config")
+
+
+class GraphModel:
+    """What the Estimator's loop needs of a model_fn: `prepare` makes a run of it.
+
+    Args:
+      model_fn: names `features`, and those of `labels`, `mode`, `params` and `config` that it needs; returns an
+        `EstimatorSpec`.
+      params: what the Estimator was given as `params`.
+      warm_start_from: as for `Estimator`.
+
+    Raises:
+      ValueError: model_fn has other arguments, or none called features; or params are given and it takes none.
+    """
+
+    def __init__(self, model_fn, params, warm_start_from):
+        self._model_fn = model_fn
+        self._names = _argument_names(model_fn, params)
+        self._warm_start_from = warm_start.check(warm_start_from)
+
+    @property
+    def has_initial_values(self):
+        """Whether the model is worth something before it is trained."""
+        return self._warm_start_from is not None
+
+    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
+        """A `model_fn.Run` of the model in `mode`. For the arguments see `KerasModel.prepare`."""
+        del last_step  # each step is a run of the session, and the loop's hooks count those
+        strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+        specs = []
+
+        def build(features, labels):
+            spec = self.call(features, labels, mode, config, params)
+            specs.append(_with_loss_metric(spec) if mode == ModeKeys.EVAL else spec)
+
+        with _new_graph(config, strategy) as graph:
+            features, labels, input_hooks = _inputs(input_fn, mode=mode, config=config, params=params)
+            tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
+            spec = specs[0] if len(specs) == 1 else _combine(specs)
+            if checkpoint_path is None and self._warm_start_from is not None:
+                warm_start.apply(self._warm_start_from)
+            _add_saver(spec.scaffold, config)
+        path = None if mode == ModeKeys.TRAIN else checkpoint_path
+        creator = _SessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
+        return Run(graph, spec, creator, input_hooks)
+
+    def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
+        """Writes a SavedModel into `folder`, with a MetaGraph for each mode of the dict `receiver_fns`.
+
+        `checkpoint_path` None stands for the initial values.
+        """
+        builder = v1.saved_model.Builder(folder)
+        for mode, receiver_fn in receiver_fns.items():
+            with _new_graph(config, None):
+                receiver = receiver_fn()
+                spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
+                outputs = spec.export_outputs if mode == ModeKeys.PREDICT else supervised_outputs(spec)
+                if checkpoint_path is None and self._warm_start_from is not None:
+                    warm_start.apply(self._warm_start_from)
+                saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
+                saver = saver if isinstance(saver, v1.train.Saver) else v1.train.Saver(sharded=True)
+                meta_graph = {
+                    "tags": [_TAGS[mode]],
+                    "signature_def_map": signatures(receiver, outputs, serving_only=mode == ModeKeys.PREDICT),
+                    "assets_collection": v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+                    "main_op": spec.scaffold.local_init_op or v1.train.Scaffold.default_local_init_op(),
+                    "saver": saver,
+                    "strip_default_attrs": True,
+                }
+                with v1.Session(config=_session_config(config)) as session:
+                    if checkpoint_path is None:
+                        session.run(spec.scaffold.init_op or v1.global_variables_initializer())
+                    else:
+                        saver.restore(session, checkpoint_path)
+                    if mode == next(iter(receiver_fns)):
+                        builder.add_meta_graph_and_variables(session, **meta_graph)
+                    else:
+                        builder.add_meta_graph(**meta_graph)
+        builder.save(as_text)
+
+    def call(self, features, labels, mode, config, params):
+        """The `EstimatorSpec` that model_fn makes in the default graph, called with the arguments that it names.
+
+        Raises:
+          ValueError: it returns something else, or takes no labels where there are some.
+        """
+        if labels is not None and "labels" not in self._names:
+            raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+        offered = {"features": features, "labels": labels, "mode": mode, "params": params, "config": config}
+        log.info("Calling model_fn.")
+        spec = self._model_fn(**{name: value for name, value in offered.items() if name in self._names})
+        log.info("Done calling model_fn.")
+        if not isinstance(spec, EstimatorSpec):
+            raise ValueError(f"model_fn should return an EstimatorSpec, got: {spec!r}")
+        return spec
+
+
+class _SessionCreator(v1.train.SessionCreator):
+    """Opens sessions with the state of the checkpoint `path`; one that `resumes`, with the newest of model_dir."""
+
+    def __init__(self, scaffold, config, path, resumes=False):
+        self._scaffold = scaffold
+        self._config = config
+        self._path = path
+        self._resumes = resumes
+
+    def create_session(self):
+        path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
+        session = v1.train.ChiefSessionCreator(
+            self._scaffold,
+            master=self._config.master,
+            config=_session_config(self._config),
+            checkpoint_filename_with_path=path,
+        ).create_session()
+        if self._resumes and path is not None:
+            state = tf.train.get_checkpoint_state(self._config.model_dir)
+            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes the oldest
+        return session
+
+
+class _StartInput(v1.train.SessionRunHook):
+    """Starts the input's data sets from their beginning in every new session."""
+
+    def __init__(self, start_op):
+        self._start_op = start_op
+
+    def after_create_session(self, session, coord):
+        session.run(self._start_op)
+
+
+def _with_loss_metric(spec):
+    """`spec` with pairs for all its metrics, and the mean of the batches' losses among them.
+
+    Raises:
+      ValueError: a metric has a name that the results use themselves.
+    """
+    for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
+        if name in spec.eval_metric_ops:
+            raise ValueError(
+                f'Metric with name "{name}" is not allowed, because Estimator already defines a default metric with '
+                "the same name."
+            )
+    metrics = {name: metric_pair(name, metric) for name, metric in spec.eval_metric_ops.items()}
+    metrics["loss"] = v1.metrics.mean(spec.loss)
+    update = tf.group(*(update for _, update in metrics.values()))
+    return spec._replace(eval_metric_ops={name: (value, update) for name, (value, _) in metrics.items()})
+
+
+def _argument_names(model_fn, params):
+    kinds = inspect.Parameter
+    parameters = inspect.signature(model_fn).parameters.values()
+    bound = getattr(model_fn, "keywords", {})  # what a functools.partial has settled
+    names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD) and parameter.name not in bound
+    ]
+    if "features" not in names:
+        raise ValueError(f"model_fn ({model_fn}) must include features argument.")
+    unexpected = [name for name in names if name not in _ARGUMENTS]
+    if unexpected:
+        raise ValueError(
+            f"model_fn ({model_fn}) has following not expected args: {unexpected}; it can have {list(_ARGUMENTS)}."
+        )
+    if params is not None and "params" not in names:
+        raise ValueError(
+            f"model_fn ({model_fn}) does not include params argument, but params ({params}) is passed to Estimator."
+        )
+    if params is None and "params" in names:
+        log.warning("Estimator's model_fn (%s) includes params argument, but params are not passed to it.", model_fn)
+    return names
+
+
+@contextlib.contextmanager
+def _new_graph(config, strategy):
+    """A new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
+    strategy = in_graphs(strategy)
+    with (
+        tf.Graph().as_default() as graph,
+        graph.device(config.device_fn),
+        strategy.scope(),
+        strategy._scale_loss_for_estimator_enabled(),  # v1 optimizers average the replicas' gradients only in here
+    ):
+        v1.set_random_seed(config.tf_random_seed)
+        step = v1.train.create_global_step()
+        # Hooks read the global step by an op in this collection; one made by a replica would be no good to them.
+        v1.add_to_collection("global_step_read_op_cache", strategy.extended.read_var(step))
+        yield graph
+
+
+def _inputs(input_fn, **offered):
+    """(features, labels, hooks) of `input_fn`, the first two for all replicas of the default graph's strategy."""
+    if tf.distribute.has_strategy():
+        batch, start = distribute_in_graph(
+            tf.distribute.get_strategy(),
+            lambda context: _dataset(call_input_fn(input_fn, input_context=context, **offered), offered["mode"]),
+        )
+        return *_features_and_labels(batch), (_StartInput(start),)
+    result = call_input_fn(input_fn, **offered)
+    if any(tf.is_tensor(part) for part in tf.nest.flatten(result)) and not isinstance(result, tf.data.Dataset):
+        if offered["mode"] == ModeKeys.PREDICT and not v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
+            log.warning(
+                "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever."
+            )
+        return *_features_and_labels(result), ()
+    with tf.device("/cpu:0"):
+        iterator = v1.data.make_initializable_iterator(_dataset(result, offered["mode"]))
+        return *_features_and_labels(iterator.get_next()), (_StartInput(iterator.initializer),)
+
+
+def _dataset(result, mode):
+    """What an input_fn has returned, as a data set: arrays are one batch, which training sees again and again."""
+    if isinstance(result, tf.data.Dataset):
+        return result
+    if any(tf.is_tensor(part) for part in tf.nest.flatten(result)):
+        raise ValueError(f"input_fn must return a tf.data.Dataset under a distribution strategy, got: {result!r}")
+    features, labels = _features_and_labels(result)
+    dataset = tf.data.Dataset.from_tensors(features if labels is None else (features, labels))
+    return dataset.repeat() if mode == ModeKeys.TRAIN else dataset
+
+
+def _features_and_labels(batch):
+    if not isinstance(batch, (list, tuple)):
+        return batch, None
+    if len(batch) != 2:
+        raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(batch)}: {batch!r}")
+    return batch
+
+
+def _add_saver(scaffold, config):
+    """Puts a saver where the scaffold looks for one, unless model_fn has its own."""
+    if scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS):
+        saver = v1.train.Saver(
+            sharded=True,
+            max_to_keep=config.keep_checkpoint_max,
+            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+            defer_build=True,
+            save_relative_paths=True,
+        )
+        v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
+
+
+def _combine(specs):
+    """The spec of all replicas together, from theirs; hooks are those of the first."""
+    first = specs[0]
+    if first.mode == ModeKeys.TRAIN:
+        return first._replace(
+            loss=_reported_loss([spec.loss for spec in specs]),
+            train_op=tf.group(*(spec.train_op for spec in specs)),
+            scaffold=_combine_scaffolds([spec.scaffold for spec in specs]),
+        )
+    # The values are those over all replicas already; the updates are each replica's own.
+    updates = tf.group(*(update for spec in specs for _, update in spec.eval_metric_ops.values()))
+    metrics = {name: (value, updates) for name, (value, _) in first.eval_metric_ops.items()}
+    return first._replace(eval_metric_ops=metrics, scaffold=_combine_scaffolds([spec.scaffold for spec in specs]))
+
+
+def _reported_loss(losses):
+    """The replicas' losses as one: their mean where the optimizer takes the mean, their sum where model_fn did so."""
+    total = tf.add_n(losses)
+    by_optimizer = getattr(v1.get_default_graph(), "_is_loss_scaled_by_optimizer", False)
+    averages = by_optimizer and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+    return total / len(losses) if averages else total
+
+
+def _combine_scaffolds(scaffolds):
+    first = scaffolds[0]
+
+    def group(name):
+        ops = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
+        return tf.group(*ops) if ops else None
+
+    def concat(name):
+        tensors = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
+        return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0) if tensors else None
+
+    return v1.train.Scaffold(
+        init_op=group("init_op"),
+        init_feed_dict=first.init_feed_dict,
+        init_fn=(lambda _, session: first.init_fn(session)) if first.init_fn else None,
+        ready_op=concat("ready_op"),
+        ready_for_local_init_op=concat("ready_for_local_init_op"),
+        local_init_op=group("local_init_op"),
+        summary_op=first.summary_op,
+        saver=first.saver,
+    )
+
+
+def _session_config(config):
+    """The config's own, or tf.estimator's: soft placement, and one pass of the graph optimizers."""
+    one_pass = v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
+    return config.session_config or v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass)

@@ -1,0 +1,94 @@
+"""Warm start: initial values of variables from another model's checkpoint."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+VocabInfo = v1.train.VocabInfo
+
+
+class WarmStartSettings(
+    NamedTuple(
+        "WarmStartSettings",
+        [
+            ("ckpt_to_initialize_from", str),
+            ("vars_to_warm_start", Any),
+            ("var_name_to_vocab_info", dict),
+            ("var_name_to_prev_var_name", dict),
+        ],
+    )
+):
+    """Which checkpoint, and which variables start from it.
+
+    Args:
+      ckpt_to_initialize_from: a checkpoint's path prefix, a folder of checkpoints, or a SavedModel's folder.
+      vars_to_warm_start: a regular expression of names of trainable variables; a list of them, of all global variables;
+        or None, for those of `var_name_to_vocab_info` alone. As for `tf.compat.v1.train.warm_start`.
+      var_name_to_vocab_info: dict of variable names to `VocabInfo`, for variables with a row a vocabulary entry.
+      var_name_to_prev_var_name: dict of variable names to their names in the checkpoint, where they differ.
+
+    Raises:
+      ValueError: no checkpoint is named.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        ckpt_to_initialize_from,
+        vars_to_warm_start=".*",
+        var_name_to_vocab_info=None,
+        var_name_to_prev_var_name=None,
+    ):
+        if not ckpt_to_initialize_from:
+            raise ValueError("`ckpt_to_initialize_from` MUST be set in WarmStartSettings")
+        return super().__new__(
+            cls,
+            ckpt_to_initialize_from,
+            vars_to_warm_start,
+            var_name_to_vocab_info or {},
+            var_name_to_prev_var_name or {},
+        )
+
+
+def check(warm_start_from):
+    """`warm_start_from` itself. Raises ValueError unless it is None, a path or a `WarmStartSettings`."""
+    if warm_start_from is not None and not isinstance(warm_start_from, (str, os.PathLike, WarmStartSettings)):
+        raise ValueError(f"warm_start_from must be a string or a WarmStartSettings, given: {warm_start_from!r}")
+    return warm_start_from
+
+
+def apply(warm_start_from):
+    """Makes the variables of the default graph start from the checkpoint; call when all are made.
+
+    A path stands for all variables but the global step, BatchNorm's statistics and the optimizers' slots among them;
+    those that are not trained may be missing in the checkpoint, and keep their own initial values.
+
+    Raises:
+      ValueError: a variable that is asked for is not in the checkpoint, or of another shape.
+    """
+    tf.get_logger().info("Warm-starting with WarmStartSettings: %s", warm_start_from)
+    if isinstance(warm_start_from, WarmStartSettings):
+        v1.train.warm_start(_checkpoint(warm_start_from.ckpt_to_initialize_from), *warm_start_from[1:])
+        return
+    path = _checkpoint(os.fspath(warm_start_from))
+    saved = {name for name, _ in tf.train.list_variables(path)}
+    trained = {id(variable) for variable in v1.trainable_variables()}
+    step = v1.train.get_global_step()
+    chosen = [
+        variable
+        for variable in v1.global_variables()
+        if variable is not step and (id(variable) in trained or variable.op.name in saved)
+    ]
+    v1.train.warm_start(path, vars_to_warm_start=chosen)
+
+
+def _checkpoint(path):
+    """The path prefix of the checkpoint that `path` stands for."""
+    in_saved_model = os.path.join(path, "variables", "variables")
+    return in_saved_model if tf.io.gfile.exists(f"{in_saved_model}.index") else path
