@@ -7,6 +7,7 @@ import click
 
 from estimator_train import __version__
 from estimator_train.cli.evaluate import evaluate
+from estimator_train.cli.run import run
 from estimator_train.cli.train import train
 
 
@@ -30,6 +31,7 @@ def commands():
       estimator_train --dataset oct2017 --data-dir OCT2017 --gpus 2
       estimator_train --dataset images --data-dir FOLDER --model mobilenet_v2
       estimator_train evaluate --model-dir runs/oct2017
+      estimator_train run old_script.py --its --own --flags
 
     The flags of training: estimator_train train --help
     """
@@ -37,16 +39,21 @@ def commands():
 
 commands.add_command(train)
 commands.add_command(evaluate)
+commands.add_command(run)
 
 
 def main():
-    """Runs the command; wrong input ends with one line on standard error and exit code 2."""
+    """Runs the command; wrong input ends with one line on standard error and exit code 2.
+
+    A command may give back a function: it is called here, where none of its errors is taken for wrong input.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on how it was built
     try:
-        sys.exit(commands.main(prog_name="estimator_train", standalone_mode=False))
+        outcome = commands.main(prog_name="estimator_train", standalone_mode=False)
     except click.ClickException as error:
         click.echo(f"estimator_train: {' '.join(error.format_message().split())}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("estimator_train: interrupted", err=True)
         sys.exit(130)
+    sys.exit(outcome() if callable(outcome) else outcome)

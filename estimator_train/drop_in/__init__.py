@@ -1,0 +1,103 @@
+"""The drop-in: tf.estimator, and the module paths of its old library, lead here."""
+
+import difflib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import itertools
+import os
+import pkgutil
+import sys
+import types
+
+from estimator_train.drop_in import names
+
+_LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+
+# The packages whose v1 and v2 had an `estimator` in TensorFlow 2.15, beside `tensorflow` itself.
+_COMPAT = (
+    "tensorflow.compat",
+    "tensorflow._api.v2.compat",
+    "tensorflow._api.v2.compat.v1.compat",
+    "tensorflow._api.v2.compat.v2.compat",
+)
+
+
+def install():
+    """Makes `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator` and `tensorflow_estimator` resolve to us.
+
+    Imports TensorFlow; where this is its first import, tf.keras is tf_keras. Where TensorFlow came before us with
+    Keras 3, a warning tells what will not work. A second call does nothing; nor does a call where TensorFlow, 2.15 or
+    older, has a tf.estimator of its own, but for a warning.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    with_keras_3 = "tensorflow" in sys.modules and os.environ.get(_LEGACY_KERAS) not in ("1", "true", "True")
+    if "tensorflow" not in sys.modules:
+        os.environ[_LEGACY_KERAS] = "1"
+    import tensorflow as tf
+
+    log = tf.get_logger()
+    if hasattr(tf, "estimator"):
+        log.warning("TensorFlow %s has a tf.estimator of its own; estimator_train leaves it alone.", tf.__version__)
+        return
+    if with_keras_3:
+        log.warning(
+            "TensorFlow was imported before estimator_train and without %s=1: tf.keras is Keras 3, so that "
+            "tf.keras.estimator and tf.compat.v1.layers are missing and tf.keras models make no Estimators (tf_keras "
+            "models do). Set it in the environment, or call estimator_train.install() before importing tensorflow.",
+            _LEGACY_KERAS,
+        )
+    if importlib.util.find_spec("tensorflow_estimator"):
+        # pip leaves it behind when it upgrades TensorFlow past 2.15, and it cannot be imported there.
+        log.warning(
+            "estimator_train replaces the installed tensorflow_estimator, which is of TensorFlow 2.15 or older."
+        )
+    sys.meta_path.insert(0, _Finder())
+    tf.estimator = importlib.import_module("tensorflow.estimator")
+    for package, version in itertools.product(_COMPAT, ("v1", "v2")):
+        estimator = importlib.import_module(f"tensorflow.compat.{version}.estimator")
+        importlib.import_module(f"{package}.{version}").estimator = estimator
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds and makes the modules of the table."""
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname in names.MODULES:
+            return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
+        return None
+
+    def create_module(self, spec):
+        return _OldModule(spec.name)
+
+    def exec_module(self, module):
+        module.__all__ = [name for name in dir(module) if not name.startswith("_")]
+
+
+class _OldModule(types.ModuleType):
+    """A module of the table; its names are looked up in ours when they are first read."""
+
+    def __getattr__(self, name):
+        path = f"{self.__name__}.{name}"
+        if path in names.MODULES:
+            return importlib.import_module(path)
+        if name not in names.MODULES[self.__name__]:
+            raise AttributeError(_why_absent(self, name))
+        value = pkgutil.resolve_name(names.MODULES[self.__name__][name])
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self):
+        below = f"{self.__name__}."
+        modules = [path.removeprefix(below) for path in names.MODULES if path.startswith(below)]
+        return sorted([*names.MODULES[self.__name__], *(name for name in modules if "." not in name)])
+
+
+def _why_absent(module, name):
+    message = f"module {module.__name__!r} has no attribute {name!r}"
+    if name in names.INSTEAD:
+        return f"{message}: use {names.INSTEAD[name]}"
+    nearest = difflib.get_close_matches(name, dir(module), n=1)
+    return f"{message}; the nearest is {nearest[0]!r}" if nearest else message

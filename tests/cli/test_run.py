@@ -1,0 +1,131 @@
+"""estimator_train run: a script of tf.estimator's days as __main__, its flags, tracebacks and exit codes its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Stands in for TensorFlow where a test needs none of it. It has an estimator, so that install leaves it alone.
+TENSORFLOW = "import logging\n__version__, estimator, get_logger = '2.15', object(), logging.getLogger\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs the command in a folder of files, given by their paths."""
+
+    def run(files, *arguments):
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+        return subprocess.run(
+            [sys.executable, "-m", "estimator_train", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment | {"PYTHONPATH": str(ROOT)},
+        )
+
+    return run
+
+
+def test_a_script_finds_tf_estimator_its_flags_and_its_folder(run, tmp_path):
+    files = {
+        "scripts/helper.py": "value = 7",
+        "scripts/old.py": """
+import sys
+import helper
+import tensorflow.compat.v1 as tf
+from absl import flags
+
+flags.DEFINE_integer("steps", 1, "")
+flags.DEFINE_bool("all", False, "")
+
+def main(argv):
+    flag_values = flags.FLAGS
+    assert __name__ == "__main__" and sys.modules["__main__"].main is main
+    assert tf.keras.__name__.startswith("tf_keras") and tf.layers.dense
+    print(helper.value, argv, flag_values.steps, flag_values["all"].value, sys.path[0], sys.argv[0])
+    print(tf.estimator.Estimator.__module__, tf.estimator.ModeKeys.TRAIN)
+    return 3
+
+tf.app.run(main)
+""",
+    }
+    result = run(files, "run", "scripts/old.py", "--steps=5", "--all", "data")
+    assert result.returncode == 3, result.stderr
+    assert result.stdout.splitlines() == [
+        f"7 ['scripts/old.py', 'data'] 5 True {tmp_path / 'scripts'} scripts/old.py",
+        "estimator_train.estimator_v1 train",
+    ]
+
+
+ECHO = "import sys; print(__name__, sys.argv, sys.path[0]); "
+
+
+def test_every_argument_after_the_script_is_its_own(run, tmp_path):
+    files = {"tensorflow.py": TENSORFLOW, "echo.py": ECHO}
+    arguments = ["--help", "-m", "--", "train", "--version"]
+    result = run(files, "run", "echo.py", *arguments)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"__main__ {['echo.py', *arguments]} {tmp_path}\n"
+
+
+def test_a_module_runs_as_with_python_m(run, tmp_path):
+    files = {"tensorflow.py": TENSORFLOW, "jobs/__init__.py": "", "jobs/echo.py": ECHO}
+    result = run(files, "run", "-m", "jobs.echo", "--help")
+    assert result.stdout == f"__main__ {[str(tmp_path / 'jobs' / 'echo.py'), '--help']} {tmp_path}\n"
+
+
+@pytest.mark.parametrize("module", [[], ["-m"]])
+def test_an_uncaught_error_shows_the_scripts_frames_alone(run, module):
+    files = {"tensorflow.py": TENSORFLOW, "fails.py": "def fail():\n    raise EOFError('no more')\n\nfail()\n"}
+    result = run(files, "run", *module, "fails" if module else "fails.py")
+    assert result.returncode == 1
+    traceback = result.stderr[result.stderr.index("Traceback") :]
+    assert traceback.endswith("EOFError: no more\n") and traceback.count("File ") == 2
+    assert "estimator_train" not in traceback and "runpy" not in traceback
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "error"),
+    [
+        ("", 0, ""),
+        ("raise SystemExit(3)", 3, ""),
+        ("import sys; sys.exit('bad')", 1, "bad"),
+        ("import click; raise click.ClickException('its own')", 1, "click.exceptions.ClickException: its own"),
+        ("raise KeyboardInterrupt", -signal.SIGINT, "KeyboardInterrupt"),
+        ("def (:", 1, "SyntaxError: invalid syntax"),
+    ],
+)
+def test_the_exit_code_and_the_last_line_are_the_scripts(run, script, code, error):
+    result = run({"tensorflow.py": TENSORFLOW, "script.py": script}, "run", "script.py")
+    assert result.returncode == code
+    *_, last = result.stderr.splitlines()
+    assert last == error or (not error and "tf.estimator of its own" in last)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.py"], "absent.py: there is no such script"),
+        (["-m", "absent.module"], "No module named absent.module"),
+        ([], "Missing argument 'SCRIPT'."),
+        (["--steps", "3", "script.py"], "No such option"),
+    ],
+)
+def test_wrong_arguments_end_with_one_line_and_no_tensorflow(run, arguments, message):
+    result = run({"tensorflow.py": "raise SystemExit('imported')"}, "run", *arguments)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"estimator_train: {message}")
+
+
+def test_help_names_the_script(run):
+    result = run({}, "run", "--help")
+    assert result.returncode == 0 and "SCRIPT [ARGUMENTS]" in result.stdout
