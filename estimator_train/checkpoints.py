@@ -12,6 +12,7 @@ import os
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train import checkpoints_of_215
 from estimator_train.function_session import eager_mode
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -112,11 +113,11 @@ def read_global_step(path):
     raise CheckpointError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
 
 
-def restore(checkpoint, model, path):
+def restore(checkpoint, model, path, trains=False):
     """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is the Keras `model`, from prefix `path`.
 
     Variables that do not exist yet get their values when they are made, if ever they are: in evaluation the optimizer's
-    are not. `check_same_model` tells afterwards whether all were there.
+    are not. `check_same_model` tells afterwards whether all were there. `trains`: whether the model will be trained.
 
     Raises:
       CheckpointError: the checkpoint is missing or damaged, or of another model; names the variables that differ.
@@ -124,12 +125,31 @@ def restore(checkpoint, model, path):
     damage = damage_of(path)
     if damage is not None:
         raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
+    if checkpoints_of_215.is_one(path):
+        _restore_of_215(checkpoint, model, path, trains)
+        return
     try:
         checkpoint.read(path).assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
         check_same_model(model, path)
         raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error
     check_same_model(model, path)
+
+
+def _restore_of_215(checkpoint, model, path, trains):
+    if not model.built:
+        raise CheckpointError(
+            f"Checkpoint {path} is tf.estimator's, and the model has no variables yet to take its values: build the model, "
+            "with an Input layer, input_shape or model.build(), before model_to_estimator."
+        )
+    optimizer = model.optimizer if trains else None
+    if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
+        optimizer._create_all_weights(model.trainable_variables)
+    elif isinstance(optimizer, keras.optimizers.Optimizer):
+        optimizer.build(model.trainable_variables)
+    differences = checkpoints_of_215.restore(path, weights_by_key(model), checkpoint.estimator_global_step, optimizer)
+    if differences:
+        raise CheckpointError(f"Checkpoint {path} is of another model: {_shown(differences)}.")
 
 
 def check_same_model(model, path):
@@ -140,10 +160,7 @@ def check_same_model(model, path):
     """
     entries = tf.train.list_variables(path)
     saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries if key.endswith(_VALUE)}
-    parts = _parts_by_key(model)
-    built = [part for part in (model, *parts.values()) if isinstance(part, keras.layers.Layer) and part.built]
-    weights = {id(weight) for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights}
-    expected = {key: tuple(part.shape) for key, part in parts.items() if id(part) in weights}
+    expected = {key: tuple(weight.shape) for key, weight in weights_by_key(model).items()}
     reshaped = [
         f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"
         for key in sorted(saved.keys() & expected.keys())
@@ -158,8 +175,19 @@ def check_same_model(model, path):
     ]
     differences = reshaped + missing + extra
     if differences:
-        shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
-        raise CheckpointError(f"Checkpoint {path} is of another model: {shown}.")
+        raise CheckpointError(f"Checkpoint {path} is of another model: {_shown(differences)}.")
+
+
+def weights_by_key(model):
+    """The weights of `model`, as far as it is built, by their keys in a checkpoint, a dict of str to variables."""
+    parts = _parts_by_key(model)
+    built = [part for part in (model, *parts.values()) if isinstance(part, keras.layers.Layer) and part.built]
+    weights = {id(weight) for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights}
+    return {key: part for key, part in parts.items() if id(part) in weights}
+
+
+def _shown(differences):
+    return "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
 
 
 def _parts_by_key(model):

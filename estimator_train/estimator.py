@@ -276,6 +276,10 @@ class Estimator:
             self._model.export(receiver_fns, self.config, self.params, checkpoint, temporary, as_text)
         return final
 
+    @property
+    def export_savedmodel(self):
+        raise AttributeError("export_savedmodel is TensorFlow 1's name; use export_saved_model.")
+
     def _prepare(self, mode, input_fn, checkpoint, last_step):
         return self._model.prepare(
             mode, input_fn, config=self.config, params=self.params, checkpoint_path=checkpoint, last_step=last_step
@@ -426,7 +430,7 @@ def _config_with_model_dir(config, model_dir):
 
 def _check_overrides(kind):
     """Raises ValueError where a subclass overrides a public member: the loop relies on each."""
-    allowed = {"model_fn", "latest_checkpoint"}
+    allowed = {"model_fn", "latest_checkpoint", "export_savedmodel"}
     overridden = [
         name
         for name, member in vars(Estimator).items()

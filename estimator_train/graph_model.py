@@ -202,8 +202,11 @@ def _new_graph(config, strategy):
     ):
         v1.set_random_seed(config.tf_random_seed)
         step = v1.train.create_global_step()
-        # Hooks read the global step by an op in this collection; one made by a replica would be no good to them.
-        v1.add_to_collection("global_step_read_op_cache", strategy.extended.read_var(step))
+        # Hooks read the step by the op in this collection. It is made before all others, as tf.estimator did: random
+        # ops have their seeds from the number of ops before them, and so draw what they drew there.
+        with tf.name_scope("global_step/"):
+            read = tf.cond(v1.is_variable_initialized(step), step.read_value, lambda: step.initial_value) + 0
+        v1.add_to_collection("global_step_read_op_cache", read)
         yield graph
 
 

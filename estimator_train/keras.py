@@ -140,6 +140,7 @@ class _Copy:
         self.model = source.copy(strategy)
         # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
         # goes on from its checkpoints: they keep both, and what is evaluated is the averages.
+        self._trains = role == "train"
         self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
         if self._takes_averages:
             with strategy.scope():
@@ -169,7 +170,8 @@ class _Copy:
             return
         log.info("Restoring parameters from %s", path)
         before = statistics(self.model)
-        checkpoints.restore(self.checkpoint, self.model, path)
+        with self.strategy.scope():
+            checkpoints.restore(self.checkpoint, self.model, path, self._trains)
         finalize_state(self.model)
         if self._takes_averages:
             self.model.optimizer.finalize_variable_values(self.model.trainable_variables)

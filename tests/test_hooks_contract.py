@@ -19,17 +19,36 @@ class MinusMean(keras.losses.Loss):
         return 0 - y_pred[:, 0]
 
 
-@pytest.fixture
-def make_estimator(tmp_path):
+def keras_estimator(config):
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(1.0), MinusMean(), metrics=["mae"])
+    return et.model_to_estimator(model, config=config)
+
+
+def model_fn(features, labels, mode):
+    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
+    if mode == et.ModeKeys.PREDICT:
+        return et.EstimatorSpec(mode, predictions={"dense": prediction})
+    loss = tf.identity(-tf.reduce_mean(prediction), name="loss")
+    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
+    metrics = {"mae": v1.metrics.mean_absolute_error(labels, prediction)}
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+
+@pytest.fixture(params=["keras", "model_fn"])
+def make_estimator(request, tmp_path):
     """Gives an Estimator of a model with one weight w, whose loss is -w and which grows by 1 a step."""
 
     def make(**config):
-        model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
-        model.compile(keras.optimizers.SGD(1.0), MinusMean(), metrics=["mae"])
-        settings = {"save_checkpoints_steps": 1000} | config
-        return et.model_to_estimator(model, model_dir=tmp_path / "run", config=et.RunConfig(**settings))
+        settings = {"save_checkpoints_steps": 1000, "model_dir": tmp_path / "run"} | config
+        config = et.RunConfig(**settings)
+        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
 
     return make
+
+
+# A model_fn's graph computes anew what a hook's own session run asks for; these tell what a Keras model's steps hold.
+of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 
 def ones(steps=None):
@@ -201,6 +220,7 @@ def test_hooks_of_evaluate_and_predict_are_called_for_every_batch(make_estimator
 # values
 
 
+@of_keras
 def test_hooks_find_loss_and_metrics_by_name(make_estimator, calls):
     by_name = et.LoggingTensorHook(["loss", "mae"], every_n_iter=1, at_end=False)
     with_outputs = et.LoggingTensorHook({"the loss": "loss:0"}, every_n_iter=2)
@@ -230,6 +250,7 @@ def test_a_hook_fetches_loss_global_step_and_its_own_ops_and_variables(make_esti
     ]
 
 
+@of_keras
 def test_the_session_of_a_hook_gives_the_new_global_step_and_does_not_step(make_estimator):
     def look(run_context):
         graph = run_context.session.graph
@@ -252,6 +273,7 @@ def test_feed_fn_hook_feeds_what_a_hook_added(make_estimator):
     assert hook.values == [7, 6]
 
 
+@of_keras
 def test_final_ops_hook_takes_the_last_values(make_estimator):
     class Final(et.FinalOpsHook):
         def __init__(self):
@@ -393,9 +415,8 @@ def test_global_step_waiter_hook_waits_for_nothing_when_the_step_is_there(make_e
     assert estimator.latest_checkpoint().endswith("-1")
 
 
-def test_profiler_hook_writes_timelines(make_estimator, tmp_path):
-    with tf.Graph().as_default():
-        hook = et.ProfilerHook(save_steps=2, output_dir=str(tmp_path))
+def test_profiler_hook_made_in_eager_mode_writes_timelines(make_estimator, tmp_path):
+    hook = et.ProfilerHook(save_steps=2, output_dir=str(tmp_path))
     make_estimator().train(ones(), hooks=[hook], steps=5)
     timelines = sorted(tmp_path.glob("timeline-*.json"))
     assert timelines

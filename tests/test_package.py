@@ -47,11 +47,6 @@ def test_import_after_tensorflow_does_not_break_it():
     subprocess.run([sys.executable, "-c", program], check=True, env=_environment_without_legacy_keras())
 
 
-def test_a_model_fn_is_refused_with_what_to_use():
-    with pytest.raises(ValueError, match="model_to_estimator"):
-        et.Estimator(lambda features, labels, mode: None)
-
-
 def test_the_doors_at_the_root_lead_into_the_package():
     assert (ROOT / "hooks").resolve() == ROOT / "estimator_train" / "hooks"
     assert (ROOT / "input_fns").resolve() == ROOT / "estimator_train" / "input_fns"

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from estimator_train.hooks.profiler import ProfilerHook
 from estimator_train.hooks.progress import ProgressHook
 from estimator_train.hooks.timing import TimingHook
 
@@ -13,7 +14,6 @@ GlobalStepWaiterHook = tf.compat.v1.train.GlobalStepWaiterHook
 LoggingTensorHook = tf.compat.v1.train.LoggingTensorHook
 NanLossDuringTrainingError = tf.compat.v1.train.NanLossDuringTrainingError
 NanTensorHook = tf.compat.v1.train.NanTensorHook
-ProfilerHook = tf.compat.v1.train.ProfilerHook
 SecondOrStepTimer = tf.compat.v1.train.SecondOrStepTimer
 SessionRunArgs = tf.compat.v1.train.SessionRunArgs
 SessionRunContext = tf.compat.v1.train.SessionRunContext

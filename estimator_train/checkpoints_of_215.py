@@ -1,0 +1,83 @@
+"""Checkpoints that the tf.estimator of TensorFlow 2.15 and older wrote of Keras models, read into today's.
+
+There are two formats: "checkpoint", which is object-based, and "saver", which is name-based. In both the optimizer is of
+Keras' legacy kind, and the number of its updates is not there by itself, for it was the global step.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_UPDATES = {"optimizer/iter" + _VALUE, "optimizer/_iterations" + _VALUE}
+
+# By optimizer, the slots of the legacy kind whose names have changed since.
+_NEW_SLOT_NAMES = {"SGD": {"momentum": "m"}, "RMSprop": {"rms": "velocity", "mg": "average_gradient"}}
+
+
+def is_one(path):
+    """Whether the checkpoint at prefix `path` is such a one."""
+    names = {name for name, _ in tf.train.list_variables(path)}
+    has_optimizer = "optimizer/learning_rate" + _VALUE in names
+    return "global_step" in names or (has_optimizer and names.isdisjoint(_UPDATES))
+
+
+def restore(path, weights, global_step, optimizer=None):
+    """Gives variables the values that they have in the checkpoint at prefix `path`, when all are there.
+
+    Args:
+      weights: dict of the keys that a model's weights have in object-based checkpoints to the variables.
+      global_step: its variable.
+      optimizer: the model's, built, when it is to go on; None leaves it out.
+
+    Returns:
+      A list of lines: what the checkpoint lacks or has in another shape. It is empty when all is restored.
+    """
+    reader = tf.train.load_checkpoint(path)
+    is_name_based = reader.has_tensor("global_step")
+    names = {key: _name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
+    shapes = reader.get_variable_to_shape_map()
+    differences = [
+        f"{names[key]} is {shapes.get(names[key], 'not there')} in the checkpoint and {weight.shape} in the model"
+        for key, weight in sorted(weights.items())
+        if shapes.get(names[key]) != weight.shape
+    ]
+    if differences:
+        return differences
+    for key, weight in weights.items():
+        weight.assign(reader.get_tensor(names[key]))
+    global_step.assign(reader.get_tensor("global_step" if is_name_based else "estimator_global_step" + _VALUE))
+    if isinstance(optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
+        optimizer.iterations.assign(tf.cast(global_step, optimizer.iterations.dtype))
+        for name, (key, slot_name) in _slots(shapes, names).items():
+            slot = _slot(optimizer, weights[key], slot_name)
+            if slot is None:
+                tf.get_logger().warning("%s of checkpoint %s is not in the optimizer %s.", name, path, optimizer)
+            else:
+                slot.assign(reader.get_tensor(name))
+    return []
+
+
+def _slots(saved, names):
+    """The optimizer's slots among the names `saved`: dict of them to (key of the weight, name of the slot)."""
+    slots = {}
+    for key, name in names.items():
+        for candidate in saved:
+            if candidate.startswith(f"{key}/.OPTIMIZER_SLOT/optimizer/"):
+                slots[candidate] = key, candidate.removesuffix(_VALUE).rpartition("/")[2]
+            elif candidate.startswith("training/") and f"/{name}/" in candidate:
+                slots[candidate] = key, candidate.rpartition("/")[2]
+    return slots
+
+
+def _slot(optimizer, weight, name):
+    """The variable of `optimizer` for the slot `name` of `weight`, or None."""
+    if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
+        return optimizer.get_slot(weight, name) if name in optimizer.get_slot_names() else None
+    name = _NEW_SLOT_NAMES.get(type(optimizer).__name__, {}).get(name, name)
+    return next((slot for slot in optimizer.variables if _name(slot) == f"{name}/{_name(weight)}"), None)
+
+
+def _name(variable):
+    return variable.name.removesuffix(":0")
