@@ -46,11 +46,13 @@ _HOMES = {
     ),
 }
 
-__all__ = [*sorted(_HOMES), "hooks", "input_fns"]
+_MODULES = ("experimental", "export", "hooks", "input_fns", "inputs")
+
+__all__ = sorted([*_HOMES, *_MODULES])
 
 
 def __getattr__(name):
-    if name in ("hooks", "input_fns"):
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 
 import tensorflow as tf
 import tf_keras as keras
@@ -16,7 +17,8 @@ from estimator_train import checkpoints_of_215
 from estimator_train.function_session import eager_mode
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_STEP_KEYS = ("estimator_global_step" + _VALUE, "global_step")  # object-based, name-based
+# Of Keras models, name-based, and of a tf.train.Checkpoint that a model_fn saves with.
+_STEP_KEYS = ("estimator_global_step" + _VALUE, "global_step", "global_step" + _VALUE)
 
 
 class CheckpointError(ValueError):
@@ -110,6 +112,8 @@ def read_global_step(path):
     for key in _STEP_KEYS:
         if reader.has_tensor(key):
             return int(reader.get_tensor(key))
+    if in_name := re.search(r"\.ckpt-(\d+)$", path):  # a tf.train.Checkpoint may call the step anything
+        return int(in_name.group(1))
     raise CheckpointError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
 
 
@@ -174,6 +178,24 @@ def check_same_model(model, path):
         if expected and key.startswith("layer_with_weights-") and "/.OPTIMIZER_SLOT/" not in key
     ]
     differences = reshaped + missing + extra
+    if differences:
+        raise CheckpointError(f"Checkpoint {path} is of another model: {_shown(differences)}.")
+
+
+def check_same_shapes(variables, path):
+    """Checks the shapes of `variables` against those of the same names in the name-based checkpoint at prefix `path`.
+
+    TensorFlow restores a variable of another shape without a word.
+
+    Raises:
+      CheckpointError: some differ; names them.
+    """
+    saved = {name: tuple(shape) for name, shape in tf.train.list_variables(path)}
+    differences = [
+        f"{name} is {saved[name]} in the checkpoint and {tuple(variable.shape)} in the model"
+        for variable in variables
+        if (name := variable.name.removesuffix(":0")) in saved and not variable.shape.is_compatible_with(saved[name])
+    ]
     if differences:
         raise CheckpointError(f"Checkpoint {path} is of another model: {_shown(differences)}.")
 

@@ -125,6 +125,8 @@ class _SessionCreator(v1.train.SessionCreator):
 
     def create_session(self):
         path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
+        if path is not None:
+            checkpoints.check_same_shapes(v1.global_variables(), path)
         session = v1.train.ChiefSessionCreator(
             self._scaffold,
             master=self._config.master,

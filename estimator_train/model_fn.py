@@ -141,6 +141,10 @@ def metric_pair(name, metric):
         return metric
     if not metric.updates:
         raise ValueError(f'Please call update_state(...) on the "{name}" metric.')
+    known = {id(variable) for variable in v1.local_variables()}
+    for variable in metric.variables:  # Keras puts them in no collection, so that no session would initialise them
+        if id(variable) not in known:
+            v1.add_to_collection(v1.GraphKeys.LOCAL_VARIABLES, variable)
     return metric.result(), tf.group(metric.updates)
 
 

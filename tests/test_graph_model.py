@@ -1,0 +1,565 @@
+"""Estimator(model_fn): v1 graphs and sessions behind the common loop."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+def linear(features, labels, mode, params):
+    """prediction = w x; the loss is -prediction, so that w grows by rate * mean(x) a step."""
+    x = features["x"]
+    w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+    if mode == et.ModeKeys.PREDICT:
+        return et.EstimatorSpec(mode, predictions={"y": w * x})
+    loss = -tf.reduce_mean(w * x)
+    train_op = v1.train.GradientDescentOptimizer(params["rate"]).minimize(loss, v1.train.get_global_step())
+    return et.EstimatorSpec(
+        mode,
+        loss=loss,
+        train_op=train_op,
+        eval_metric_ops={"mean": v1.metrics.mean(x), "count": v1.metrics.mean(tf.ones_like(x), weights=x)},
+    )
+
+
+def numbers(count, batch_size=4, epochs=1):
+    """An input_fn of 0, 1, ... count - 1 in order."""
+    x = np.arange(count, dtype="float32")
+    return lambda: tf.data.Dataset.from_tensor_slices(({"x": x}, x)).repeat(epochs).batch(batch_size)
+
+
+@pytest.fixture
+def make_estimator(tmp_path):
+    def make(model_fn=linear, params=None, **config):
+        config = et.RunConfig(tmp_path / "run", **config)
+        params = {"rate": 1.0} if params is None and model_fn is linear else params
+        return et.Estimator(model_fn, config=config, params=params)
+
+    return make
+
+
+def mean_spec(mode, loss, **fields):
+    """A spec whose train_op counts the step alone."""
+    return et.EstimatorSpec(mode, loss=loss, train_op=v1.assign_add(v1.train.get_global_step(), 1), **fields)
+
+
+# model_fn and its arguments
+
+
+def test_model_fn_is_given_what_it_names(make_estimator):
+    seen = {}
+
+    def model_fn(features, mode, params, config):
+        seen.update(features=features, mode=mode, params=params, config=config)
+        return mean_spec(mode, tf.constant(0.0))
+
+    estimator = make_estimator(model_fn, {"depth": 3}, tf_random_seed=5)
+    estimator.train(lambda: tf.data.Dataset.from_tensors({"x": [1.0]}), steps=1)
+    assert seen["features"]["x"].shape == [1]
+    assert (seen["mode"], seen["params"], seen["config"].tf_random_seed) == ("train", {"depth": 3}, 5)
+    assert seen["config"].model_dir == estimator.model_dir
+
+
+def test_an_unknown_argument_of_model_fn_is_named():
+    with pytest.raises(ValueError, match=r"not expected args: \['learning_rate'\]"):
+        et.Estimator(lambda features, labels, learning_rate: None)
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "params", "message"),
+    [
+        (None, None, "model_fn must be provided"),
+        (lambda labels: None, None, "must include features"),
+        (lambda features: None, {"rate": 1}, "does not include params"),
+    ],
+)
+def test_model_fns_that_cannot_be_called_are_refused(model_fn, params, message):
+    with pytest.raises(ValueError, match=message):
+        et.Estimator(model_fn, params=params)
+
+
+def test_labels_for_a_model_fn_without_labels_are_an_error(make_estimator):
+    estimator = make_estimator(lambda features, mode: mean_spec(mode, tf.constant(0.0)))
+    with pytest.raises(ValueError, match="model_fn does not take labels, but input_fn returns labels"):
+        estimator.train(numbers(4), steps=1)
+
+
+def test_what_is_no_estimator_spec_is_an_error(make_estimator):
+    with pytest.raises(ValueError, match="should return an EstimatorSpec"):
+        make_estimator(lambda features, labels: {"loss": 0}).train(numbers(4), steps=1)
+
+
+def test_the_public_model_fn_is_given_the_params(make_estimator):
+    with tf.Graph().as_default():
+        v1.train.create_global_step()
+        spec = make_estimator().model_fn({"x": tf.constant([1.0])}, None, "infer", None)
+    assert list(spec.predictions) == ["y"]
+
+
+def test_subclasses_may_add_members_but_override_none():
+    class Named(et.Estimator):
+        def describe(self):
+            return f"in {self.model_dir}"
+
+    class Faster(et.Estimator):
+        def train(self, input_fn):
+            return self
+
+    assert Named(linear, "a", params={"rate": 1.0}).describe() == "in a"
+    with pytest.raises(ValueError, match="Faster does override .*train"):
+        Faster(linear, params={"rate": 1.0})
+
+
+# train, evaluate, predict
+
+
+def test_training_goes_on_from_the_newest_checkpoint(make_estimator):
+    estimator = make_estimator()
+    estimator.train(numbers(4, epochs=None), max_steps=2)
+    estimator.train(numbers(4, epochs=None), steps=3)
+    estimator.train(numbers(4, epochs=None), max_steps=5)
+    assert estimator.get_variable_value("w") == 5 * 1.5
+    assert estimator.get_variable_value("global_step") == 5
+
+
+def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator):
+    estimator = make_estimator()
+    estimator.train(numbers(4), steps=1)  # w is 1.5
+    results = estimator.evaluate(numbers(10))
+    assert results["mean"] == 4.5
+    assert results["loss"] == pytest.approx(-1.5 * np.mean([1.5, 5.5, 8.5]))  # the last batch is a short one
+    assert results["global_step"] == 1
+    assert sorted(results) == ["count", "global_step", "loss", "mean"]
+
+
+def test_predictions_come_one_by_one_with_the_trained_variables(make_estimator):
+    estimator = make_estimator().train(numbers(4), steps=1)
+    assert [example["y"] for example in estimator.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]
+
+
+def test_a_suspended_predict_generator_leaves_the_callers_mode_alone(make_estimator):
+    estimator = make_estimator().train(numbers(4), steps=1)
+    first, second = estimator.predict(numbers(8)), estimator.predict(numbers(8))
+    values = []
+    for _ in range(6):
+        values.append((next(first)["y"], next(second)["y"]))
+        assert tf.executing_eagerly()
+        assert tf.constant(1).numpy() == 1
+    assert values == [(1.5 * x, 1.5 * x) for x in range(6)]
+    first.close()
+    assert next(second)["y"] == 9
+
+
+def test_a_seed_makes_initial_values_repeatable(make_estimator, tmp_path):
+    def random_start(features, labels, mode):
+        v1.get_variable("w", [3], initializer=v1.random_uniform_initializer())
+        return mean_spec(mode, tf.constant(0.0))
+
+    values = []
+    for name in ("a", "b"):
+        estimator = et.Estimator(random_start, tmp_path / name, et.RunConfig(tf_random_seed=11))
+        values.append(estimator.train(numbers(4), steps=1).get_variable_value("w"))
+    np.testing.assert_array_equal(*values)
+
+
+def test_nan_loss_ends_training(make_estimator):
+    estimator = make_estimator(lambda features, labels, mode: mean_spec(mode, tf.constant(np.nan)))
+    with pytest.raises(et.NanLossDuringTrainingError, match="NaN loss during training"):
+        estimator.train(numbers(4), steps=1)
+
+
+def test_stop_at_step_hook_makes_no_step_where_its_last_is_reached_already(make_estimator):
+    estimator = make_estimator().train(numbers(4, epochs=None), steps=3)
+    estimator.train(numbers(4, epochs=None), hooks=[et.StopAtStepHook(last_step=3)])
+    assert estimator.get_variable_value("global_step") == 3
+
+
+def test_after_an_error_in_a_step_no_hook_is_ended(make_estimator):
+    class Ends(et.SessionRunHook):
+        ended = False
+
+        def end(self, session):
+            self.ended = True
+
+    def fails_at_2(features, labels, mode):
+        with tf.control_dependencies([v1.assert_less(features["x"], 2.0)]):
+            return mean_spec(mode, tf.reduce_mean(features["x"]))
+
+    hook = Ends()
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        make_estimator(fails_at_2).train(numbers(8, batch_size=1), hooks=[hook])
+    assert not hook.ended
+    make_estimator(fails_at_2).train(numbers(2, batch_size=1), hooks=[hook])
+    assert hook.ended
+
+
+def test_a_session_that_is_lost_is_made_anew_from_the_newest_checkpoint(make_estimator):
+    class LosesOnce(et.SessionRunHook):
+        sessions = lost = 0
+
+        def after_create_session(self, session, coord):
+            self.sessions += 1
+
+        def after_run(self, run_context, run_values):
+            if not self.lost and run_context.session.run(v1.train.get_global_step()) == 3:
+                self.lost += 1
+                raise tf.errors.AbortedError(None, None, "the worker is gone")
+
+    hook = LosesOnce()
+    estimator = make_estimator(save_checkpoints_steps=2)
+    estimator.train(numbers(4, epochs=None), hooks=[hook], max_steps=5)
+    assert hook.sessions == 2
+    assert estimator.get_variable_value("global_step") == 5
+    assert estimator.get_variable_value("w") == 5 * 1.5
+
+
+def test_an_empty_data_set_makes_no_step_and_no_evaluation(make_estimator, log_lines):
+    estimator = make_estimator()
+    estimator.train(numbers(0))
+    assert any("made no step" in line for line in log_lines)
+    assert estimator.get_variable_value("global_step") == 0
+    with pytest.raises(ValueError, match="data set is empty"):
+        estimator.evaluate(numbers(0))
+
+
+# inputs
+
+
+def tensors():
+    return {"x": tf.constant([1.0, 3.0])}, tf.constant([0.0, 0.0])
+
+
+def arrays():
+    return {"x": np.array([1.0, 3.0], "float32")}, np.array([0.0, 0.0], "float32")
+
+
+def v1_iterator():
+    dataset = tf.data.Dataset.from_tensors(tensors()).repeat(3)
+    return v1.data.make_one_shot_iterator(dataset).get_next()
+
+
+@pytest.mark.parametrize("input_fn", [tensors, arrays, v1_iterator])
+def test_inputs_may_be_tensors_arrays_or_iterators(input_fn, make_estimator):
+    estimator = make_estimator().train(input_fn, steps=3)
+    assert estimator.get_variable_value("w") == 6
+
+
+def test_queue_runners_are_started_and_stopped(make_estimator):
+    def input_fn():
+        x = v1.train.limit_epochs(tf.constant(2.0), num_epochs=6)
+        batch = v1.train.batch([x], batch_size=2)
+        return {"x": batch}, batch
+
+    estimator = make_estimator().train(input_fn)
+    assert estimator.get_variable_value("global_step") == 3
+
+
+def test_arrays_are_one_batch_of_evaluation_and_prediction(make_estimator):
+    estimator = make_estimator().train(arrays, steps=1)  # w is 2
+    assert estimator.evaluate(arrays)["loss"] == -4
+    assert [example["y"] for example in estimator.predict(arrays)] == [2, 6]
+
+
+def test_tensors_make_predict_endless_which_is_warned_of(make_estimator, log_lines):
+    predictions = make_estimator().predict(tensors)
+    assert [next(predictions)["y"] for _ in range(5)] == [0] * 5
+    predictions.close()
+    assert any("predict yields forever" in line for line in log_lines)
+
+
+def test_a_tuple_that_is_no_pair_is_an_error(make_estimator):
+    with pytest.raises(ValueError, match="len 2 tuple, got 3"):
+        make_estimator().train(lambda: tf.data.Dataset.from_tensors(({"x": [1.0]}, 0.0, 1.0)), steps=1)
+
+
+def test_tables_of_the_input_are_initialised(make_estimator):
+    def input_fn():
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [1.0, 3.0]), 0.0)
+        return tf.data.Dataset.from_tensors(["a", "b"]).map(lambda words: ({"x": table.lookup(words)}, 0.0))
+
+    assert make_estimator().train(input_fn, steps=1).get_variable_value("w") == 2
+
+
+# strategies
+
+
+@pytest.mark.parametrize("cross_device_ops", [None, tf.distribute.ReductionToOneDevice()])
+def test_two_replicas_average_gradients_and_losses(cross_device_ops, make_estimator, log_lines):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=cross_device_ops)
+    estimator = make_estimator(train_distribute=strategy)
+    estimator.train(numbers(16, batch_size=4), max_steps=1)
+    assert estimator.get_variable_value("w") == np.mean([1.5, 5.5])
+    estimator.train(numbers(16, batch_size=4))
+    assert estimator.get_variable_value("global_step") == 3
+    assert "Loss for final step: -80.5." in log_lines  # w is 3.5 + 3.5, x is 9.5 and 13.5
+
+
+def test_one_device_strategy_trains_as_none_does(make_estimator):
+    estimator = make_estimator(train_distribute=tf.distribute.OneDeviceStrategy("CPU:1"))
+    assert estimator.train(numbers(4), steps=1).get_variable_value("w") == 1.5
+
+
+@pytest.mark.parametrize("replicas", [None, 2, 3])
+@pytest.mark.parametrize("count", [12, 10, 9])
+def test_evaluation_of_odd_batches_counts_every_example_once(replicas, count, mirrored, make_estimator):
+    estimator = make_estimator(eval_distribute=mirrored(replicas))
+    results = estimator.evaluate(numbers(count))
+    assert results["mean"] == (count - 1) / 2
+
+
+def test_an_odd_last_batch_is_trained_on(mirrored, make_estimator):
+    estimator = make_estimator(train_distribute=mirrored(2))
+    estimator.train(numbers(12, batch_size=4))
+    assert estimator.get_variable_value("global_step") == 2
+
+
+def test_the_input_context_tells_of_the_replicas(mirrored, make_estimator):
+    seen = []
+
+    def input_fn(input_context):
+        seen.append(input_context)
+        return numbers(16, input_context.get_per_replica_batch_size(8))()
+
+    make_estimator(train_distribute=mirrored(2)).train(input_fn)
+    assert [(context.num_input_pipelines, context.num_replicas_in_sync) for context in seen] == [(1, 2)]
+
+
+def test_arrays_are_an_input_of_replicas_and_tensors_are_not(mirrored, make_estimator):
+    estimator = make_estimator(train_distribute=mirrored(2))
+    assert estimator.train(arrays, steps=1).get_variable_value("w") == 2
+    with pytest.raises(ValueError, match="must return a tf.data.Dataset under a distribution strategy"):
+        estimator.train(tensors, steps=1)
+
+
+def test_batch_norm_statistics_are_the_mean_over_replicas(mirrored, make_estimator):
+    def normalized(features, labels, mode):
+        y = v1.layers.batch_normalization(features["x"][:, None], momentum=0.0, training=mode == "train")
+        with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+            return mean_spec(mode, tf.reduce_mean(y))
+
+    estimator = make_estimator(normalized, train_distribute=mirrored(2)).train(numbers(8), steps=1)
+    assert estimator.get_variable_value("batch_normalization/moving_mean") == pytest.approx(3.5)
+
+
+def test_hooks_of_the_spec_run_once_under_replicas(mirrored, make_estimator):
+    begun = []
+
+    class Counts(et.SessionRunHook):
+        def begin(self):
+            begun.append(self)
+
+    def hooked(features, labels, mode):
+        return mean_spec(mode, tf.reduce_mean(features["x"]), training_hooks=[Counts()])
+
+    make_estimator(hooked, train_distribute=mirrored(2)).train(numbers(8), steps=1)
+    assert len(begun) == 1
+
+
+# the spec's parts
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_keras_metrics_are_metrics(replicas, mirrored, make_estimator):
+    def with_keras_metric(features, labels, mode):
+        metric = keras.metrics.Mean()
+        metric.update_state(features["x"])
+        return et.EstimatorSpec(mode, loss=tf.reduce_mean(features["x"]), eval_metric_ops={"mean": metric})
+
+    estimator = make_estimator(with_keras_metric, eval_distribute=mirrored(replicas))
+    assert estimator.evaluate(numbers(10))["mean"] == 4.5
+
+
+@pytest.mark.parametrize("name", ["loss", "global_step"])
+def test_a_metric_with_a_name_of_the_results_is_an_error(name, make_estimator):
+    def model_fn(features, labels, mode):
+        return mean_spec(mode, tf.constant(0.0), eval_metric_ops={name: v1.metrics.mean(labels)})
+
+    with pytest.raises(ValueError, match=f'Metric with name "{name}" is not allowed'):
+        make_estimator(model_fn).evaluate(numbers(4))
+
+
+def test_summaries_of_the_model_and_the_loss_are_written_in_training(make_estimator):
+    def with_summary(features, labels, mode):
+        v1.summary.scalar("largest", tf.reduce_max(features["x"]))
+        return mean_spec(mode, tf.reduce_mean(features["x"]))
+
+    estimator = make_estimator(with_summary, save_summary_steps=1).train(numbers(8), steps=2)
+    assert events(estimator.model_dir) >= {(1, "largest", 3.0), (2, "largest", 7.0), (1, "loss", 1.5), (2, "loss", 5.5)}
+
+
+def test_metrics_may_be_vectors_and_serialized_summaries(make_estimator, log_lines):
+    def model_fn(features, labels, mode):
+        image = v1.summary.image("scan", tf.zeros([1, 2, 2, 1]))
+        metrics = {
+            "sums": v1.metrics.mean_tensor(tf.ensure_shape(features["x"], [4])),
+            "picture": (image, tf.no_op()),
+            "words": (tf.constant("no summary"), tf.no_op()),
+        }
+        return et.EstimatorSpec(mode, loss=tf.constant(0.0), eval_metric_ops=metrics)
+
+    estimator = make_estimator(model_fn)
+    results = estimator.evaluate(numbers(8))
+    np.testing.assert_array_equal(results["sums"], [2, 3, 4, 5])
+    tags = {tag for _, tag, _ in events(estimator.eval_dir())}
+    assert {"sums", "picture/0"} <= tags
+    assert any("words" in line and "not written" in line for line in log_lines)
+
+
+def events(folder):
+    """(step, tag, value) of a folder's scalar events, and of the others with None."""
+    found = set()
+    for path in tf.io.gfile.glob(os.path.join(folder, "events*")):
+        for event in v1.train.summary_iterator(path):
+            for value in event.summary.value:
+                number = value.simple_value if value.HasField("simple_value") else None
+                found.add((event.step, value.tag, number))
+    return found
+
+
+def test_a_scaffold_has_its_say(make_estimator):
+    def with_scaffold(features, labels, mode):
+        v = v1.get_variable("v", [], initializer=v1.zeros_initializer())
+        local = v1.get_variable("local", [], collections=["mine"], initializer=v1.zeros_initializer())
+        seven = v1.placeholder(tf.float32, [])
+        assign = v.assign(seven)
+        scaffold = v1.train.Scaffold(
+            init_fn=lambda scaffold, session: session.run(assign, {seven: 7.0}),
+            local_init_op=tf.group(v1.train.Scaffold.default_local_init_op(), local.assign(5.0)),
+            summary_op=v1.summary.scalar("only", v + local),
+        )
+        return mean_spec(mode, v + local, scaffold=scaffold)
+
+    estimator = make_estimator(with_scaffold, save_summary_steps=1).train(numbers(4), steps=1)
+    assert estimator.get_variable_value("v") == 7
+    assert {tag for _, tag, _ in events(estimator.model_dir) if tag != "global_step/sec"} == {"only"}
+    estimator.train(numbers(4), steps=1)  # and the second session restores v, and sets local again
+    assert (2, "only", 12.0) in events(estimator.model_dir)
+
+
+def test_a_checkpoint_object_may_be_the_saver(make_estimator):
+    def object_based(features, labels, mode):
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        step = v1.train.get_global_step()
+        train_op = tf.group(w.assign_add(2.0), step.assign_add(1))
+        saver = tf.train.Checkpoint(weight=w, global_step=step)
+        return et.EstimatorSpec(mode, loss=w, train_op=train_op, scaffold=v1.train.Scaffold(saver=saver))
+
+    estimator = make_estimator(object_based).train(numbers(4, epochs=None), steps=2)
+    assert "weight/.ATTRIBUTES/VARIABLE_VALUE" in estimator.get_variable_names()
+    estimator.train(numbers(4, epochs=None), steps=1)
+    assert estimator.get_variable_value("weight/.ATTRIBUTES/VARIABLE_VALUE") == 6
+    assert estimator.evaluate(numbers(4), steps=1)["global_step"] == 3
+
+
+# files
+
+
+def test_the_graph_is_written_unless_it_is_not_wanted(make_estimator, tmp_path):
+    make_estimator().train(numbers(4), steps=1)
+    assert {"graph.pbtxt", "model.ckpt-1.meta", "checkpoint"} <= set(os.listdir(tmp_path / "run"))
+    config = et.RunConfig(tmp_path / "other", checkpoint_save_graph_def=False)
+    et.Estimator(linear, config=config, params={"rate": 1.0}).train(numbers(4), steps=1)
+    assert not {"graph.pbtxt", "model.ckpt-1.meta"} & set(os.listdir(tmp_path / "other"))
+
+
+def test_old_checkpoints_are_deleted_over_several_runs(make_estimator):
+    estimator = make_estimator(keep_checkpoint_max=2)
+    for _ in range(4):
+        estimator.train(numbers(4), steps=1)
+    state = tf.train.get_checkpoint_state(estimator.model_dir)
+    assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == ["model.ckpt-3", "model.ckpt-4"]
+    assert not tf.io.gfile.exists(os.path.join(estimator.model_dir, "model.ckpt-2.index"))
+    assert "/" not in tf.io.gfile.GFile(os.path.join(estimator.model_dir, "checkpoint")).read()  # relative paths
+
+
+def test_a_damaged_newest_checkpoint_is_passed_over(make_estimator, tmp_path):
+    estimator = make_estimator(save_checkpoints_steps=1).train(numbers(4, epochs=None), steps=3)
+    (tmp_path / "run" / "model.ckpt-3.data-00000-of-00001").write_bytes(b"")
+    assert estimator.evaluate(numbers(4))["global_step"] == 2
+    estimator.train(numbers(4, epochs=None), max_steps=4)
+    assert estimator.get_variable_value("w") == 4 * 1.5
+
+
+def test_a_checkpoint_of_another_shape_is_an_error_that_names_it(make_estimator):
+    make_estimator().train(numbers(4), steps=1)
+
+    def wider(features, labels, mode):
+        v1.get_variable("w", [2])
+        return mean_spec(mode, tf.constant(0.0))
+
+    with pytest.raises(ValueError, match=r"w is \(\) in the checkpoint and \(2,\) in the model"):
+        make_estimator(wider).train(numbers(4), steps=1)
+
+
+def test_device_fn_and_session_config_reach_graph_and_session(make_estimator):
+    seen = []
+
+    class Looks(et.SessionRunHook):
+        def after_create_session(self, session, coord):
+            seen.append({op.device for op in session.graph.get_operations() if op.type == "Neg"})
+            seen.append(session._config.log_device_placement)
+
+    estimator = make_estimator(
+        device_fn=lambda op: "/cpu:1", session_config=v1.ConfigProto(log_device_placement=True, allow_soft_placement=True)
+    )
+    estimator.train(numbers(4), hooks=[Looks()], steps=1)
+    assert seen == [{"/cpu:1"}, True]
+
+
+# export
+
+
+def receiver():
+    x = v1.placeholder(tf.float32, [None], name="x")
+    return et.export.ServingInputReceiver({"x": x}, {"x": x})
+
+
+def test_an_exported_model_predicts_what_predict_gives(make_estimator, tmp_path):
+    estimator = make_estimator().train(numbers(4), steps=1)
+    (tmp_path / "words.txt").write_text("a\nb\n")
+    extra = {"lists/words.txt": str(tmp_path / "words.txt")}
+    folder = estimator.export_saved_model(str(tmp_path / "export"), receiver, assets_extra=extra)
+    assert isinstance(folder, bytes)
+    assert os.path.basename(folder).isdigit()
+    assert (tmp_path / "export" / os.path.basename(folder.decode()) / "assets.extra/lists/words.txt").read_text()
+    served = tf.saved_model.load(folder.decode()).signatures["serving_default"](x=tf.constant([2.0, 4.0]))
+    np.testing.assert_array_equal(served["y"], [3, 6])
+    assert os.listdir(tmp_path / "export") == [os.path.basename(folder.decode())]
+
+
+def test_all_modes_are_exported_together(make_estimator, tmp_path):
+    estimator = make_estimator().train(numbers(4), steps=1)
+    supervised = et.experimental.build_raw_supervised_input_receiver_fn(
+        {"x": tf.zeros([1])}, tf.zeros([1]), default_batch_size=None
+    )
+    receivers = {"train": supervised, "eval": supervised, "infer": receiver}
+    folder = estimator.experimental_export_all_saved_models(tmp_path / "export", receivers)
+    with v1.Session(graph=tf.Graph()) as session:
+        meta = v1.saved_model.load(session, ["eval"], folder.decode())
+        outputs = meta.signature_def["eval"].outputs
+        assert session.run(outputs["loss"].name, {meta.signature_def["eval"].inputs["x"].name: [2.0, 4.0]}) == -4.5
+        assert {"loss", "metrics/mean/value", "metrics/mean/update_op"} <= set(outputs)
+    for tag in ("train", "serve"):
+        with v1.Session(graph=tf.Graph()) as session:
+            v1.saved_model.load(session, [tag], folder.decode())
+            assert session.run("w/Read/ReadVariableOp:0") == 1.5
+
+
+def test_an_export_that_fails_leaves_nothing(make_estimator, tmp_path):
+    estimator = make_estimator()
+    with pytest.raises(ValueError, match="Couldn't find trained model at"):
+        estimator.export_saved_model(tmp_path / "export", receiver)
+    with pytest.raises(ValueError, match="input_receiver_fn must be defined"):
+        estimator.export_saved_model(tmp_path / "export", None)
+    estimator.train(numbers(4), steps=1)
+    with pytest.raises(ZeroDivisionError):
+        estimator.export_saved_model(tmp_path / "export", lambda: 1 / 0)
+    with pytest.raises(tf.errors.NotFoundError):
+        estimator.export_saved_model(tmp_path / "export", receiver, assets_extra={"a": str(tmp_path / "missing")})
+    assert not (tmp_path / "export").exists() or os.listdir(tmp_path / "export") == []
