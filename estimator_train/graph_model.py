@@ -35,12 +35,12 @@ class GraphModel:
     def __init__(self, model_fn, params, warm_start_from):
         self._model_fn = model_fn
         self._names = _argument_names(model_fn, params)
-        self._warm_start_from = warm_start.check(warm_start_from)
+        self.warm_start_from = warm_start.check(warm_start_from)
 
     @property
     def has_initial_values(self):
         """Whether the model is worth something before it is trained."""
-        return self._warm_start_from is not None
+        return self.warm_start_from is not None
 
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
         """A `model_fn.Run` of the model in `mode`. For the arguments see `KerasModel.prepare`."""
@@ -56,8 +56,8 @@ class GraphModel:
             features, labels, input_hooks = _inputs(input_fn, mode=mode, config=config, params=params)
             tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else _combine(specs)
-            if checkpoint_path is None and self._warm_start_from is not None:
-                warm_start.apply(self._warm_start_from)
+            if checkpoint_path is None and self.warm_start_from is not None:
+                warm_start.apply(self.warm_start_from)
             _add_saver(spec.scaffold, config)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
         creator = _SessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
@@ -74,8 +74,8 @@ class GraphModel:
                 receiver = receiver_fn()
                 spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
                 outputs = spec.export_outputs if mode == ModeKeys.PREDICT else supervised_outputs(spec)
-                if checkpoint_path is None and self._warm_start_from is not None:
-                    warm_start.apply(self._warm_start_from)
+                if checkpoint_path is None and self.warm_start_from is not None:
+                    warm_start.apply(self.warm_start_from)
                 saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
                 saver = saver if isinstance(saver, v1.train.Saver) else v1.train.Saver(sharded=True)
                 meta_graph = {

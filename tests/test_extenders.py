@@ -1,0 +1,61 @@
+"""add_metrics adds to what a model is evaluated by."""
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+def model_fn(features, labels, mode):
+    w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+    loss = tf.reduce_mean(w * features)
+    return et.EstimatorSpec(
+        mode,
+        predictions={"y": w * features},
+        loss=loss,
+        train_op=tf.group(w.assign_add(1.0), v1.assign_add(v1.train.get_global_step(), 1)),
+        eval_metric_ops={"mean": v1.metrics.mean(features)},
+    )
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])).batch(2)
+
+
+def pairs(labels, predictions):
+    return {"mae": v1.metrics.mean_absolute_error(labels, predictions["y"])}
+
+
+def keras_metrics(features, labels, predictions, config):
+    metric = keras.metrics.MeanAbsoluteError()
+    metric.update_state(labels, predictions["y"])
+    return {"mae": metric, "mean": v1.metrics.mean(features + config.save_summary_steps)}
+
+
+def test_added_metrics_stand_beside_the_models(tmp_path):
+    estimator = et.Estimator(model_fn, tmp_path).train(input_fn, steps=1)  # w is 2
+    results = et.add_metrics(estimator, pairs).evaluate(input_fn)
+    assert results["mae"] == pytest.approx((1 + 2 + 2) / 3)
+    assert results["mean"] == 2
+
+
+def test_keras_metrics_can_be_added_and_take_a_models_name(tmp_path):
+    estimator = et.Estimator(model_fn, tmp_path).train(input_fn, steps=1)
+    results = et.add_metrics(estimator, keras_metrics).evaluate(input_fn)
+    assert results["mae"] == 1.75  # Keras takes a vector for one example: the mean of 1.5 and 2
+    assert results["mean"] == 102
+
+
+def test_the_new_estimator_trains_and_warm_starts_as_the_old(tmp_path):
+    old = et.Estimator(model_fn, tmp_path / "old").train(input_fn, steps=1)
+    warm = et.Estimator(model_fn, tmp_path / "warm", warm_start_from=old.model_dir)
+    estimator = et.add_metrics(warm, pairs).train(input_fn, steps=1)
+    assert estimator.get_variable_value("w") == 3
+
+
+def test_an_unknown_argument_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"not expected args: \['logits'\]"):
+        et.add_metrics(et.Estimator(model_fn, tmp_path), lambda logits: {})

@@ -1,0 +1,101 @@
+"""EstimatorSpec takes what a mode needs and says what is wrong with the rest."""
+
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def spec(mode="train", **fields):
+    return et.EstimatorSpec(mode, **{"loss": tf.constant(1.0), "train_op": tf.no_op()} | fields)
+
+
+@pytest.mark.parametrize(
+    ("mode", "missing"),
+    [("train", "loss"), ("train", "train_op"), ("eval", "loss"), ("infer", "predictions")],
+)
+def test_what_a_mode_needs_is_missed(mode, missing):
+    with pytest.raises(ValueError, match=f"Missing {missing}"):
+        spec(mode, **{missing: None})
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"mode": "training"}, ValueError, "one of ModeKeys"),
+        ({"loss": 1.0}, TypeError, "loss must be Tensor, given: 1.0"),
+        ({"train_op": "minimize"}, TypeError, "train_op must be Operation or Tensor"),
+        ({"predictions": {"y": [1.0]}}, TypeError, r"predictions\['y'\] must be Tensor"),
+        ({"predictions": 3}, TypeError, "predictions must be Tensor, given: 3"),
+        ({"eval_metric_ops": [1]}, TypeError, "eval_metric_ops must be a dict"),
+        ({"eval_metric_ops": {"mae": 1.0}}, TypeError, "must be .metric_value, update_op. tuples .* for key: mae"),
+        ({"export_outputs": [1]}, TypeError, "export_outputs must be dict"),
+        ({"export_outputs": {"y": 1}}, TypeError, "must be ExportOutput objects, given: 1 for key: y"),
+        ({"scaffold": "saver"}, TypeError, "scaffold must be tf.train.Scaffold"),
+        ({"training_hooks": [print]}, TypeError, "Hooks must be a SessionRunHook"),
+        ({"training_chief_hooks": [1]}, TypeError, "Hooks must be a SessionRunHook"),
+        ({"evaluation_hooks": [1]}, TypeError, "Hooks must be a SessionRunHook"),
+        ({"prediction_hooks": [1]}, TypeError, "Hooks must be a SessionRunHook"),
+    ],
+)
+def test_wrong_fields_are_named(fields, error, message):
+    with pytest.raises(error, match=message):
+        spec(**fields)
+
+
+def test_a_loss_that_is_no_scalar_is_an_error_and_one_element_becomes_one():
+    with pytest.raises(ValueError, match="Loss must be scalar, given"):
+        spec(loss=tf.constant([1.0, 2.0]))
+    assert spec(loss=tf.constant([[1.0]])).loss.shape == []
+
+
+def test_tensors_of_another_graph_are_an_error():
+    with tf.Graph().as_default():
+        foreign, foreign_op = tf.constant(1.0, name="foreign"), tf.no_op()
+    for fields in (
+        {"loss": foreign},
+        {"train_op": foreign_op},
+        {"predictions": {"y": foreign}},
+        {"eval_metric_ops": {"m": (foreign, tf.no_op())}},
+    ):
+        with pytest.raises(ValueError, match="is not of the Estimator's graph"):
+            spec(**fields)
+
+
+def test_predictions_are_the_default_export_output():
+    y = tf.constant([1.0])
+    assert spec("infer", predictions={"y": y}).export_outputs["serving_default"].outputs == {"y": y}
+    assert spec("eval", predictions={"y": y}).export_outputs is None
+
+
+def test_one_export_output_is_the_default_too_and_several_need_one():
+    y = et.export.PredictOutput({"y": tf.constant([1.0])})
+    outputs = spec("infer", predictions={"y": tf.constant([1.0])}, export_outputs={"mine": y}).export_outputs
+    assert outputs == {"mine": y, "serving_default": y}
+    with pytest.raises(ValueError, match="none is called 'serving_default'"):
+        spec("infer", predictions={"y": tf.constant([1.0])}, export_outputs={"a": y, "b": y})
+
+
+def test_a_keras_metric_that_is_not_updated_is_an_error():
+    import tf_keras as keras
+
+    from estimator_train.model_fn import metric_pair
+
+    with pytest.raises(ValueError, match=r'call update_state\(...\) on the "mae" metric'):
+        metric_pair("mae", keras.metrics.MeanAbsoluteError())
+
+
+def test_replace_checks_and_keeps_the_mode():
+    assert spec()._replace(loss=(loss := tf.constant(2.0))).loss is loss
+    with pytest.raises(ValueError, match="mode of EstimatorSpec cannot be changed"):
+        spec()._replace(mode="eval")
+    with pytest.raises(TypeError, match="loss must be Tensor"):
+        spec()._replace(loss=3)
