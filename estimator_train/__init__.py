@@ -12,40 +12,36 @@ __version__ = "0.1.0"
 
 # Names to the modules that hold them: TensorFlow is imported with the first of them that is used.
 _HOMES = {
-    "Estimator": "estimator",
-    "EstimatorSpec": "model_fn",
-    "ModeKeys": "model_fn",
-    "RunConfig": "run_config",
-    "VocabInfo": "warm_start",
-    "WarmStartSettings": "warm_start",
-    "install": "drop_in",
-    "model_to_estimator": "keras",
-    **dict.fromkeys(
-        [
-            "CheckpointSaverHook",
-            "CheckpointSaverListener",
-            "FeedFnHook",
-            "FinalOpsHook",
-            "GlobalStepWaiterHook",
-            "LoggingTensorHook",
-            "NanLossDuringTrainingError",
-            "NanTensorHook",
-            "ProfilerHook",
-            "ProgressHook",
-            "SecondOrStepTimer",
-            "SessionRunArgs",
-            "SessionRunContext",
-            "SessionRunHook",
-            "SessionRunValues",
-            "StepCounterHook",
-            "StopAtStepHook",
-            "SummarySaverHook",
-            "TimingHook",
-        ],
-        "hooks",
-    ),
+    name: module
+    for module, names in {
+        "canned": (
+            "BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier DNNEstimator DNNRegressor "
+            "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor "
+            "LinearClassifier LinearEstimator LinearRegressor"
+        ),
+        "drop_in": "install",
+        "estimator": "Estimator",
+        "exporter": "BestExporter Exporter FinalExporter LatestExporter",
+        "extenders": "add_metrics",
+        "heads": (
+            "BinaryClassHead Head LogisticRegressionHead MultiClassHead MultiHead MultiLabelHead PoissonRegressionHead "
+            "RegressionHead"
+        ),
+        "hooks": (
+            "CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook "
+            "LoggingTensorHook NanLossDuringTrainingError NanTensorHook ProfilerHook ProgressHook SecondOrStepTimer "
+            "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook StopAtStepHook "
+            "SummarySaverHook TimingHook"
+        ),
+        "keras": "model_to_estimator",
+        "model_fn": "EstimatorSpec ModeKeys",
+        "parse_example_spec": "classifier_parse_example_spec regressor_parse_example_spec",
+        "run_config": "RunConfig",
+        "training": "EvalSpec TrainSpec train_and_evaluate",
+        "warm_start": "VocabInfo WarmStartSettings",
+    }.items()
+    for name in names.split()
 }
-
 _MODULES = ("experimental", "export", "hooks", "input_fns", "inputs")
 
 __all__ = sorted([*_HOMES, *_MODULES])

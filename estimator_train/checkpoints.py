@@ -143,8 +143,8 @@ def restore(checkpoint, model, path, trains=False):
 def _restore_of_215(checkpoint, model, path, trains):
     if not model.built:
         raise CheckpointError(
-            f"Checkpoint {path} is tf.estimator's, and the model has no variables yet to take its values: build the model, "
-            "with an Input layer, input_shape or model.build(), before model_to_estimator."
+            f"Checkpoint {path} is tf.estimator's, and the model has no variables yet to take its values: build the "
+            "model, with an Input layer, input_shape or model.build(), before model_to_estimator."
         )
     optimizer = model.optimizer if trains else None
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
@@ -202,7 +202,7 @@ def check_same_shapes(variables, path):
 
 def weights_by_key(model):
     """The weights of `model`, as far as it is built, by their keys in a checkpoint, a dict of str to variables."""
-    parts = _parts_by_key(model)
+    parts = parts_by_key(model)
     built = [part for part in (model, *parts.values()) if isinstance(part, keras.layers.Layer) and part.built]
     weights = {id(weight) for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights}
     return {key: part for key, part in parts.items() if id(part) in weights}
@@ -212,7 +212,7 @@ def _shown(differences):
     return "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
 
 
-def _parts_by_key(model):
+def parts_by_key(model):
     """The trackable objects of `model`, its optimizer's left out, by their keys in a checkpoint.
 
     A key is the shortest path to the object, as it is when TensorFlow saves an object graph.

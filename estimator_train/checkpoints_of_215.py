@@ -1,7 +1,7 @@
 """Checkpoints that the tf.estimator of TensorFlow 2.15 and older wrote of Keras models, read into today's.
 
-There are two formats: "checkpoint", which is object-based, and "saver", which is name-based. In both the optimizer is of
-Keras' legacy kind, and the number of its updates is not there by itself, for it was the global step.
+There are two formats: "checkpoint", which is object-based, and "saver", which is name-based. In both the optimizer is
+of Keras' legacy kind, and the number of its updates is not there by itself, for it was the global step.
 """
 
 from __future__ import annotations

@@ -393,7 +393,8 @@ def _check_fed(signature, receiver_tensors):
     outputs = [
         v1.saved_model.get_tensor_from_tensor_info(info, graph=fed[0].graph) for info in signature.outputs.values()
     ]
-    queue, seen = tf.nest.flatten(outputs, expand_composites=True), set()
+    # What the graph of a function takes from outside of it, variables for one, stands in it as placeholders, too.
+    queue, seen = tf.nest.flatten(outputs, expand_composites=True), _captured(fed[0].graph)
     while queue:
         tensor = queue.pop()
         if tensor.name in fed_names or tensor.name in seen:
@@ -405,6 +406,10 @@ def _check_fed(signature, receiver_tensors):
                 f"inputs {sorted(fed_names)}"
             )
         queue += tensor.op.inputs
+
+
+def _captured(graph):
+    return {tensor.name for tensor in getattr(graph, "internal_captures", ())}
 
 
 def _log_report(included, excluded):

@@ -10,7 +10,9 @@ import tf_keras as keras
 from estimator_train import checkpoints, keras_steps
 from estimator_train.distribution import call_input_fn, distribute
 from estimator_train.estimator import Estimator
+from estimator_train.export import PredictOutput
 from estimator_train.function_session import FunctionSessionCreator, HookGraph, eager_mode
+from estimator_train.keras_export import write_saved_model
 from estimator_train.model_copy import ModelSource, finalize_state, statistics
 from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run
 
@@ -69,7 +71,7 @@ class KerasModel:
     def __init__(self, source, metric_names_map=None, export_outputs=None):
         self._source = source
         self._metric_names_map = metric_names_map
-        self.export_outputs = export_outputs
+        self._export_outputs = export_outputs
         self._copies = {}
 
     has_initial_values = True
@@ -100,6 +102,22 @@ class KerasModel:
             spec = _spec(mode, hook_graph, scaffold)
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
+
+    def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
+        """Writes a SavedModel for serving into `folder`. For the arguments see `GraphModel.export`."""
+        if list(receiver_fns) != [ModeKeys.PREDICT]:
+            raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
+        with eager_mode():
+            copy = self._copy(ModeKeys.PREDICT, config, checkpoint_path)
+            if checkpoint_path is not None:
+                copy.restore(checkpoint_path)
+
+            def serve(features):
+                predictions = keras_steps.predict(copy.model, features)
+                outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
+                return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
+
+            write_saved_model(copy.model, serve, receiver_fns[ModeKeys.PREDICT], folder, as_text)
 
     def _copy(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)

@@ -124,6 +124,16 @@ class Prediction:
         return _by_output_name(self._model, self._predict_step((features,)))
 
 
+def predict(model, features):
+    """The predictions of `model` for a batch of features, a dict of output names to tensors.
+
+    A dict of one feature serves a model of one input, whatever its name.
+    """
+    if isinstance(features, dict) and len(features) == len(model.inputs or ()) == 1:
+        (features,) = features.values()
+    return _by_output_name(model, model.predict_step((features,)))
+
+
 def _compile(function, jit_compile):
     return tf.function(function, jit_compile=True, reduce_retracing=True) if jit_compile else function
 

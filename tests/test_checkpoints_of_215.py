@@ -101,7 +101,9 @@ def test_a_keras_models_checkpoint_goes_on_over_replicas(model_dir, mirrored):
 def test_a_checkpoint_of_another_keras_model_is_refused(kind, model_dir):
     model = keras.Sequential([keras.layers.Dense(5, input_shape=(4,), name="hidden")])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match=r"hidden.*bias is \[8\] in the checkpoint and \(5,\) in the model|is of another"):
+    with pytest.raises(
+        ValueError, match=r"hidden.*bias is \[8\] in the checkpoint and \(5,\) in the model|is of another"
+    ):
         et.model_to_estimator(model, model_dir=model_dir(kind)).evaluate(input_fn())
 
 

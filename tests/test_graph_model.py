@@ -506,7 +506,8 @@ def test_device_fn_and_session_config_reach_graph_and_session(make_estimator):
             seen.append(session._config.log_device_placement)
 
     estimator = make_estimator(
-        device_fn=lambda op: "/cpu:1", session_config=v1.ConfigProto(log_device_placement=True, allow_soft_placement=True)
+        device_fn=lambda op: "/cpu:1",
+        session_config=v1.ConfigProto(log_device_placement=True, allow_soft_placement=True),
     )
     estimator.train(numbers(4), hooks=[Looks()], steps=1)
     assert seen == [{"/cpu:1"}, True]

@@ -116,9 +116,7 @@ def test_rows_follow_their_words_in_another_vocabulary(tmp_path):
 
     def embedding(features, labels, mode, params):
         table = v1.get_variable("table", [3, 1], initializer=v1.constant_initializer(params["rows"]))
-        return et.EstimatorSpec(
-            mode, loss=tf.reduce_sum(table), train_op=v1.assign_add(v1.train.get_global_step(), 1)
-        )
+        return et.EstimatorSpec(mode, loss=tf.reduce_sum(table), train_op=v1.assign_add(v1.train.get_global_step(), 1))
 
     old = et.Estimator(embedding, tmp_path / "a", params={"rows": [[1.0], [2.0], [3.0]]}).train(ones, steps=1)
     words = et.VocabInfo(

@@ -1,0 +1,112 @@
+"""SavedModels of Keras models give what predict gives, under the signatures of any receiver."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture
+def estimator(classifier, data, batches, tmp_path):
+    """A trained Estimator of a model with BatchNorm, whose state an export must hold."""
+    model = keras.Sequential(
+        [
+            keras.layers.Dense(8, activation="tanh", input_shape=(4,)),
+            keras.layers.BatchNormalization(momentum=0.5),
+            keras.layers.Dense(3, activation="softmax", name="classes"),
+        ]
+    )
+    model.compile("adam", "categorical_crossentropy")
+    return et.model_to_estimator(model, model_dir=tmp_path / "run").train(batches(data, 16))
+
+
+def raw():
+    return et.export.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 4])})
+
+
+def predictions(estimator, data):
+    examples = estimator.predict(lambda: tf.data.Dataset.from_tensor_slices(data[0]).batch(32))
+    return np.stack([example["classes"] for example in examples])
+
+
+def test_an_export_predicts_what_predict_gives(estimator, data, tmp_path):
+    folder = estimator.export_saved_model(tmp_path / "export", raw()).decode()
+    served = tf.saved_model.load(folder).signatures["serving_default"](x=tf.constant(data[0]))
+    np.testing.assert_allclose(served["classes"], predictions(estimator, data), atol=1e-6)
+
+
+def test_parsed_examples_and_placeholders_of_v1_are_served(estimator, data, tmp_path):
+    def receiver():
+        examples = v1.placeholder(tf.string, [None])
+        parsed = v1.io.parse_example(examples, {"x": tf.io.FixedLenFeature([4], tf.float32)})
+        x = v1.placeholder_with_default(parsed["x"], [None, 4])
+        return et.export.TensorServingInputReceiver(x, {"examples": examples}, {"raw": {"x": x}})
+
+    folder = estimator.export_saved_model(tmp_path / "export", receiver).decode()
+    loaded = tf.saved_model.load(folder)
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.extend(data[0][0])
+    served = loaded.signatures["serving_default"](examples=tf.constant([example.SerializeToString()]))
+    np.testing.assert_allclose(served["classes"][0], predictions(estimator, data)[0], atol=1e-6)
+    served = loaded.signatures["raw:serving_default"](x=tf.constant(data[0]))
+    np.testing.assert_allclose(served["classes"], predictions(estimator, data), atol=1e-6)
+
+
+def test_classification_has_its_method_and_text_can_be_had(classifier, data, batches, tmp_path):
+    model = classifier()
+    name = model.output_names[0]
+    outputs = {name: et.export.ClassificationOutput}
+    estimator = et.model_to_estimator(model, model_dir=tmp_path / "run", export_outputs=outputs)
+    receiver = et.export.build_parsing_serving_input_receiver_fn({"x": tf.io.FixedLenFeature([4], tf.float32)})
+    folder = estimator.export_saved_model(tmp_path / "export", receiver, as_text=True).decode()
+    assert sorted(os.listdir(folder)) == ["assets", "fingerprint.pb", "saved_model.pbtxt", "variables"]
+    with v1.Session(graph=tf.Graph()) as session:
+        signatures = v1.saved_model.load(session, ["serve"], folder).signature_def
+        assert signatures["serving_default"].method_name == tf.saved_model.PREDICT_METHOD_NAME
+        assert signatures[name].method_name == tf.saved_model.CLASSIFY_METHOD_NAME
+        example = tf.train.Example()
+        example.features.feature["x"].float_list.value.extend(data[0][0])
+        fed = {signatures[name].inputs["inputs"].name: [example.SerializeToString()]}
+        scores = session.run(signatures[name].outputs["scores"].name, fed)
+    np.testing.assert_allclose(scores, model.predict(data[0][:1], verbose=0), atol=1e-6)
+
+
+def test_an_untrained_model_is_exported_as_given(classifier, data, tmp_path):
+    model = classifier()
+    folder = et.model_to_estimator(model, model_dir=tmp_path / "run").export_saved_model(tmp_path, raw()).decode()
+    served = tf.saved_model.load(folder).signatures["serving_default"](x=tf.constant(data[0]))
+    np.testing.assert_allclose(served[model.output_names[0]], model.predict(data[0], verbose=0), atol=1e-6)
+
+
+def test_lookup_tables_are_exported(tmp_path):
+    words = keras.layers.StringLookup(vocabulary=["a", "b"])
+    inputs = keras.Input([1], dtype=tf.string, name="word")
+    model = keras.Model(inputs, keras.layers.Embedding(3, 2, name="vector")(words(inputs)))
+    model.compile("sgd", "mse")
+    estimator = et.model_to_estimator(model, model_dir=tmp_path / "run")
+    receiver = et.export.build_raw_serving_input_receiver_fn({"word": tf.constant([["a"]])})
+    folder = estimator.export_saved_model(tmp_path / "export", receiver).decode()
+    given = tf.constant([["b"], ["z"]])
+    served = tf.saved_model.load(folder).signatures["serving_default"](word=given)
+    np.testing.assert_allclose(served["vector"], model(given), atol=1e-6)
+
+
+def test_a_model_trained_over_replicas_is_exported(classifier, data, batches, mirrored, tmp_path):
+    config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(2))
+    estimator = et.model_to_estimator(classifier(), config=config).train(batches(data, 16))
+    folder = estimator.export_saved_model(tmp_path / "export", raw()).decode()
+    (served,) = tf.saved_model.load(folder).signatures["serving_default"](x=tf.constant(data[0])).values()
+    examples = estimator.predict(lambda: tf.data.Dataset.from_tensor_slices(data[0]).batch(32))
+    np.testing.assert_allclose(served, np.stack([next(iter(e.values())) for e in examples]), atol=1e-6)
+
+
+def test_training_modes_are_refused(estimator, tmp_path):
+    with pytest.raises(ValueError, match="exported for 'infer' alone"):
+        estimator.experimental_export_all_saved_models(tmp_path / "export", {"train": raw()})
+    assert not (tmp_path / "export").exists() or os.listdir(tmp_path / "export") == []
