@@ -51,7 +51,12 @@ class HookGraph:
     @property
     def model_values(self):
         """Those of `values` that are the model's own."""
-        return {name: tensor for name, tensor in self.values.items() if name not in step_values.ABOUT_STEPS}
+        return {name: tensor for name, tensor in self.values.items() if step_values.is_of_model(name)}
+
+    @property
+    def batch_tensors(self):
+        """Those of `values` that are parts of an evaluated batch, in their order."""
+        return [tensor for name, tensor in self.values.items() if name.startswith(step_values.BATCH)]
 
     def load_step(self, session, step):
         """Brings the hook graph's global step up to date in `session`, a real v1 session; call in graph mode."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
+import copy
 
 import tensorflow as tf
 
 from estimator_train import checkpoints, warm_start
 from estimator_train.distribution import call_input_fn, distribute_in_graph, in_graphs
 from estimator_train.export import signatures, supervised_outputs
-from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run, metric_pair
+from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run, argument_names, metric_pair, metrics_of
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -34,13 +34,20 @@ class GraphModel:
 
     def __init__(self, model_fn, params, warm_start_from):
         self._model_fn = model_fn
-        self._names = _argument_names(model_fn, params)
-        self.warm_start_from = warm_start.check(warm_start_from)
+        self._names = _checked_names(model_fn, params)
+        self._warm_start_from = warm_start.check(warm_start_from)
+        self._metric_fns = ()
 
     @property
     def has_initial_values(self):
         """Whether the model is worth something before it is trained."""
-        return self.warm_start_from is not None
+        return self._warm_start_from is not None
+
+    def with_metrics(self, metric_fn):
+        """The same model, evaluated by the metrics of `metric_fn`, too; see `extenders.add_metrics`."""
+        model = copy.copy(self)
+        model._metric_fns = (*self._metric_fns, metric_fn)
+        return model
 
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
         """A `model_fn.Run` of the model in `mode`. For the arguments see `KerasModel.prepare`."""
@@ -50,14 +57,17 @@ class GraphModel:
 
         def build(features, labels):
             spec = self.call(features, labels, mode, config, params)
-            specs.append(_with_loss_metric(spec) if mode == ModeKeys.EVAL else spec)
+            if mode == ModeKeys.EVAL:
+                parts = {"features": features, "labels": labels, "predictions": spec.predictions}
+                spec = _with_loss_metric(spec, metrics_of(self._metric_fns, parts, config))
+            specs.append(spec)
 
         with _new_graph(config, strategy) as graph:
             features, labels, input_hooks = _inputs(input_fn, mode=mode, config=config, params=params)
             tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else _combine(specs)
-            if checkpoint_path is None and self.warm_start_from is not None:
-                warm_start.apply(self.warm_start_from)
+            if checkpoint_path is None and self._warm_start_from is not None:
+                warm_start.apply(self._warm_start_from)
             _add_saver(spec.scaffold, config)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
         creator = _SessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
@@ -74,8 +84,8 @@ class GraphModel:
                 receiver = receiver_fn()
                 spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
                 outputs = spec.export_outputs if mode == ModeKeys.PREDICT else supervised_outputs(spec)
-                if checkpoint_path is None and self.warm_start_from is not None:
-                    warm_start.apply(self.warm_start_from)
+                if checkpoint_path is None and self._warm_start_from is not None:
+                    warm_start.apply(self._warm_start_from)
                 saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
                 saver = saver if isinstance(saver, v1.train.Saver) else v1.train.Saver(sharded=True)
                 meta_graph = {
@@ -149,33 +159,26 @@ class _StartInput(v1.train.SessionRunHook):
         session.run(self._start_op)
 
 
-def _with_loss_metric(spec):
-    """`spec` with pairs for all its metrics, and the mean of the batches' losses among them.
+def _with_loss_metric(spec, added):
+    """`spec` with pairs for all its metrics, those `added` and the mean of the batches' losses among them.
 
     Raises:
       ValueError: a metric has a name that the results use themselves.
     """
     for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
-        if name in spec.eval_metric_ops:
+        if name in spec.eval_metric_ops.keys() | added.keys():
             raise ValueError(
                 f'Metric with name "{name}" is not allowed, because Estimator already defines a default metric with '
                 "the same name."
             )
-    metrics = {name: metric_pair(name, metric) for name, metric in spec.eval_metric_ops.items()}
+    metrics = {name: metric_pair(name, metric) for name, metric in spec.eval_metric_ops.items()} | added
     metrics["loss"] = v1.metrics.mean(spec.loss)
     update = tf.group(*(update for _, update in metrics.values()))
     return spec._replace(eval_metric_ops={name: (value, update) for name, (value, _) in metrics.items()})
 
 
-def _argument_names(model_fn, params):
-    kinds = inspect.Parameter
-    parameters = inspect.signature(model_fn).parameters.values()
-    bound = getattr(model_fn, "keywords", {})  # what a functools.partial has settled
-    names = [
-        parameter.name
-        for parameter in parameters
-        if parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD) and parameter.name not in bound
-    ]
+def _checked_names(model_fn, params):
+    names = argument_names(model_fn)
     if "features" not in names:
         raise ValueError(f"model_fn ({model_fn}) must include features argument.")
     unexpected = [name for name in names if name not in _ARGUMENTS]

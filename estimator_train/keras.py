@@ -14,7 +14,7 @@ from estimator_train.export import PredictOutput
 from estimator_train.function_session import FunctionSessionCreator, HookGraph, eager_mode
 from estimator_train.keras_export import write_saved_model
 from estimator_train.model_copy import ModelSource, finalize_state, statistics
-from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run
+from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run, argument_names, metrics_of
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -68,13 +68,18 @@ class KerasModel:
     third stays as given, for evaluation before training. They and their compiled functions live as long as it does.
     """
 
-    def __init__(self, source, metric_names_map=None, export_outputs=None):
+    has_initial_values = True
+
+    def __init__(self, source, metric_names_map=None, export_outputs=None, metric_fns=()):
         self._source = source
         self._metric_names_map = metric_names_map
         self._export_outputs = export_outputs
+        self._metric_fns = metric_fns
         self._copies = {}
 
-    has_initial_values = True
+    def with_metrics(self, metric_fn):
+        """The same model, evaluated by the metrics of `metric_fn`, too; see `extenders.add_metrics`."""
+        return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
         """A `model_fn.Run` of the model in `mode`.
@@ -100,6 +105,9 @@ class KerasModel:
             ready = hook_graph.ready_op
             scaffold = v1.train.Scaffold(ready_op=ready, ready_for_local_init_op=ready, saver=saver)
             spec = _spec(mode, hook_graph, scaffold)
+            if mode == ModeKeys.EVAL and self._metric_fns:
+                parts = tf.nest.pack_sequence_as(copy.function(mode).parts, hook_graph.batch_tensors)
+                spec = spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
 
@@ -130,7 +138,8 @@ class KerasModel:
         copy = self._copies.get((role, id(strategy)))
         # A copy that has been trained cannot come back to the given state: the optimizer's slots would stay.
         if copy is None or (checkpoint_path is None and copy.loaded is not None):
-            copy = _Copy(self._source, strategy or tf.distribute.get_strategy(), self._rename, role)
+            parts = [name for metric_fn in self._metric_fns for name in argument_names(metric_fn) if name != "config"]
+            copy = _Copy(self._source, strategy or tf.distribute.get_strategy(), self._rename, role, sorted(set(parts)))
             self._copies[role, id(strategy)] = copy
         return copy
 
@@ -153,7 +162,8 @@ class KerasModel:
 class _Copy:
     """A copy of the model in the scope of a strategy, its checkpoint, and its compiled functions by mode."""
 
-    def __init__(self, source, strategy, rename, role):
+    def __init__(self, source, strategy, rename, role, evaluated_parts):
+        """`evaluated_parts`: the parts of batches that evaluations give out, see `keras_steps.evaluation`."""
         self.strategy = strategy
         self.model = source.copy(strategy)
         # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
@@ -167,6 +177,7 @@ class _Copy:
         self.checkpoint = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
         self.loaded = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
         self._rename = rename
+        self._evaluated_parts = evaluated_parts
         self._functions = {}
 
     def function(self, mode):
@@ -175,7 +186,7 @@ class _Copy:
             if mode == ModeKeys.TRAIN:
                 function = keras_steps.training(model, strategy, self.global_step, self._rename)
             elif mode == ModeKeys.EVAL:
-                function = keras_steps.evaluation(model, strategy, self._rename)
+                function = keras_steps.evaluation(model, strategy, self._rename, self._evaluated_parts)
             else:
                 function = keras_steps.Prediction(model)
             self._functions[mode] = function

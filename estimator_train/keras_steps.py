@@ -11,9 +11,14 @@ from estimator_train.distribution import batch_size
 class Loop:
     """Steps over the replicas of a strategy, compiled for the data of an iterator by `trace`."""
 
-    def __init__(self, replica_step, strategy, rename, global_step=None):
-        """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps."""
+    def __init__(self, replica_step, strategy, rename, global_step=None, parts_of=lambda batch: {}):
+        """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps.
+
+        `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them.
+        """
         self._replica_step = replica_step
+        self._parts_of = parts_of
+        self.parts = {}
         self._strategy = strategy
         self._rename = rename
         self._global_step = global_step
@@ -62,9 +67,12 @@ class Loop:
         return has_batch, done, examples, seconds
 
     def _step(self, batch, done, examples):
-        logs, count = self._strategy.run(self._one_replica, args=(batch,))
-        logs = {name: _reduce(self._strategy, value) for name, value in self._rename(logs).items()}
-        kept = [self._keep(name, value) for name, value in logs.items()]
+        logs, parts, count = self._strategy.run(self._one_replica, args=(batch,))
+        values = {name: _reduce(self._strategy, value) for name, value in self._rename(logs).items()}
+        for index, part in enumerate(parts):
+            replicas = self._strategy.experimental_local_results(part)
+            values[f"{step_values.BATCH}{index}"] = tf.concat(replicas, axis=0)
+        kept = [self._keep(name, value) for name, value in values.items()]
         with tf.control_dependencies(kept):
             done += 1
             if self._global_step is not None:
@@ -74,7 +82,8 @@ class Loop:
     def _one_replica(self, batch):
         # A step of the user's may return Python numbers.
         logs = tf.nest.map_structure(tf.convert_to_tensor, self._replica_step(batch))
-        return logs, batch_size(batch)
+        self.parts = self._parts_of(batch)
+        return logs, tf.nest.flatten(self.parts), batch_size(batch)
 
     def _keep(self, name, value):
         """Assigns the value to its variable, which the first trace makes: a loop gives out only what came into it."""
@@ -98,10 +107,21 @@ def training(model, strategy, global_step, rename):
     return Loop(replica_step, strategy, rename, global_step)
 
 
-def evaluation(model, strategy, rename):
-    """A `Loop` over `model.test_step`. Its values are those of all examples since `model.reset_metrics()`."""
+def evaluation(model, strategy, rename, parts=()):
+    """A `Loop` over `model.test_step`. Its values are those of all examples since `model.reset_metrics()`.
+
+    `parts`: those of "features", "labels" and "predictions" that are values of each step, too.
+    """
     test_step = _compile(model.test_step, model.jit_compile)
-    return Loop(lambda batch: test_step(_keras_data(batch)), strategy, rename)
+
+    def parts_of(batch):
+        features, *rest = _keras_data(batch)
+        every = {"features": features, "labels": rest[0] if rest else None}
+        if "predictions" in parts:
+            every["predictions"] = predict(model, features)
+        return {part: every[part] for part in parts}
+
+    return Loop(lambda batch: test_step(_keras_data(batch)), strategy, rename, parts_of=parts_of)
 
 
 class Prediction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -129,6 +130,26 @@ def check_hooks(hooks):
         if not isinstance(hook, v1.train.SessionRunHook):
             raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
     return tuple(hooks or ())
+
+
+def argument_names(function):
+    """The names of the arguments that `function` takes, but for `*args`, `**kwargs` and what a partial has settled."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    bound = getattr(function, "keywords", {})
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind not in kinds and parameter.name not in bound]
+
+
+def metrics_of(metric_fns, parts, config):
+    """The metrics of functions given to `add_metrics`, a dict of names to pairs.
+
+    `parts`: a dict of "features", "labels" and "predictions" to tensors.
+    """
+    offered = parts | {"config": config}
+    metrics = {}
+    for metric_fn in metric_fns:
+        metrics |= metric_fn(**{name: offered[name] for name in argument_names(metric_fn)})
+    return {name: metric_pair(name, metric) for name, metric in metrics.items()}
 
 
 def metric_pair(name, metric):

@@ -3,10 +3,15 @@
 STEPS = "estimator_train/steps"  # int64, training steps that one session.run did
 EXAMPLES = "estimator_train/examples"  # int64, examples that they took over all replicas
 INPUT_SECONDS = "estimator_train/input_seconds"  # float64, seconds that they waited for input
-ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS)
+BATCH = "estimator_train/batch"  # with a number behind, the tensors of an evaluated batch that metrics are computed of
 
 # The graph collection of the model's own values: the loss and the metrics.
 MODEL_VALUES = "estimator_train/model_values"
+
+
+def is_of_model(name):
+    """Whether the value of that name is the model's own."""
+    return not name.startswith("estimator_train/")
 
 
 def find(graph, name):

@@ -56,6 +56,26 @@ def test_the_new_estimator_trains_and_warm_starts_as_the_old(tmp_path):
     assert estimator.get_variable_value("w") == 3
 
 
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_a_keras_model_has_added_metrics_of_all_examples(replicas, classifier, data, batches, mirrored, tmp_path):
+    config = et.RunConfig(tmp_path, eval_distribute=mirrored(replicas))
+    model = classifier()
+    estimator = et.model_to_estimator(model, config=config).train(batches(data, 16))
+    name = model.output_names[0]
+
+    def metric_fn(features, labels, predictions):
+        metric = keras.metrics.CategoricalAccuracy()
+        metric.update_state(labels, predictions[name])
+        return {"again": metric, "first": v1.metrics.mean(features[:, 0])}
+
+    added = et.add_metrics(estimator, metric_fn)
+    results = added.evaluate(batches(data, 20))
+    assert results["again"] == pytest.approx(results["accuracy"])
+    assert results["first"] == pytest.approx(data[0][:, 0].mean(), abs=1e-6)
+    assert added.evaluate(batches(data, 20)) == results
+    assert estimator.evaluate(batches(data, 20)).keys() == {"accuracy", "global_step", "loss"}
+
+
 def test_an_unknown_argument_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"not expected args: \['logits'\]"):
         et.add_metrics(et.Estimator(model_fn, tmp_path), lambda logits: {})
