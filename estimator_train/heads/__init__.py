@@ -1,0 +1,30 @@
+"""Heads: what stands on a model's logits and makes predictions, loss, metrics and an EstimatorSpec of them."""
+
+from estimator_train.heads.binary_class_head import BinaryClassHead
+from estimator_train.heads.head import Head
+from estimator_train.heads.multi_class_head import MultiClassHead
+from estimator_train.heads.multi_head import MultiHead
+from estimator_train.heads.multi_label_head import MultiLabelHead
+from estimator_train.heads.regression_head import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
+
+__all__ = [
+    "BinaryClassHead",
+    "Head",
+    "LogisticRegressionHead",
+    "MultiClassHead",
+    "MultiHead",
+    "MultiLabelHead",
+    "PoissonRegressionHead",
+    "RegressionHead",
+    "binary_or_multi_class_head",
+]
+
+
+def binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction):
+    """The head of a classifier: `BinaryClassHead` for two classes, else `MultiClassHead`."""
+    settings = {
+        "weight_column": weight_column,
+        "label_vocabulary": label_vocabulary,
+        "loss_reduction": loss_reduction,
+    }
+    return BinaryClassHead(**settings) if n_classes == 2 else MultiClassHead(n_classes, **settings)

@@ -1,0 +1,102 @@
+"""BinaryClassHead: two classes, one logit."""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.export import RegressionOutput
+from estimator_train.heads import checks, classes
+from estimator_train.heads.keys import MetricKeys, PredictionKeys
+from estimator_train.heads.single_head import SingleHead
+
+
+class BinaryClassHead(SingleHead):
+    """Sigmoid cross entropy of one logit, for two classes.
+
+    Labels are [D0, D1, ... DN] or [D0, D1, ... DN, 1], numbers in [0, 1] or strings of `label_vocabulary`.
+
+    Args:
+      thresholds: iterable of floats in (0, 1): accuracy, precision and recall are measured at each.
+      label_vocabulary: list or tuple of two strings; None: labels are numbers.
+      weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        weight_column=None,
+        thresholds=None,
+        label_vocabulary=None,
+        loss_reduction="sum_over_batch_size",
+        loss_fn=None,
+        name=None,
+    ):
+        super().__init__(1, 1, weight_column, loss_reduction, loss_fn, name)
+        checks.check_label_vocabulary(label_vocabulary)
+        self._vocabulary = label_vocabulary
+        self._thresholds = checks.check_thresholds(thresholds)
+
+    def _labels(self, labels, logits):
+        labels = checks.check_labels(labels, logits, 1)
+        if self._vocabulary is not None:
+            labels = classes.ids_of(labels, self._vocabulary)
+        return checks.check_label_range(tf.cast(labels, tf.float32), 2, "Labels must be in range [0, 1]")
+
+    def _losses(self, labels, logits):
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+
+    def _predictions(self, logits):
+        of_two_classes = tf.concat([tf.zeros_like(logits), logits], axis=-1)
+        return {
+            PredictionKeys.LOGITS: logits,
+            PredictionKeys.LOGISTIC: tf.math.sigmoid(logits, name=PredictionKeys.LOGISTIC),
+            **classes.class_predictions(of_two_classes, 2, self._vocabulary),
+        }
+
+    def _metrics(self):
+        return {
+            MetricKeys.ACCURACY: (keras.metrics.Accuracy, _label_and_class),
+            MetricKeys.PRECISION: (keras.metrics.Precision, _label_and_class),
+            MetricKeys.RECALL: (keras.metrics.Recall, _label_and_class),
+            MetricKeys.PREDICTION_MEAN: (keras.metrics.Mean, _logistic),
+            MetricKeys.LABEL_MEAN: (keras.metrics.Mean, _label),
+            MetricKeys.ACCURACY_BASELINE: (_AccuracyBaseline, _label),
+            MetricKeys.AUC: (keras.metrics.AUC, _label_and_logistic),
+            MetricKeys.AUC_PR: (functools.partial(keras.metrics.AUC, curve="PR"), _label_and_logistic),
+            **classes.threshold_metrics(self._thresholds, _label_and_logistic),
+        }
+
+    def _export_outputs(self, predictions):
+        return {
+            "classification": classes.classification_output(predictions, 2, self._vocabulary),
+            "regression": RegressionOutput(predictions[PredictionKeys.LOGISTIC]),
+        }
+
+
+class _AccuracyBaseline(keras.metrics.Mean):
+    """The accuracy of predicting the more frequent class for all, from labels 0 and 1."""
+
+    def result(self):
+        mean = super().result()
+        return tf.maximum(mean, 1 - mean)
+
+
+def _label(labels, predictions):
+    return (labels,)
+
+
+def _logistic(labels, predictions):
+    return (predictions[PredictionKeys.LOGISTIC],)
+
+
+def _label_and_class(labels, predictions):
+    return labels, predictions[PredictionKeys.CLASS_IDS]
+
+
+def _label_and_logistic(labels, predictions):
+    return labels, predictions[PredictionKeys.LOGISTIC]

@@ -1,0 +1,159 @@
+"""What heads are given, checked: logits, labels, weights, and the arguments of their constructors."""
+
+from __future__ import annotations
+
+import inspect
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+_REDUCTIONS = {  # Keras's spellings, and v1's for what they mean
+    "auto": v1.losses.Reduction.SUM_OVER_BATCH_SIZE,
+    "sum": v1.losses.Reduction.SUM,
+    "sum_over_batch_size": v1.losses.Reduction.SUM_OVER_BATCH_SIZE,
+} | {reduction: reduction for reduction in v1.losses.Reduction.all() if reduction != v1.losses.Reduction.NONE}
+
+
+def v1_reduction(loss_reduction):
+    """A loss reduction as `tf.compat.v1.losses.Reduction` spells it. Raises ValueError for none or an unknown one."""
+    if loss_reduction not in _REDUCTIONS:
+        raise ValueError(f"Invalid loss_reduction: {loss_reduction!r}; it can be one of {sorted(_REDUCTIONS)}")
+    return _REDUCTIONS[loss_reduction]
+
+
+def loss_fn_arguments(loss_fn):
+    """The argument names of a head's `loss_fn`.
+
+    Raises:
+      ValueError: it has no labels or no logits, or others than features and loss_reduction besides.
+    """
+    names = list(inspect.signature(loss_fn).parameters)
+    for required in ("labels", "logits"):
+        if required not in names:
+            raise ValueError(f"loss_fn must contain argument: {required}. Given arguments: {names}")
+    unexpected = sorted(set(names) - {"labels", "logits", "features", "loss_reduction"})
+    if unexpected:
+        raise ValueError(f"loss_fn has unexpected args: {unexpected}")
+    return names
+
+
+def check_label_vocabulary(vocabulary, n_classes=None):
+    """Raises ValueError unless `vocabulary` is None or a list or tuple, of `n_classes` items where that is given."""
+    if vocabulary is None:
+        return
+    if not isinstance(vocabulary, (list, tuple)):
+        raise ValueError(f"label_vocabulary should be a list or a tuple. Given type: {type(vocabulary)}")
+    if n_classes is not None and len(vocabulary) != n_classes:
+        raise ValueError(f"Length of label_vocabulary must be n_classes ({n_classes}). Given: {len(vocabulary)}")
+
+
+def check_thresholds(thresholds):
+    """`thresholds` as a tuple; None is none. Raises ValueError for one outside of (0, 1)."""
+    for threshold in thresholds or ():
+        if not 0 < threshold < 1:
+            raise ValueError(f"thresholds must be in (0, 1) range. Given: {threshold}")
+    return tuple(thresholds or ())
+
+
+def check_logits(logits, dimension):
+    """`logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError for another shape."""
+    logits = tf.cast(logits, tf.float32)
+    rank, size = logits.shape.rank, logits.shape[-1] if logits.shape.rank else None
+    if (rank is not None and rank < 2) or size not in (None, dimension):
+        raise ValueError(
+            f"logits shape must be [D0, D1, ... DN, logits_dimension] with logits_dimension {dimension}, "
+            f"got {logits.shape}."
+        )
+    return tf.ensure_shape(logits, logits.shape[:-1].concatenate(dimension))
+
+
+def check_labels(labels, logits, dimension):
+    """Dense `labels` as [D0, D1, ... DN, dimension]; where dimension is 1, they may be given without it.
+
+    Raises:
+      ValueError: there are none, they are sparse, or their shape is another.
+    """
+    check_has_labels(labels)
+    if isinstance(labels, (tf.SparseTensor, v1.SparseTensorValue)):
+        raise ValueError(
+            "SparseTensor labels are not supported. Labels must be a Tensor of shape "
+            f"[D0, D1, ..., DN, {dimension}], e.g. [batch_size, {dimension}]; tf.sparse.to_dense in input_fn makes one."
+        )
+    labels = tf.convert_to_tensor(labels)
+    if dimension == 1:
+        labels = _with_last_dimension(labels, logits)
+    message = (
+        f"Mismatched label shape. Expected labels dimension={dimension}; check n_classes or label_dimension of the head"
+    )
+    return _check_shape(labels, logits, (dimension,), message)
+
+
+def check_has_labels(labels):
+    """Raises ValueError for None."""
+    if labels is None:
+        raise ValueError("You must provide a labels Tensor. Given: None. Check that input_fn returns labels.")
+
+
+def check_label_range(labels, n_classes, message):
+    """`labels`, which fail with `message` when run with values outside of [0, n_classes - 1]."""
+    is_right = tf.reduce_all((labels >= 0) & (labels <= tf.cast(n_classes - 1, labels.dtype)))
+    return _asserted(labels, is_right, message)
+
+
+def check_weights(features, weight_column, logits, dimensions):
+    """The weights of the examples, float32 [D0, D1, ... DN, d] with d one of `dimensions`; 1.0 without a weight_column.
+
+    Args:
+      features: dict that holds them, as numbers [D0, D1, ... DN] or of the shape above.
+      weight_column: a key of features, or a `tf.feature_column.numeric_column`; None.
+
+    Raises:
+      TypeError: a weight_column of another kind.
+      ValueError: the feature is missing, is not numeric, or has another shape.
+    """
+    if weight_column is None:
+        return 1.0
+    normalize = getattr(weight_column, "normalizer_fn", None)
+    if not isinstance(weight_column, str) and not hasattr(weight_column, "normalizer_fn"):
+        raise TypeError(f"Weight column must be either a string or NumericColumn. Given type: {type(weight_column)}.")
+    key = weight_column if isinstance(weight_column, str) else weight_column.key
+    if not isinstance(features, dict) or key not in features:
+        raise ValueError(f"weight_column: feature {key!r} is not in the features: {features}")
+    weights = tf.convert_to_tensor(features[key])
+    weights = weights if normalize is None else normalize(weights)
+    if not (weights.dtype.is_floating or weights.dtype.is_integer):
+        raise ValueError(f"Weight column should be castable to float. Given dtype: {weights.dtype}")
+    weights = _with_last_dimension(tf.cast(weights, tf.float32), logits)
+    of_logits = " or [D0, D1, ... DN, logits_dimension]" if len(dimensions) > 1 else ""
+    message = f"weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1]{of_logits}"
+    return _check_shape(weights, logits, dimensions, message)
+
+
+def check_losses(losses, logits, dimension):
+    """What a loss_fn has returned, which must be [D0, D1, ... DN, dimension], or ValueError is raised."""
+    message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]"
+    return _check_shape(losses, logits, (dimension,), message)
+
+
+def _with_last_dimension(tensor, logits):
+    ranks = tensor.shape.rank, logits.shape.rank
+    return tensor[..., tf.newaxis] if None not in ranks and ranks[0] == ranks[1] - 1 else tensor
+
+
+def _check_shape(tensor, logits, dimensions, message):
+    """`tensor`, whose shape is that of `logits` but for the last dimension, one of `dimensions`."""
+    batch = logits.shape[:-1]
+    if not any(tensor.shape.is_compatible_with(batch.concatenate(dimension)) for dimension in dimensions):
+        raise ValueError(f"{message}. Received {tensor.shape} for logits of shape {logits.shape}.")
+    if tensor.shape.is_fully_defined() and logits.shape.is_fully_defined():
+        return tensor
+    shape, batch = tf.shape(tensor), tf.shape(logits)[:-1]
+    matches = [tf.reduce_all(tf.equal(shape, tf.concat([batch, [dimension]], 0))) for dimension in dimensions]
+    return _asserted(tensor, tf.reduce_any(matches), message)
+
+
+def _asserted(tensor, condition, message):
+    """`tensor`, which fails with `message` when run unless `condition` holds."""
+    with tf.control_dependencies([tf.debugging.Assert(condition, [message, "Received:", tensor])]):
+        return tf.identity(tensor)

@@ -1,0 +1,54 @@
+"""Classes as ids and as strings, and what classifiers predict, measure and serve of them."""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.export import ClassificationOutput
+from estimator_train.heads.keys import MetricKeys, PredictionKeys
+
+
+def ids_of(labels, vocabulary):
+    """The places of string labels in `vocabulary`, int64; -1 for one that is not in it."""
+    places = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary), tf.range(len(vocabulary), dtype=tf.int64))
+    return tf.lookup.StaticHashTable(places, default_value=-1).lookup(labels)
+
+
+def class_predictions(logits, n_classes, vocabulary):
+    """The predictions of a classifier whose examples have one class each, of its logits [D0, D1, ... DN, n_classes]."""
+    class_ids = tf.math.argmax(logits, axis=-1, name=PredictionKeys.CLASS_IDS)[..., tf.newaxis]
+    return {
+        PredictionKeys.PROBABILITIES: tf.nn.softmax(logits, name=PredictionKeys.PROBABILITIES),
+        PredictionKeys.CLASS_IDS: class_ids,
+        PredictionKeys.CLASSES: tf.gather(vocabulary, class_ids) if vocabulary else tf.strings.as_string(class_ids),
+        PredictionKeys.ALL_CLASS_IDS: tf.tile([tf.range(n_classes)], [tf.shape(logits)[0], 1]),
+        PredictionKeys.ALL_CLASSES: all_classes(logits, n_classes, vocabulary),
+    }
+
+
+def all_classes(logits, n_classes, vocabulary):
+    """The names of all classes, string [batch, n_classes]."""
+    names = vocabulary or [str(class_id) for class_id in range(n_classes)]
+    return tf.tile([names], [tf.shape(logits)[0], 1])
+
+
+def classification_output(predictions, n_classes, vocabulary):
+    """The `ClassificationOutput` of a classifier's probabilities."""
+    scores = predictions[PredictionKeys.PROBABILITIES]
+    return ClassificationOutput(scores, all_classes(scores, n_classes, vocabulary))
+
+
+def threshold_metrics(thresholds, give):
+    """Accuracy, precision and recall at each of `thresholds`, as `SingleHead._metrics` has them."""
+    metrics = {}
+    for threshold in thresholds:
+        for key, make in (
+            (MetricKeys.ACCURACY_AT_THRESHOLD, functools.partial(keras.metrics.BinaryAccuracy, threshold=threshold)),
+            (MetricKeys.PRECISION_AT_THRESHOLD, functools.partial(keras.metrics.Precision, thresholds=threshold)),
+            (MetricKeys.RECALL_AT_THRESHOLD, functools.partial(keras.metrics.Recall, thresholds=threshold)),
+        ):
+            metrics[key % threshold] = (make, give)
+    return metrics

@@ -1,0 +1,124 @@
+"""Head: what stands on a model's logits. The interface, and the EstimatorSpec that is made through it."""
+
+from __future__ import annotations
+
+import abc
+
+import tensorflow as tf
+
+from estimator_train import graph_optimizers
+from estimator_train.export import PredictOutput
+from estimator_train.heads.keys import MetricKeys
+from estimator_train.model_fn import EstimatorSpec, ModeKeys
+
+v1 = tf.compat.v1
+DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+class Head(abc.ABC):
+    """Makes predictions, loss, metrics and an `EstimatorSpec` of logits.
+
+    Logits are float tensors [D0, D1, ... DN, logits_dimension], usually [batch, logits_dimension].
+    """
+
+    @property
+    @abc.abstractmethod
+    def name(self):
+        """A str that ends the keys of the metrics, or None."""
+
+    @property
+    @abc.abstractmethod
+    def logits_dimension(self):
+        """The size of the logits' last dimension, an int."""
+
+    @property
+    @abc.abstractmethod
+    def loss_reduction(self):
+        """How the losses of a batch become one: a str, as for `SingleHead`."""
+
+    @abc.abstractmethod
+    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+        """The loss of a batch, a scalar tensor, with the sum of the scalars `regularization_losses`."""
+
+    @abc.abstractmethod
+    def predictions(self, logits, keys=None):
+        """A dict of str to tensors: those of `keys`, or all."""
+
+    @abc.abstractmethod
+    def metrics(self, regularization_losses=None):
+        """A dict of str to new Keras metrics."""
+
+    @abc.abstractmethod
+    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+        """Updates `eval_metrics`, a dict that `metrics` gave, with a batch, and returns it."""
+
+    def create_estimator_spec(
+        self,
+        features,
+        mode,
+        logits,
+        labels=None,
+        optimizer=None,
+        trainable_variables=None,
+        train_op_fn=None,
+        update_ops=None,
+        regularization_losses=None,
+    ):
+        """The `EstimatorSpec` for a model_fn to return.
+
+        Args:
+          features: dict of str to tensors; weights are taken from it.
+          mode: one of `ModeKeys`.
+          logits: as described for the class.
+          labels: as the kind of head takes them; not needed in PREDICT.
+          optimizer: as for `graph_optimizers.train_op`.
+          trainable_variables: list or tuple of the variables that the optimizer trains.
+          train_op_fn: function of the loss that returns the train_op; in TRAIN, either this or `optimizer` is needed.
+          update_ops: list or tuple of ops that a training step runs too, such as batch normalization's.
+          regularization_losses: list of scalar tensors.
+
+        Raises:
+          ValueError: labels, weights or logits that do not go together, or not one of optimizer and train_op_fn.
+        """
+        with v1.name_scope(self.name, "head"):
+            predictions = self.predictions(logits)
+            if mode == ModeKeys.PREDICT:
+                return EstimatorSpec(mode, predictions, export_outputs=self._serving_outputs(predictions))
+            loss = self.loss(labels, logits, features, mode, regularization_losses)
+            if mode == ModeKeys.EVAL:
+                metrics = self.metrics(regularization_losses)
+                metrics = self.update_metrics(metrics, features, logits, labels, regularization_losses)
+                return EstimatorSpec(mode, predictions, loss, eval_metric_ops=metrics)
+        self._summarize(MetricKeys.LOSS, loss)
+        if regularization_losses:
+            self._summarize(MetricKeys.LOSS_REGULARIZATION, tf.add_n(regularization_losses))
+        train_op = _train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops)
+        return EstimatorSpec(mode, predictions, loss, train_op)
+
+    def _serving_outputs(self, predictions):
+        """The `ExportOutput`s by signature name."""
+        outputs = self._export_outputs(predictions) | {"predict": PredictOutput(predictions)}
+        return {DEFAULT_SIGNATURE: next(iter(outputs.values()))} | outputs
+
+    def _export_outputs(self, predictions):
+        """What is served besides the predictions as they are; the first is the default."""
+        return {}
+
+    def _summary_key(self, key):
+        return f"{key}/{self.name}" if self.name else key
+
+    def _summarize(self, key, value):
+        with v1.name_scope(""):
+            v1.summary.scalar(self._summary_key(key), value)
+
+
+def _train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops):
+    if optimizer is not None and train_op_fn is not None:
+        raise ValueError("train_op_fn and optimizer cannot both be set.")
+    if optimizer is None and train_op_fn is None:
+        raise ValueError("train_op_fn and optimizer cannot both be None.")
+    # Checkpoints have the optimizer's variables under this scope.
+    with v1.name_scope(""), v1.name_scope("training"):
+        if optimizer is not None:
+            return graph_optimizers.train_op(optimizer, loss, trainable_variables, update_ops)
+        return graph_optimizers.with_update_ops(train_op_fn(loss), update_ops)

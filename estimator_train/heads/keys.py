@@ -1,0 +1,49 @@
+"""The keys of predictions and metrics, under the names that tf.estimator's modules had for them."""
+
+
+class PredictionKeys:
+    """Keys of `Head.predictions`."""
+
+    ALL_CLASSES = "all_classes"
+    ALL_CLASS_IDS = "all_class_ids"
+    CLASSES = "classes"
+    CLASS_IDS = "class_ids"
+    LOGISTIC = "logistic"
+    LOGITS = "logits"
+    PREDICTIONS = "predictions"
+    PROBABILITIES = "probabilities"
+    TOP_K = "top_k"
+
+
+class MetricKeys:
+    """Keys of `Head.metrics`, of a head without a name. Those with a % take a threshold, a class id or a class name."""
+
+    LOSS = "loss"
+    LOSS_MEAN = "average_loss"
+    LOSS_REGULARIZATION = "regularization_loss"
+
+    ACCURACY = "accuracy"
+    ACCURACY_BASELINE = "accuracy_baseline"
+    AUC = "auc"
+    AUC_PR = "auc_precision_recall"
+    LABEL_MEAN = "label/mean"
+    PRECISION = "precision"
+    PREDICTION_MEAN = "prediction/mean"
+    RECALL = "recall"
+
+    ACCURACY_AT_THRESHOLD = "accuracy/positive_threshold_%g"
+    PRECISION_AT_THRESHOLD = "precision/positive_threshold_%g"
+    RECALL_AT_THRESHOLD = "recall/positive_threshold_%g"
+
+    PRECISION_AT_RECALL = "precision_at_recall_%g"
+    RECALL_AT_PRECISION = "recall_at_precision_%g"
+    SENSITIVITY_AT_SPECIFICITY = "sensitivity_at_specificity_%g"
+    SPECIFICITY_AT_SENSITIVITY = "specificity_at_sensitivity_%g"
+
+    AUC_AT_CLASS = "auc/class%d"
+    AUC_PR_AT_CLASS = "auc_precision_recall/class%d"
+    PROBABILITY_MEAN_AT_CLASS = "probability_mean/class%d"
+
+    AUC_AT_NAME = "auc/%s"
+    AUC_PR_AT_NAME = "auc_precision_recall/%s"
+    PROBABILITY_MEAN_AT_NAME = "probability_mean/%s"

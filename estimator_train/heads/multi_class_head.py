@@ -1,0 +1,73 @@
+"""MultiClassHead: one of more than two classes."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.heads import checks, classes
+from estimator_train.heads.keys import MetricKeys, PredictionKeys
+from estimator_train.heads.single_head import SingleHead
+
+
+class MultiClassHead(SingleHead):
+    """Softmax cross entropy of as many logits as there are classes, for examples of one class each.
+
+    Labels are [D0, D1, ... DN] or [D0, D1, ... DN, 1], ints in [0, n_classes) or strings of `label_vocabulary`.
+
+    Args:
+      n_classes: more than 2.
+      label_vocabulary: list or tuple of n_classes strings; None: labels are ints.
+      weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        n_classes,
+        weight_column=None,
+        label_vocabulary=None,
+        loss_reduction="sum_over_batch_size",
+        loss_fn=None,
+        name=None,
+    ):
+        super().__init__(n_classes, 1, weight_column, loss_reduction, loss_fn, name)
+        if n_classes is None or n_classes <= 2:
+            raise ValueError(f"n_classes must be > 2: {n_classes}.")
+        checks.check_label_vocabulary(label_vocabulary, n_classes)
+        self._vocabulary = label_vocabulary
+
+    def _labels(self, labels, logits):
+        labels = checks.check_labels(labels, logits, 1)
+        if self._vocabulary is not None:
+            if labels.dtype != tf.string:
+                raise ValueError(f"Labels dtype should be string if there is a vocabulary. Instead got {labels.dtype}")
+            labels = classes.ids_of(labels, self._vocabulary)
+        elif not labels.dtype.is_integer:
+            raise ValueError(f"Labels dtype should be integer. Instead got {labels.dtype}.")
+        message = f"Labels must be in range [0, n_classes - 1], with n_classes {self._logits_dimension}"
+        return checks.check_label_range(labels, self._logits_dimension, message)
+
+    def _losses(self, labels, logits):
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.squeeze(labels, axis=-1), logits)
+        return losses[..., tf.newaxis]
+
+    def _predictions(self, logits):
+        return {
+            PredictionKeys.LOGITS: logits,
+            **classes.class_predictions(logits, self._logits_dimension, self._vocabulary),
+        }
+
+    def _metrics(self):
+        return {
+            MetricKeys.ACCURACY: (
+                keras.metrics.Accuracy,
+                lambda labels, predictions: (labels, predictions[PredictionKeys.CLASS_IDS]),
+            )
+        }
+
+    def _export_outputs(self, predictions):
+        output = classes.classification_output(predictions, self._logits_dimension, self._vocabulary)
+        return {"classification": output}

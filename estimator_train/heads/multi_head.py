@@ -1,0 +1,121 @@
+"""MultiHead: several heads on one model."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.heads import checks
+from estimator_train.heads.head import DEFAULT_SIGNATURE, Head
+from estimator_train.heads.keys import MetricKeys
+from estimator_train.model_fn import ModeKeys
+
+
+class MultiHead(Head):
+    """Adds up the losses of several named heads.
+
+    Logits are a dict by head name, or a tensor [D0, D1, ... DN, sum of the logits_dimensions] that is split in the
+    order of the heads. Labels are a dict by head name; predictions are keyed by (head name, key).
+
+    Args:
+      heads: iterable of `Head`s with names.
+      head_weights: iterable of as many factors of their losses; None: all 1.
+
+    Raises:
+      ValueError: no heads, a head without a name, or another number of weights.
+    """
+
+    def __init__(self, heads, head_weights=None):
+        self._heads = tuple(heads or ())
+        self._weights = tuple(head_weights or [1.0] * len(self._heads))
+        if not self._heads:
+            raise ValueError(f"Must specify heads. Given: {heads}")
+        if len(self._weights) != len(self._heads):
+            raise ValueError(
+                "heads and head_weights must have the same size. "
+                f"Given len(heads): {len(self._heads)}. Given len(head_weights): {len(self._weights)}."
+            )
+        for head in self._heads:
+            if head.name is None:
+                raise ValueError(f"All given heads must have name specified. Given: {head}")
+
+    @property
+    def name(self):
+        return "_".join(head.name for head in self._heads)
+
+    @property
+    def logits_dimension(self):
+        return sum(head.logits_dimension for head in self._heads)
+
+    @property
+    def loss_reduction(self):
+        reductions = [head.loss_reduction for head in self._heads]
+        if len(set(reductions)) > 1:
+            raise ValueError(f"The loss_reduction must be the same for different heads. Given: {reductions}")
+        return reductions[0]
+
+    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+        losses = []
+        for head, head_labels, head_logits in self._by_head(labels, logits):
+            losses.append(head.loss(head_labels, head_logits, features, mode))
+            if mode == ModeKeys.TRAIN:
+                head._summarize(MetricKeys.LOSS, losses[-1])
+        weighted = [loss * weight for loss, weight in zip(losses, self._weights, strict=True)]
+        return tf.add_n([*weighted, *(regularization_losses or [])])
+
+    def predictions(self, logits, keys=None):
+        predictions = {
+            (head.name, key): value
+            for head, head_logits in zip(self._heads, self._split(logits), strict=True)
+            for key, value in head.predictions(head_logits).items()
+        }
+        return {key: predictions[key] for key in keys or predictions}
+
+    def metrics(self, regularization_losses=None):
+        keys = [head._summary_key(MetricKeys.LOSS) for head in self._heads]
+        if regularization_losses:
+            keys.append(self._summary_key(MetricKeys.LOSS_REGULARIZATION))
+        metrics = {key: keras.metrics.Mean(name=key) for key in keys}
+        for head in self._heads:
+            metrics |= head.metrics()
+        return metrics
+
+    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+        for head, head_labels, head_logits in self._by_head(labels, logits):
+            loss = head.loss(head_labels, head_logits, features)
+            eval_metrics[head._summary_key(MetricKeys.LOSS)].update_state(loss)
+            head.update_metrics(eval_metrics, features, head_logits, head_labels)
+        if regularization_losses:
+            metric = eval_metrics[self._summary_key(MetricKeys.LOSS_REGULARIZATION)]
+            metric.update_state(tf.add_n(regularization_losses))
+        return eval_metrics
+
+    def _export_outputs(self, predictions):
+        outputs = {}
+        for head in self._heads:
+            served = head._serving_outputs(
+                {key: value for (name, key), value in predictions.items() if name == head.name}
+            )
+            outputs[head.name] = served.pop(DEFAULT_SIGNATURE)
+            outputs |= {f"{head.name}/{signature}": output for signature, output in served.items()}
+        return outputs
+
+    def _by_head(self, labels, logits):
+        """(head, its labels, its logits) for each head."""
+        if not isinstance(labels, dict):
+            raise ValueError(f"labels must be a dict. Given: {labels}")
+        return zip(self._heads, self._of_heads(labels, "labels"), self._split(logits), strict=True)
+
+    def _split(self, logits):
+        """The logits of each head."""
+        if isinstance(logits, dict):
+            return self._of_heads(logits, "logits")
+        return tf.split(
+            checks.check_logits(logits, self.logits_dimension), [head.logits_dimension for head in self._heads], axis=-1
+        )
+
+    def _of_heads(self, values, name):
+        missing = [head.name for head in self._heads if head.name not in values]
+        if missing:
+            raise ValueError(f"{name} has missing values for head(s): {missing}")
+        return [values[head.name] for head in self._heads]

@@ -1,0 +1,126 @@
+"""MultiLabelHead: any number of classes an example."""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.heads import checks, classes
+from estimator_train.heads.keys import MetricKeys, PredictionKeys
+from estimator_train.heads.single_head import SingleHead
+
+
+class MultiLabelHead(SingleHead):
+    """Sigmoid cross entropy of every class's logit, averaged over the classes, for examples of any number of classes.
+
+    Labels are ints [D0, D1, ... DN, n_classes] of 0 and 1, or a SparseTensor [D0, D1, ... DN, ?] of class ids or of
+    strings of `label_vocabulary`.
+
+    Args:
+      n_classes: at least 2.
+      thresholds: iterable of floats in (0, 1): accuracy, precision and recall over all classes are measured at each.
+      label_vocabulary: list or tuple of n_classes strings.
+      classes_for_class_based_metrics: iterable of class ids, or of strings of `label_vocabulary`: mean probability and
+        AUC are measured for each.
+      weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        n_classes,
+        weight_column=None,
+        thresholds=None,
+        label_vocabulary=None,
+        loss_reduction="sum_over_batch_size",
+        loss_fn=None,
+        classes_for_class_based_metrics=None,
+        name=None,
+    ):
+        super().__init__(n_classes, 1, weight_column, loss_reduction, loss_fn, name)
+        if n_classes is None or n_classes < 2:
+            raise ValueError(f"n_classes must be > 1 for multi-label classification. Given: {n_classes}")
+        checks.check_label_vocabulary(label_vocabulary, n_classes)
+        self._vocabulary = label_vocabulary
+        self._thresholds = checks.check_thresholds(thresholds)
+        self._measured_classes = [self._class_id(given) for given in classes_for_class_based_metrics or ()]
+
+    def _class_id(self, given):
+        if isinstance(given, str):
+            if given not in (self._vocabulary or ()):
+                raise ValueError(
+                    "label_vocabulary must be provided and have all classes_for_class_based_metrics that are strings. "
+                    f"Given: {given!r}, label_vocabulary {self._vocabulary}"
+                )
+            return self._vocabulary.index(given)
+        if not 0 <= given < self._logits_dimension:
+            raise ValueError(
+                "All classes_for_class_based_metrics must be in range "
+                f"[0, {self._logits_dimension - 1}]. Given: {given}"
+            )
+        return given
+
+    def _labels(self, labels, logits):
+        n_classes = self._logits_dimension
+        checks.check_has_labels(labels)
+        if isinstance(labels, tf.SparseTensor):
+            if self._vocabulary is not None and labels.dtype == tf.string:
+                labels = labels.with_values(classes.ids_of(labels.values, self._vocabulary))
+            if not labels.dtype.is_integer:
+                raise ValueError(f"Labels dtype should be integer. Instead got {labels.dtype}.")
+            message = f"labels must be an integer SparseTensor with values in [0, {n_classes})"
+            labels = labels.with_values(checks.check_label_range(labels.values, n_classes, message))
+            labels = tf.cast(tf.sparse.to_indicator(labels, n_classes), tf.int64)
+        labels = checks.check_labels(labels, logits, n_classes)
+        return checks.check_label_range(labels, 2, "labels must be an integer indicator Tensor with values in [0, 1]")
+
+    def _losses(self, labels, logits):
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits)
+        return tf.reduce_mean(losses, axis=-1, keepdims=True)
+
+    def _predictions(self, logits):
+        return {
+            PredictionKeys.LOGITS: logits,
+            PredictionKeys.PROBABILITIES: tf.math.sigmoid(logits, name=PredictionKeys.PROBABILITIES),
+            PredictionKeys.CLASSES: classes.all_classes(logits, self._logits_dimension, self._vocabulary),
+        }
+
+    def _metrics(self):
+        auc_pr = functools.partial(keras.metrics.AUC, curve="PR")
+        metrics = {
+            MetricKeys.AUC: (keras.metrics.AUC, _labels_and_probabilities),
+            MetricKeys.AUC_PR: (auc_pr, _labels_and_probabilities),
+            **classes.threshold_metrics(self._thresholds, _labels_and_probabilities),
+        }
+        for class_id in self._measured_classes:
+            name = f"class{class_id}" if self._vocabulary is None else self._vocabulary[class_id]
+            of_class = functools.partial(_label_and_probability, class_id)
+            metrics |= {
+                MetricKeys.PROBABILITY_MEAN_AT_NAME % name: (
+                    keras.metrics.Mean,
+                    functools.partial(_probability, class_id),
+                ),
+                MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, of_class),
+                MetricKeys.AUC_PR_AT_NAME % name: (auc_pr, of_class),
+            }
+        return metrics
+
+    def _export_outputs(self, predictions):
+        output = classes.classification_output(predictions, self._logits_dimension, self._vocabulary)
+        return {"classification": output}
+
+
+def _labels_and_probabilities(labels, predictions):
+    return labels, predictions[PredictionKeys.PROBABILITIES]
+
+
+def _probability(class_id, labels, predictions):
+    return (predictions[PredictionKeys.PROBABILITIES][..., class_id, tf.newaxis],)
+
+
+def _label_and_probability(class_id, labels, predictions):
+    return labels[..., class_id, tf.newaxis], *_probability(class_id, labels, predictions)

@@ -1,0 +1,102 @@
+"""RegressionHead, and what it is for counts and for probabilities: PoissonRegressionHead, LogisticRegressionHead."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.export import RegressionOutput
+from estimator_train.heads import checks
+from estimator_train.heads.keys import MetricKeys, PredictionKeys
+from estimator_train.heads.single_head import SingleHead
+
+
+class RegressionHead(SingleHead):
+    """Squared error of the logits.
+
+    Labels are numbers [D0, D1, ... DN, label_dimension]; with the dimension 1 also [D0, D1, ... DN].
+
+    Args:
+      label_dimension: how many numbers an example's label has.
+      weight_column: as for `SingleHead`; weights may be those of the examples or of every number in the labels.
+      inverse_link_fn: function that gives the predictions of the logits; None: they are the logits.
+      loss_reduction, loss_fn, name: as for `SingleHead`.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        label_dimension=1,
+        weight_column=None,
+        loss_reduction="sum_over_batch_size",
+        loss_fn=None,
+        inverse_link_fn=None,
+        name=None,
+    ):
+        super().__init__(label_dimension, label_dimension, weight_column, loss_reduction, loss_fn, name)
+        if label_dimension < 1:
+            raise ValueError(f"Invalid label_dimension {label_dimension}; it must be at least 1.")
+        self._inverse_link_fn = inverse_link_fn
+
+    def _labels(self, labels, logits):
+        return tf.cast(checks.check_labels(labels, logits, self._logits_dimension), tf.float32)
+
+    def _losses(self, labels, logits):
+        return tf.math.squared_difference(logits, labels)
+
+    def _predictions(self, logits):
+        if self._inverse_link_fn is None:
+            return {PredictionKeys.PREDICTIONS: logits}
+        return {PredictionKeys.PREDICTIONS: self._inverse_link_fn(logits), PredictionKeys.LOGITS: logits}
+
+    def _metrics(self):
+        return {
+            MetricKeys.PREDICTION_MEAN: (
+                keras.metrics.Mean,
+                lambda labels, predictions: (predictions[PredictionKeys.PREDICTIONS],),
+            ),
+            MetricKeys.LABEL_MEAN: (keras.metrics.Mean, lambda labels, predictions: (labels,)),
+        }
+
+    def _export_outputs(self, predictions):
+        return {"regression": RegressionOutput(predictions[PredictionKeys.PREDICTIONS])}
+
+
+class PoissonRegressionHead(RegressionHead):
+    """Log Poisson loss of the logits, which are the logarithms of the predicted counts.
+
+    Args:
+      compute_full_loss: whether the loss has Stirling's approximation of the constant term too.
+      label_dimension, weight_column, loss_reduction, name: as for `RegressionHead`.
+    """
+
+    def __init__(
+        self,
+        label_dimension=1,
+        weight_column=None,
+        loss_reduction="sum_over_batch_size",
+        compute_full_loss=True,
+        name=None,
+    ):
+        super().__init__(label_dimension, weight_column, loss_reduction, None, tf.math.exp, name)
+        self._compute_full_loss = compute_full_loss
+
+    def _losses(self, labels, logits):
+        return tf.nn.log_poisson_loss(labels, logits, self._compute_full_loss)
+
+
+class LogisticRegressionHead(RegressionHead):
+    """Sigmoid cross entropy of one logit, for labels in [0, 1] that are probabilities.
+
+    Args:
+      weight_column, loss_reduction, name: as for `RegressionHead`.
+    """
+
+    def __init__(self, weight_column=None, loss_reduction="sum_over_batch_size", name=None):
+        super().__init__(1, weight_column, loss_reduction, None, tf.math.sigmoid, name)
+
+    def _losses(self, labels, logits):
+        labels = checks.check_label_range(labels, 2, "Labels must be in range [0, 1]")
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)

@@ -1,0 +1,119 @@
+"""SingleHead: what the heads of one network output share: weighed losses, and the metrics' keys and updates."""
+
+from __future__ import annotations
+
+import abc
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.heads import checks
+from estimator_train.heads.head import Head
+from estimator_train.heads.keys import MetricKeys
+
+v1 = tf.compat.v1
+
+
+class SingleHead(Head):
+    """A head of one output. A kind of it says what its labels, losses, predictions and metrics are.
+
+    Args:
+      logits_dimension: size of the logits' last dimension.
+      loss_dimension: size of the last dimension of the examples' losses.
+      weight_column: key in the features, or `tf.feature_column.numeric_column`, of the examples' weights; None: all 1.
+      loss_reduction: how the weighted losses become one: their sum ("sum"), or that over the number of losses, whatever
+        the weights ("sum_over_batch_size"); or as `tf.compat.v1.losses.Reduction` spells and defines it.
+      loss_fn: function of labels and logits, and if it names them features and loss_reduction, that returns the losses
+        [D0, D1, ... DN, loss_dimension], which are then weighed and reduced; None: the kind's own.
+      name: ends the keys of the metrics, after a slash.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(self, logits_dimension, loss_dimension, weight_column, loss_reduction, loss_fn, name):
+        self._reduction = checks.v1_reduction(loss_reduction)
+        self._loss_fn_arguments = checks.loss_fn_arguments(loss_fn) if loss_fn else ()
+        self._logits_dimension = logits_dimension
+        self._loss_dimension = loss_dimension
+        self._weight_column = weight_column
+        self._loss_reduction = loss_reduction
+        self._loss_fn = loss_fn
+        self._name = name
+
+    @property
+    def name(self):
+        return self._name
+
+    @property
+    def logits_dimension(self):
+        return self._logits_dimension
+
+    @property
+    def loss_reduction(self):
+        return self._loss_reduction
+
+    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+        with tf.name_scope("losses"):
+            _, _, losses, weights = self._weigh(labels, logits, features)
+            loss = v1.losses.compute_weighted_loss(losses, weights, loss_collection=None, reduction=self._reduction)
+            return tf.add_n([loss, *(regularization_losses or [])])
+
+    def predictions(self, logits, keys=None):
+        logits = checks.check_logits(logits, self._logits_dimension)
+        with tf.name_scope("predictions"):
+            predictions = self._predictions(logits)
+        unknown = [key for key in keys or () if key not in predictions]
+        if unknown:
+            raise ValueError(f"Prediction keys must be of {list(predictions)}, given: {unknown}")
+        return {key: predictions[key] for key in keys or predictions}
+
+    def metrics(self, regularization_losses=None):
+        metrics = {key: make(name=key) for key, (make, _) in self._metrics().items()}
+        metrics[MetricKeys.LOSS_MEAN] = keras.metrics.Mean(name=MetricKeys.LOSS_MEAN)
+        if regularization_losses:
+            metrics[MetricKeys.LOSS_REGULARIZATION] = keras.metrics.Mean(name=MetricKeys.LOSS_REGULARIZATION)
+        return {self._summary_key(key): metric for key, metric in metrics.items()}
+
+    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+        labels, logits, losses, weights = self._weigh(labels, logits, features)
+        predictions = self._predictions(logits)
+        values = {key: give(labels, predictions) for key, (_, give) in self._metrics().items()}
+        values[MetricKeys.LOSS_MEAN] = (losses,)
+        for key, arguments in values.items():
+            eval_metrics[self._summary_key(key)].update_state(*arguments, sample_weight=weights)
+        if regularization_losses:
+            metric = eval_metrics[self._summary_key(MetricKeys.LOSS_REGULARIZATION)]
+            metric.update_state(tf.add_n(regularization_losses))
+        return eval_metrics
+
+    @abc.abstractmethod
+    def _labels(self, labels, logits):
+        """`labels`, checked, as the losses and metrics take them."""
+
+    @abc.abstractmethod
+    def _losses(self, labels, logits):
+        """The losses [D0, D1, ... DN, loss_dimension]."""
+
+    @abc.abstractmethod
+    def _predictions(self, logits):
+        """All predictions by key."""
+
+    @abc.abstractmethod
+    def _metrics(self):
+        """The metrics beside those of every head: by key, a Keras class and a function (labels, predictions) that gives
+        the arguments of its update_state, a tuple; the weights come on top."""
+
+    def _weigh(self, labels, logits, features):
+        """Labels and logits, checked, the losses and their weights."""
+        logits = checks.check_logits(logits, self._logits_dimension)
+        labels = self._labels(labels, logits)
+        if self._loss_fn:
+            offered = {"features": features, "loss_reduction": self._loss_reduction}
+            named = {name: value for name, value in offered.items() if name in self._loss_fn_arguments}
+            losses = self._loss_fn(labels=labels, logits=logits, **named)
+            losses = checks.check_losses(losses, logits, self._loss_dimension)
+        else:
+            losses = self._losses(labels, logits)
+        dimensions = sorted({1, self._loss_dimension})
+        return labels, logits, losses, checks.check_weights(features, self._weight_column, logits, dimensions)

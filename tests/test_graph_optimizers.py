@@ -1,0 +1,183 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train import Estimator, RunConfig
+from estimator_train.graph_optimizers import train_op
+from estimator_train.heads import RegressionHead
+
+v1 = tf.compat.v1
+schedules = keras.optimizers.schedules
+
+
+def train(make_optimizer, steps=3):
+    """The variables and the global step after steps towards a loss of 0, in a graph of its own."""
+    with tf.Graph().as_default():
+        variables = [v1.get_variable("a", initializer=[1.0, -2.0]), v1.get_variable("b", initializer=[[0.5]])]
+        loss = tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables])
+        op = train_op(make_optimizer(), loss, variables)
+        step = v1.train.get_global_step()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            for _ in range(steps):
+                session.run(op)
+            values = session.run(variables)
+            return np.concatenate([value.flatten() for value in values]), session.run(step)
+
+
+def train_eagerly(optimizer, steps=3):
+    variables = [tf.Variable([1.0, -2.0]), tf.Variable([[0.5]])]
+    for _ in range(steps):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables])
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+    return np.concatenate([variable.numpy().flatten() for variable in variables])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("Adadelta", {"rho": 0.8}),
+        ("Adagrad", {"initial_accumulator_value": 0.2}),
+        ("Adam", {"beta_1": 0.7, "amsgrad": True}),
+        ("Adamax", {"beta_2": 0.9}),
+        ("Ftrl", {"l1_regularization_strength": 0.01, "beta": 0.1}),
+        ("Nadam", {"beta_1": 0.8}),
+        ("RMSprop", {"rho": 0.8, "momentum": 0.5, "centered": True}),
+        ("SGD", {"momentum": 0.5, "nesterov": True}),
+        ("SGD", {"clipnorm": 0.1}),
+        ("SGD", {"clipvalue": 0.1}),
+        ("SGD", {"global_clipnorm": 0.1}),
+        ("SGD", {"learning_rate": schedules.ExponentialDecay(0.1, 1, 0.5)}),
+    ],
+)
+@pytest.mark.parametrize("made_in", ["eager mode", "the graph"])
+def test_new_keras_optimizers_train_in_a_graph_as_they_do_eagerly(name, settings, made_in):
+    settings = {"learning_rate": 0.1, **settings}
+    eager = getattr(keras.optimizers, name)(**settings)
+    values, step = train(lambda: eager if made_in == "eager mode" else getattr(keras.optimizers, name)(**settings))
+    assert values == pytest.approx(train_eagerly(eager), abs=1e-5)
+    assert step == 3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.legacy.SGD(0.25),
+        lambda: keras.optimizers.SGD(0.25),
+        lambda: v1.train.GradientDescentOptimizer(0.25),
+        lambda: v1.train.GradientDescentOptimizer(tf.constant(0.25)),
+        lambda: keras.optimizers.legacy.SGD(lambda: tf.constant(0.25)),
+    ],
+)
+def test_a_step_follows_the_gradient_and_is_counted(make):
+    values, step = train(make, steps=1)
+    assert values.tolist() == [0.5, -1.0, 0.25]
+    assert step == 1
+
+
+def test_a_new_keras_optimizer_trains_in_one_graph_after_the_other():
+    optimizer = keras.optimizers.Adam(0.1)
+    assert train(lambda: optimizer)[0].tolist() == train(lambda: optimizer)[0].tolist()
+
+
+def test_a_new_keras_optimizer_of_another_graph_trains():
+    with tf.Graph().as_default():
+        optimizer = keras.optimizers.SGD(0.25)
+    assert train(lambda: optimizer, steps=1)[0].tolist() == [0.5, -1.0, 0.25]
+
+
+def test_an_optimizer_that_counts_in_the_global_step_already():
+    def make():
+        optimizer = keras.optimizers.legacy.SGD(0.25)
+        optimizer.iterations = v1.train.get_or_create_global_step()
+        return optimizer
+
+    assert train(make)[1] == 3
+
+
+def test_a_legacy_optimizer_of_another_graph_is_refused():
+    optimizer = keras.optimizers.legacy.SGD(0.25)
+    train(lambda: optimizer)
+    with pytest.raises(ValueError, match="SGD optimizer has been used in another graph"):
+        train(lambda: optimizer)
+
+
+@pytest.mark.parametrize("kind", [keras.optimizers.legacy.SGD, v1.train.GradientDescentOptimizer])
+def test_one_of_two_optimizers_counts_the_steps(kind):
+    with tf.Graph().as_default():
+        first, second = v1.get_variable("first", initializer=1.0), v1.get_variable("second", initializer=1.0)
+        ops = [
+            train_op(kind(0.25), first**2, [first]),
+            train_op(kind(0.25), second**2, [second], counts_steps=False),
+        ]
+        step = v1.train.get_global_step()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run(ops)
+            assert session.run([first, second, step]) == [0.5, 0.5, 1]
+
+
+class MyAdam(keras.optimizers.Adam):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: keras.optimizers.AdamW(0.1), "AdamW cannot train in a v1 graph and has no twin"),
+        (lambda: keras.optimizers.Lion(0.1), "Lion cannot train in a v1 graph and has no twin"),
+        (lambda: MyAdam(0.1), "MyAdam cannot train in a v1 graph and has no twin"),
+        (lambda: keras.optimizers.Adam(0.1, weight_decay=0.01), "has no weight_decay; leave it out"),
+        (lambda: keras.optimizers.SGD(0.1, use_ema=True), "has no use_ema; leave it out"),
+        (
+            lambda: keras.optimizers.Adam(v1.train.exponential_decay(0.1, v1.train.create_global_step(), 1, 0.5)),
+            "would keep the first value of its learning rate",
+        ),
+        (lambda: "adam", "optimizer must be a tf_keras or tf.compat.v1.train optimizer, given: 'adam'"),
+    ],
+)
+def test_an_optimizer_that_would_train_otherwise_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        train(make)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.legacy.SGD(0.1),
+        lambda: keras.optimizers.SGD(0.1),
+        lambda: v1.train.GradientDescentOptimizer(0.1),
+    ],
+    ids=["legacy", "new", "v1"],
+)
+@pytest.mark.parametrize("shared", [False, True], ids=["one a replica", "shared"])
+# The weights are those of TensorFlow 2.15.1's LinearRegressor with a legacy SGD. It reported 42 for the mean: the sum.
+@pytest.mark.parametrize(("reduction", "weight", "loss"), [("sum_over_batch_size", 1.7, 21.0), ("sum", 6.8, 84.0)])
+def test_replicas_average_their_gradients_or_add_up_summed_losses(
+    make, shared, reduction, weight, loss, tmp_path, mirrored, log_lines
+):
+    outside = make()
+
+    def model_fn(features, labels, mode):
+        kernel = v1.get_variable("kernel", initializer=[[0.0]])
+        return RegressionHead(loss_reduction=reduction).create_estimator_spec(
+            features,
+            mode,
+            features["x"] @ kernel,
+            labels,
+            optimizer=outside if shared else make(),
+            trainable_variables=[kernel],
+        )
+
+    def input_fn():
+        x = np.arange(4, dtype=np.float32)[:, np.newaxis]
+        return tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x + 1)).batch(2)
+
+    config = RunConfig(train_distribute=mirrored(2), save_summary_steps=None)
+    estimator = Estimator(model_fn, tmp_path, config)
+    estimator.train(input_fn, steps=1)
+    assert estimator.get_variable_value("kernel").item() == pytest.approx(weight)
+    assert estimator.get_variable_value("global_step") == 1
+    assert f"Loss for final step: {loss}." in log_lines
