@@ -1,0 +1,25 @@
+"""Canned estimators: Linear, DNN, DNNLinearCombined and Baseline over tf.feature_column, with a head each."""
+
+from estimator_train.canned.baseline import BaselineClassifier, BaselineEstimator, BaselineRegressor
+from estimator_train.canned.dnn import DNNClassifier, DNNEstimator, DNNRegressor
+from estimator_train.canned.dnn_linear_combined import (
+    DNNLinearCombinedClassifier,
+    DNNLinearCombinedEstimator,
+    DNNLinearCombinedRegressor,
+)
+from estimator_train.canned.linear import LinearClassifier, LinearEstimator, LinearRegressor
+
+__all__ = [
+    "BaselineClassifier",
+    "BaselineEstimator",
+    "BaselineRegressor",
+    "DNNClassifier",
+    "DNNEstimator",
+    "DNNLinearCombinedClassifier",
+    "DNNLinearCombinedEstimator",
+    "DNNLinearCombinedRegressor",
+    "DNNRegressor",
+    "LinearClassifier",
+    "LinearEstimator",
+    "LinearRegressor",
+]

@@ -1,0 +1,86 @@
+"""Models that ignore the features: BaselineClassifier, BaselineRegressor, BaselineEstimator."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory
+from estimator_train.heads import RegressionHead, binary_or_multi_class_head
+
+v1 = tf.compat.v1
+
+
+class BaselineEstimator(CannedEstimator):
+    """Learns one logit for all examples, under a head of your own.
+
+    Args:
+      head: a `Head`.
+      model_dir: as for `Estimator`.
+      optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with learning rate 0.3; or an optimizer; or a function
+        that returns one.
+      config: a `RunConfig`.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(self, head, model_dir=None, optimizer="Ftrl", config=None):
+        make_optimizer = optimizer_factory(optimizer, 0.3, self._generation)
+        super().__init__(
+            head, [Tower("baseline", _logit_fn(logits_dimension(head)), make_optimizer)], model_dir, config
+        )
+
+
+class BaselineClassifier(BaselineEstimator):
+    """Predicts how frequent the classes are: `BinaryClassHead`, or with more than two classes `MultiClassHead`.
+
+    Args:
+      model_dir, config: as for `Estimator`.
+      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
+      optimizer: as for `BaselineEstimator`.
+    """
+
+    def __init__(
+        self,
+        model_dir=None,
+        n_classes=2,
+        weight_column=None,
+        label_vocabulary=None,
+        optimizer="Ftrl",
+        config=None,
+        loss_reduction="sum_over_batch_size",
+    ):
+        head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        super().__init__(head, model_dir, optimizer, config)
+
+
+class BaselineRegressor(BaselineEstimator):
+    """Predicts the mean of the labels: `RegressionHead`.
+
+    Args:
+      model_dir, config: as for `Estimator`.
+      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
+      optimizer: as for `BaselineEstimator`.
+    """
+
+    def __init__(
+        self,
+        model_dir=None,
+        label_dimension=1,
+        weight_column=None,
+        optimizer="Ftrl",
+        config=None,
+        loss_reduction="sum_over_batch_size",
+    ):
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        super().__init__(head, model_dir, optimizer, config)
+
+
+def _logit_fn(units):
+    def logit_fn(features):
+        bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
+        # The weight column may be left out when serving.
+        batch_size = tf.shape(next(iter(features.values())))[0]
+        return tf.ones([batch_size, 1]) * bias
+
+    return logit_fn

@@ -1,0 +1,102 @@
+"""Feature columns as tensors, their variables named as tf.estimator's checkpoints name them."""
+
+from __future__ import annotations
+
+import re
+
+import tensorflow as tf
+import tf_keras as keras
+
+v1 = tf.compat.v1
+
+# Exported for Keras, whose DenseFeatures layer does not take a variable scope's partitioner.
+_fc = tf.__internal__.feature_column
+
+
+def check_columns(columns, argument, *, dense):
+    """The feature columns sorted by name, a list.
+
+    Args:
+      columns: an iterable of tf.feature_column columns, or one.
+      argument: what the caller calls them.
+      dense: whether categorical columns are refused.
+
+    Raises:
+      ValueError: there are none, two of one name, or one that cannot be used.
+    """
+    columns = [columns] if isinstance(columns, _fc.FeatureColumn) else list(columns or ())
+    if not columns:
+        raise ValueError(f"{argument} must not be empty.")
+    by_name = {}
+    for column in columns:
+        if not isinstance(column, _fc.FeatureColumn):
+            raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
+        if not isinstance(column, _fc.DenseColumn) and (dense or not _is_categorical(column)):
+            mend = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "leave it out"
+            raise ValueError(f"{argument} cannot have a {type(column).__name__}; {mend}: {column!r}")
+        if column.name in by_name:
+            raise ValueError(f"{argument} has two columns named {column.name!r}: {by_name[column.name]!r}, {column!r}")
+        by_name[column.name] = column
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def input_layer(features, columns):
+    """The dense `columns` of `features` side by side, a float32 tensor (batch, elements)."""
+    cache, state = _cache_and_state(features)
+    with v1.variable_scope("input_layer"):
+        for column in columns:
+            with _scope(column):
+                column.create_state(state)
+    return tf.concat([_dense(column, cache, state) for column in columns], axis=1)
+
+
+def linear_model(features, columns, units, sparse_combiner):
+    """Weighted sum of the `columns` of `features` and a bias; all weights and the bias start at 0.
+
+    Args:
+      features: dict of tensors.
+      columns: dense and categorical columns.
+      units: int.
+      sparse_combiner: how the weights of a multivalent categorical column are reduced: "sum", "mean" or "sqrtn".
+
+    Returns:
+      The sum, a float32 tensor (batch, units); the columns' weights, a list of variables; and the bias (units).
+    """
+    cache, state = _cache_and_state(features)
+    weights = []
+    with v1.variable_scope("linear_model"):
+        for column in columns:
+            rows = column.num_buckets if _is_categorical(column) else column.variable_shape.num_elements()
+            with _scope(column):
+                column.create_state(state)
+                weights.append(v1.get_variable("weights", [rows, units], initializer=v1.zeros_initializer()))
+        bias = v1.get_variable("bias_weights", [units], initializer=v1.zeros_initializer())
+    sums = []
+    for column, weight in zip(columns, weights, strict=True):
+        if _is_categorical(column):
+            ids, id_weights = map(_flat_sparse, column.get_sparse_tensors(cache, state))
+            sums.append(tf.nn.safe_embedding_lookup_sparse(weight, ids, id_weights, sparse_combiner))
+        else:
+            sums.append(tf.linalg.matmul(_dense(column, cache, state), weight))
+    return tf.nn.bias_add(tf.math.add_n(sums), bias), weights, bias
+
+
+def _dense(column, cache, state):
+    return tf.reshape(column.get_dense_tensor(cache, state), [-1, column.variable_shape.num_elements()])
+
+
+def _is_categorical(column):
+    return hasattr(column, "get_sparse_tensors")
+
+
+def _cache_and_state(features):
+    # Columns make variables and lookup tables through a state, and that through a layer.
+    return _fc.FeatureTransformationCache(features), _fc.StateManager(keras.layers.Layer(), trainable=True)
+
+
+def _scope(column):
+    return v1.variable_scope(re.sub(r"[^A-Za-z0-9_.\-]", "_", column.name))
+
+
+def _flat_sparse(tensor):
+    return None if tensor is None else tf.sparse.reshape(tensor, [tensor.dense_shape[0], -1])

@@ -1,0 +1,182 @@
+"""Feed-forward networks over feature columns: DNNClassifier, DNNRegressor, DNNEstimator."""
+
+from __future__ import annotations
+
+import numbers
+
+import tensorflow as tf
+
+# tf.compat.v1.layers, which exists only where TF_USE_LEGACY_KERAS was set before TensorFlow was imported.
+from tf_keras.src.legacy_tf_layers.core import Dense
+from tf_keras.src.legacy_tf_layers.normalization import BatchNormalization
+
+from estimator_train.canned.columns import check_columns, input_layer
+from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory, summarize
+from estimator_train.heads import RegressionHead, binary_or_multi_class_head
+from estimator_train.model_fn import ModeKeys
+
+v1 = tf.compat.v1
+
+
+class DNNEstimator(CannedEstimator):
+    """Feed-forward network under a head of your own.
+
+    Args:
+      head: a `Head`.
+      hidden_units: list of ints, the units of each hidden layer.
+      feature_columns: list of dense columns.
+      model_dir: as for `Estimator`.
+      optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with its own default learning rate; or an optimizer; or
+        a function that returns one.
+      activation_fn: of the hidden layers.
+      dropout: share of each hidden layer's outputs that training drops; None: none.
+      config: a `RunConfig`.
+      warm_start_from: as for `Estimator`.
+      batch_norm: whether batch normalization follows each hidden layer.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        head,
+        hidden_units,
+        feature_columns,
+        model_dir=None,
+        optimizer="Adagrad",
+        activation_fn=tf.nn.relu,
+        dropout=None,
+        config=None,
+        warm_start_from=None,
+        batch_norm=False,
+    ):
+        generation = self._generation
+        tower = Tower(
+            "dnn",
+            dnn_logit_fn_builder(
+                logits_dimension(head),
+                hidden_units,
+                feature_columns,
+                activation_fn,
+                dropout,
+                generation.partitioner,
+                batch_norm,
+            ),
+            optimizer_factory(optimizer, generation.dnn_learning_rate, generation),
+        )
+        super().__init__(head, [tower], model_dir, config, warm_start_from)
+
+
+class DNNClassifier(DNNEstimator):
+    """Feed-forward classifier: `BinaryClassHead`, or with more than two classes `MultiClassHead`, on a `DNNEstimator`.
+
+    Args:
+      hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm: as for `DNNEstimator`.
+      model_dir, config, warm_start_from: as for `Estimator`.
+      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
+    """
+
+    def __init__(
+        self,
+        hidden_units,
+        feature_columns,
+        model_dir=None,
+        n_classes=2,
+        weight_column=None,
+        label_vocabulary=None,
+        optimizer="Adagrad",
+        activation_fn=tf.nn.relu,
+        dropout=None,
+        config=None,
+        warm_start_from=None,
+        loss_reduction="sum_over_batch_size",
+        batch_norm=False,
+    ):
+        super().__init__(
+            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
+            hidden_units,
+            feature_columns,
+            model_dir,
+            optimizer,
+            activation_fn,
+            dropout,
+            config,
+            warm_start_from,
+            batch_norm,
+        )
+
+
+class DNNRegressor(DNNEstimator):
+    """Feed-forward regressor: `RegressionHead` on a `DNNEstimator`.
+
+    Args:
+      hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm: as for `DNNEstimator`.
+      model_dir, config, warm_start_from: as for `Estimator`.
+      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
+    """
+
+    def __init__(
+        self,
+        hidden_units,
+        feature_columns,
+        model_dir=None,
+        label_dimension=1,
+        weight_column=None,
+        optimizer="Adagrad",
+        activation_fn=tf.nn.relu,
+        dropout=None,
+        config=None,
+        warm_start_from=None,
+        loss_reduction="sum_over_batch_size",
+        batch_norm=False,
+    ):
+        super().__init__(
+            RegressionHead(label_dimension, weight_column, loss_reduction),
+            hidden_units,
+            feature_columns,
+            model_dir,
+            optimizer,
+            activation_fn,
+            dropout,
+            config,
+            warm_start_from,
+            batch_norm,
+        )
+
+
+def dnn_logit_fn_builder(
+    units, hidden_units, feature_columns, activation_fn, dropout, input_layer_partitioner, batch_norm
+):
+    """A function (features, mode) that makes a feed-forward network's logits, a float32 tensor (batch, units).
+
+    `input_layer_partitioner` is of the feature columns' variables; for the other arguments see `DNNEstimator`.
+
+    Raises:
+      ValueError: units that are no positive int, or columns that are not dense.
+    """
+    hidden_units = [] if hidden_units is None else list(hidden_units)
+    for size in [units, *hidden_units]:
+        if not isinstance(size, numbers.Integral) or size < 1:
+            raise ValueError(f"units and hidden_units must be positive ints, given: {units!r}, {hidden_units}")
+    columns = check_columns(feature_columns, "feature_columns", dense=True)
+
+    def dnn_logit_fn(features, mode):
+        training = mode == ModeKeys.TRAIN
+        scope = v1.get_variable_scope().name
+        with v1.variable_scope("input_from_feature_columns", partitioner=input_layer_partitioner):
+            net = input_layer(features, columns)
+        for index, size in enumerate(hidden_units):
+            name = f"hiddenlayer_{index}"
+            net = Dense(size, activation_fn, kernel_initializer=v1.glorot_uniform_initializer(), name=name)(net)
+            if dropout is not None and training:
+                net = tf.nn.dropout(net, dropout)
+            if batch_norm:
+                with v1.variable_scope(name):
+                    net = BatchNormalization(momentum=0.999, name=f"batchnorm_{index}")(net, training=training)
+            summarize(net, f"{scope}/{name}")
+        logits = Dense(units, kernel_initializer=v1.glorot_uniform_initializer(), name="logits")(net)
+        summarize(logits, f"{scope}/logits")
+        return logits
+
+    return dnn_logit_fn

@@ -1,0 +1,198 @@
+"""Wide and deep: DNNLinearCombinedClassifier, DNNLinearCombinedRegressor, DNNLinearCombinedEstimator."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from estimator_train.canned.columns import check_columns
+from estimator_train.canned.dnn import dnn_logit_fn_builder
+from estimator_train.canned.linear import linear_logit_fn_builder
+from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory
+from estimator_train.heads import RegressionHead, binary_or_multi_class_head
+
+
+class DNNLinearCombinedEstimator(CannedEstimator):
+    """A linear model and a feed-forward network, whose logits add up, under a head of your own.
+
+    Either may be left out. An optimizer given by name has the learning rate 0.001 for the network, and
+    min(0.005, 1 / sqrt(number of its columns)) for the linear model.
+
+    Args:
+      head: a `Head`.
+      model_dir: as for `Estimator`.
+      linear_feature_columns: list of dense and categorical columns.
+      linear_optimizer, dnn_optimizer: as the optimizer of `DNNEstimator`.
+      dnn_feature_columns: list of dense columns.
+      dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm: as for `DNNEstimator`.
+      config: a `RunConfig`.
+      linear_sparse_combiner: as for `LinearEstimator`.
+
+    Raises:
+      ValueError: no columns at all, a network without hidden units, or another argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        head,
+        model_dir=None,
+        linear_feature_columns=None,
+        linear_optimizer="Ftrl",
+        dnn_feature_columns=None,
+        dnn_optimizer="Adagrad",
+        dnn_hidden_units=None,
+        dnn_activation_fn=tf.nn.relu,
+        dnn_dropout=None,
+        config=None,
+        batch_norm=False,
+        linear_sparse_combiner="sum",
+    ):
+        towers = _towers(
+            head,
+            self._generation,
+            linear_feature_columns,
+            linear_optimizer,
+            dnn_feature_columns,
+            dnn_optimizer,
+            dnn_hidden_units,
+            dnn_activation_fn,
+            dnn_dropout,
+            batch_norm,
+            linear_sparse_combiner,
+        )
+        super().__init__(head, towers, model_dir, config)
+
+
+class DNNLinearCombinedClassifier(CannedEstimator):
+    """Wide and deep classifier: `BinaryClassHead`, or with more than two classes `MultiClassHead`, on the two models.
+
+    Args:
+      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
+      warm_start_from: as for `Estimator`.
+      others: as for `DNNLinearCombinedEstimator`.
+    """
+
+    def __init__(
+        self,
+        model_dir=None,
+        linear_feature_columns=None,
+        linear_optimizer="Ftrl",
+        dnn_feature_columns=None,
+        dnn_optimizer="Adagrad",
+        dnn_hidden_units=None,
+        dnn_activation_fn=tf.nn.relu,
+        dnn_dropout=None,
+        n_classes=2,
+        weight_column=None,
+        label_vocabulary=None,
+        config=None,
+        warm_start_from=None,
+        loss_reduction="sum_over_batch_size",
+        batch_norm=False,
+        linear_sparse_combiner="sum",
+    ):
+        head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        towers = _towers(
+            head,
+            self._generation,
+            linear_feature_columns,
+            linear_optimizer,
+            dnn_feature_columns,
+            dnn_optimizer,
+            dnn_hidden_units,
+            dnn_activation_fn,
+            dnn_dropout,
+            batch_norm,
+            linear_sparse_combiner,
+        )
+        super().__init__(head, towers, model_dir, config, warm_start_from)
+
+
+class DNNLinearCombinedRegressor(CannedEstimator):
+    """Wide and deep regressor: `RegressionHead` on the two models.
+
+    Args:
+      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
+      warm_start_from: as for `Estimator`.
+      others: as for `DNNLinearCombinedEstimator`.
+    """
+
+    def __init__(
+        self,
+        model_dir=None,
+        linear_feature_columns=None,
+        linear_optimizer="Ftrl",
+        dnn_feature_columns=None,
+        dnn_optimizer="Adagrad",
+        dnn_hidden_units=None,
+        dnn_activation_fn=tf.nn.relu,
+        dnn_dropout=None,
+        label_dimension=1,
+        weight_column=None,
+        config=None,
+        warm_start_from=None,
+        loss_reduction="sum_over_batch_size",
+        batch_norm=False,
+        linear_sparse_combiner="sum",
+    ):
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        towers = _towers(
+            head,
+            self._generation,
+            linear_feature_columns,
+            linear_optimizer,
+            dnn_feature_columns,
+            dnn_optimizer,
+            dnn_hidden_units,
+            dnn_activation_fn,
+            dnn_dropout,
+            batch_norm,
+            linear_sparse_combiner,
+        )
+        super().__init__(head, towers, model_dir, config, warm_start_from)
+
+
+def _towers(
+    head,
+    generation,
+    linear_feature_columns,
+    linear_optimizer,
+    dnn_feature_columns,
+    dnn_optimizer,
+    dnn_hidden_units,
+    dnn_activation_fn,
+    dnn_dropout,
+    batch_norm,
+    linear_sparse_combiner,
+):
+    """The network's tower and the linear model's, of those that have columns."""
+    if not linear_feature_columns and not dnn_feature_columns:
+        raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
+    if dnn_feature_columns and not dnn_hidden_units:
+        raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
+    units = logits_dimension(head)
+    towers = []
+    if dnn_feature_columns:
+        logit_fn = dnn_logit_fn_builder(
+            units,
+            dnn_hidden_units,
+            dnn_feature_columns,
+            dnn_activation_fn,
+            dnn_dropout,
+            generation.partitioner,
+            batch_norm,
+        )
+        towers.append(Tower("dnn", logit_fn, optimizer_factory(dnn_optimizer, 0.001, generation)))
+    if linear_feature_columns:
+        columns = check_columns(linear_feature_columns, "linear_feature_columns", dense=False)
+        learning_rate = min(0.005, 1 / math.sqrt(len(columns)))
+        towers.append(
+            Tower(
+                "linear",
+                linear_logit_fn_builder(units, columns, linear_sparse_combiner),
+                optimizer_factory(linear_optimizer, learning_rate, generation),
+                generation.partitioner,
+            )
+        )
+    return towers

@@ -1,0 +1,128 @@
+"""Linear models over feature columns: LinearClassifier, LinearRegressor, LinearEstimator."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from estimator_train.canned.columns import check_columns, linear_model
+from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory, summarize
+from estimator_train.heads import RegressionHead, binary_or_multi_class_head
+
+v1 = tf.compat.v1
+
+
+class LinearEstimator(CannedEstimator):
+    """Linear model under a head of your own.
+
+    Args:
+      head: a `Head`.
+      feature_columns: list of dense and categorical columns.
+      model_dir: as for `Estimator`.
+      optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with learning rate 0.2; or an optimizer; or a function
+        that returns one. None: Ftrl with the learning rate min(0.2, 1 / sqrt(number of columns)).
+      config: a `RunConfig`.
+      sparse_combiner: how the weights of a multivalent categorical column are reduced: "sum", "mean" or "sqrtn".
+      warm_start_from: as for `Estimator`.
+
+    Raises:
+      ValueError: an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        head,
+        feature_columns,
+        model_dir=None,
+        optimizer="Ftrl",
+        config=None,
+        sparse_combiner="sum",
+        warm_start_from=None,
+    ):
+        columns = check_columns(feature_columns, "feature_columns", dense=False)
+        learning_rate = 0.2 if optimizer is not None else min(0.2, 1 / math.sqrt(len(columns)))
+        tower = Tower(
+            "linear",
+            linear_logit_fn_builder(logits_dimension(head), columns, sparse_combiner),
+            optimizer_factory(optimizer or "Ftrl", learning_rate, self._generation),
+            self._generation.partitioner,
+        )
+        super().__init__(head, [tower], model_dir, config, warm_start_from)
+
+
+class LinearClassifier(LinearEstimator):
+    """Linear classifier: `BinaryClassHead`, or with more than two classes `MultiClassHead`, on a `LinearEstimator`.
+
+    Args:
+      feature_columns, optimizer, sparse_combiner: as for `LinearEstimator`.
+      model_dir, config, warm_start_from: as for `Estimator`.
+      n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
+    """
+
+    def __init__(
+        self,
+        feature_columns,
+        model_dir=None,
+        n_classes=2,
+        weight_column=None,
+        label_vocabulary=None,
+        optimizer="Ftrl",
+        config=None,
+        warm_start_from=None,
+        loss_reduction="sum_over_batch_size",
+        sparse_combiner="sum",
+    ):
+        head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
+
+
+class LinearRegressor(LinearEstimator):
+    """Linear regressor: `RegressionHead` on a `LinearEstimator`.
+
+    Args:
+      feature_columns, optimizer, sparse_combiner: as for `LinearEstimator`.
+      model_dir, config, warm_start_from: as for `Estimator`.
+      label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
+    """
+
+    def __init__(
+        self,
+        feature_columns,
+        model_dir=None,
+        label_dimension=1,
+        weight_column=None,
+        optimizer="Ftrl",
+        config=None,
+        warm_start_from=None,
+        loss_reduction="sum_over_batch_size",
+        sparse_combiner="sum",
+    ):
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
+
+
+def linear_logit_fn_builder(units, feature_columns, sparse_combiner="sum"):
+    """A function (features) that makes a linear model's logits, a float32 tensor (batch, units).
+
+    For the arguments see `LinearEstimator`.
+
+    Raises:
+      ValueError: columns that cannot be used, or another combiner.
+    """
+    columns = check_columns(feature_columns, "feature_columns", dense=False)
+    if sparse_combiner not in ("sum", "mean", "sqrtn"):
+        raise ValueError(f'sparse_combiner must be "sum", "mean" or "sqrtn", given: {sparse_combiner!r}')
+
+    def linear_logit_fn(features):
+        logits, weights, bias = linear_model(features, columns, units, sparse_combiner)
+        if units == 1:
+            v1.summary.scalar("bias", tf.reshape(bias, []))
+        else:
+            v1.summary.histogram("bias", bias)
+        all_weights = tf.concat([tf.reshape(weight, [-1]) for weight in weights], axis=0)
+        v1.summary.scalar("fraction_of_zero_weights", tf.math.zero_fraction(all_weights))
+        summarize(logits, v1.get_variable_scope().name)
+        return logits
+
+    return linear_logit_fn

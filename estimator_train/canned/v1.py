@@ -1,0 +1,52 @@
+"""The canned estimators of tf.compat.v1.estimator, made of those of tf.estimator."""
+
+from __future__ import annotations
+
+import inspect
+
+from estimator_train.canned import baseline, dnn, linear
+from estimator_train.canned import dnn_linear_combined as combined
+from estimator_train.canned.generations import TF1
+from estimator_train.estimator_v1 import Estimator
+
+
+def _tf1(base, *, before_config=None, after_config=None):
+    """The v1 class of `base`: v1 optimizers, loss_reduction="weighted_sum", and a partitioner beside the config."""
+    partitioner = before_config or after_config
+    parameters = []
+    for parameter in inspect.signature(base.__init__).parameters.values():
+        if parameter.name == "loss_reduction":
+            parameter = parameter.replace(default="weighted_sum")
+        names = [before_config, "config", after_config] if parameter.name == "config" else [parameter.name]
+        parameters += [parameter.replace(name=name) for name in names if name]
+    signature = inspect.Signature(parameters)
+
+    class Canned(Estimator, base):
+        __doc__ = base.__doc__
+
+        def __init__(self, *args, **kwargs):
+            bound = signature.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            arguments = bound.arguments
+            del arguments["self"]
+            self._generation = TF1(partitioned=partitioner is not None, partitioner=arguments.pop(partitioner, None))
+            super().__init__(**arguments)
+
+        __init__.__signature__ = signature
+
+    Canned.__name__ = Canned.__qualname__ = base.__name__
+    return Canned
+
+
+LinearClassifier = _tf1(linear.LinearClassifier, after_config="partitioner")
+LinearRegressor = _tf1(linear.LinearRegressor, after_config="partitioner")
+LinearEstimator = _tf1(linear.LinearEstimator, after_config="partitioner")
+DNNClassifier = _tf1(dnn.DNNClassifier, before_config="input_layer_partitioner")
+DNNRegressor = _tf1(dnn.DNNRegressor, before_config="input_layer_partitioner")
+DNNEstimator = _tf1(dnn.DNNEstimator, before_config="input_layer_partitioner")
+DNNLinearCombinedClassifier = _tf1(combined.DNNLinearCombinedClassifier, before_config="input_layer_partitioner")
+DNNLinearCombinedRegressor = _tf1(combined.DNNLinearCombinedRegressor, before_config="input_layer_partitioner")
+DNNLinearCombinedEstimator = _tf1(combined.DNNLinearCombinedEstimator, before_config="input_layer_partitioner")
+BaselineClassifier = _tf1(baseline.BaselineClassifier)
+BaselineRegressor = _tf1(baseline.BaselineRegressor)
+BaselineEstimator = _tf1(baseline.BaselineEstimator)

@@ -1,0 +1,48 @@
+"""Sixteen examples with a numeric pair, a number and a category, and the columns of a wide and of a deep model."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train.canned import baseline, dnn, dnn_linear_combined, linear, v1
+
+
+@pytest.fixture(params=["v2", "v1"])
+def generation(request):
+    """The canned estimators of tf.estimator, then those of tf.compat.v1.estimator, by name; and `is_v1`."""
+    modules = {"v2": (linear, dnn, dnn_linear_combined, baseline), "v1": (v1,)}[request.param]
+    names = {name: value for module in modules for name, value in vars(module).items() if name[0] != "_"}
+    return SimpleNamespace(**names, is_v1=request.param == "v1")
+
+
+@pytest.fixture
+def columns():
+    """The wide model's columns and the deep one's."""
+    fc = tf.feature_column
+    pair = fc.numeric_column("a", shape=(2,))
+    buckets = fc.bucketized_column(fc.numeric_column("b"), [-0.5, 0.5])
+    category = fc.categorical_column_with_vocabulary_list("c", ["x", "y", "z"])
+    crossed = fc.crossed_column(["c", buckets], 5)
+    wide = [pair, buckets, category, crossed]
+    deep = [pair, buckets, fc.indicator_column(category), fc.embedding_column(category, 2)]
+    return SimpleNamespace(wide=wide, deep=deep)
+
+
+@pytest.fixture
+def examples():
+    """Gives an input_fn of batches of 8, in order, ten epochs; labels are what `labels` makes of 0s and 1s."""
+
+    def make(keys="abc", labels=lambda label: label, batch_size=8):
+        index = np.arange(16)
+        features = {
+            "a": np.stack([np.sin(index), np.cos(2 * index)], axis=1).astype("float32"),
+            "b": np.sin(3 * index).astype("float32"),
+            "c": np.array(["x", "y", "z"])[index % 3],
+        }
+        label = (np.sin(index) + np.cos(3 * index) > 0).astype("int64")[:, np.newaxis]
+        tensors = {key: features[key] for key in keys}, labels(label)
+        return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(10).batch(batch_size)
+
+    return make

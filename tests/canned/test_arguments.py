@@ -1,0 +1,180 @@
+"""What canned estimators are given: signatures, optimizers, and the errors of arguments that cannot be used."""
+
+import inspect
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train import estimator_v1
+from estimator_train.canned import v1 as canned_v1
+from estimator_train.canned.dnn import DNNClassifier, dnn_logit_fn_builder
+from estimator_train.canned.dnn_linear_combined import DNNLinearCombinedClassifier
+from estimator_train.canned.linear import LinearClassifier, linear_logit_fn_builder
+from estimator_train.canned.towers import call_logit_fn
+from estimator_train.heads import BinaryClassHead
+from estimator_train.model_fn import ModeKeys
+
+fc = tf.feature_column
+v1 = tf.compat.v1
+
+
+def arguments(function):
+    return [(name, parameter.default) for name, parameter in inspect.signature(function).parameters.items()]
+
+
+def learning_rate(estimator, optimizer):
+    return estimator.get_variable_value(f"training/{optimizer}/learning_rate")
+
+
+def test_v1_signatures_have_a_partitioner_and_the_weighted_sum():
+    assert arguments(canned_v1.LinearClassifier)[6:] == [
+        ("config", None),
+        ("partitioner", None),
+        ("warm_start_from", None),
+        ("loss_reduction", "weighted_sum"),
+        ("sparse_combiner", "sum"),
+    ]
+    assert arguments(canned_v1.DNNEstimator)[6:] == [
+        ("dropout", None),
+        ("input_layer_partitioner", None),
+        ("config", None),
+        ("warm_start_from", None),
+        ("batch_norm", False),
+    ]
+    assert arguments(canned_v1.BaselineRegressor)[-1] == ("loss_reduction", "weighted_sum")
+    assert issubclass(canned_v1.DNNClassifier, estimator_v1.Estimator)
+
+
+def test_v1_partitioner_splits_the_weights_of_columns(columns, examples):
+    shapes = []
+
+    def halves(shape, dtype):
+        shapes.append(shape.as_list())
+        return v1.fixed_size_partitioner(2)(shape=shape, dtype=dtype)
+
+    linear = canned_v1.LinearClassifier(columns.wide[:1], partitioner=halves, optimizer="SGD")
+    assert linear.train(examples(), steps=1).get_variable_value("linear/linear_model/a/weights").shape == (2, 1)
+    assert [2, 1] in shapes
+    shapes.clear()
+    canned_v1.DNNClassifier([4], columns.deep, input_layer_partitioner=halves, optimizer="SGD").train(
+        examples(), steps=1
+    )
+    assert shapes == [[3, 2]]
+
+
+def test_an_optimizer_can_be_a_name_an_instance_or_a_function(generation, columns, examples):
+    adam = v1.train.AdamOptimizer if generation.is_v1 else keras.optimizers.legacy.Adam
+    losses = []
+    for optimizer in ("Adam", adam(0.2), lambda: adam(0.2)):
+        estimator = generation.LinearClassifier(columns.wide[:1], optimizer=optimizer)
+        estimator.train(examples(), steps=1).train(examples(), steps=1)
+        losses.append(estimator.evaluate(examples(), steps=2)["loss"])
+    assert losses[0] == losses[1] == losses[2]
+
+
+def test_a_new_keras_optimizer_trains_as_its_legacy_twin(columns, examples):
+    losses = []
+    for optimizer in (keras.optimizers.Adam(0.1), keras.optimizers.legacy.Adam(0.1)):
+        estimator = LinearClassifier(columns.wide[:1], optimizer=optimizer)
+        estimator.train(examples(), steps=1).train(examples(), steps=1)
+        losses.append(estimator.evaluate(examples(), steps=2)["loss"])
+    assert losses[0] == losses[1]
+
+
+def test_learning_rates_by_name_depend_on_the_model(columns, examples):
+    many = [fc.numeric_column(f"n{index}") for index in range(36)]
+
+    def input_fn():
+        return examples()().map(lambda f, label: ({**f, **{column.key: f["b"] for column in many}}, label))
+
+    def train(estimator):
+        return estimator.train(input_fn, steps=1)
+
+    assert learning_rate(train(LinearClassifier(many)), "Ftrl") == pytest.approx(0.2)
+    assert learning_rate(train(LinearClassifier(many, optimizer=None)), "Ftrl") == pytest.approx(1 / 6)
+    assert learning_rate(train(DNNClassifier([2], columns.deep, optimizer="SGD")), "SGD") == pytest.approx(0.01)
+    both = train(
+        DNNLinearCombinedClassifier(
+            linear_feature_columns=many, dnn_feature_columns=columns.deep, dnn_hidden_units=[2], dnn_optimizer="SGD"
+        )
+    )
+    assert learning_rate(both, "Ftrl") == pytest.approx(0.005)
+    assert learning_rate(both, "SGD") == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"hidden_units": [0]}, "positive"),
+        ({"hidden_units": [4, -1]}, "positive"),
+        ({"hidden_units": ["4"]}, "positive"),
+        ({"feature_columns": []}, "must not be empty"),
+        ({"feature_columns": ["a"]}, "'a'"),
+        ({"feature_columns": [fc.numeric_column("a"), fc.numeric_column("a")]}, "two columns named 'a'"),
+        ({"feature_columns": [fc.categorical_column_with_identity("c", 3)]}, "embedding_column or indicator_column"),
+        ({"optimizer": "Adamm"}, "'Adamm'.*Adagrad"),
+        ({"n_classes": 1}, "1"),
+    ],
+)
+def test_dnn_refuses(generation, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        generation.DNNClassifier(**({"hidden_units": [2], "feature_columns": [fc.numeric_column("a")]} | arguments))
+
+
+def test_linear_refuses(generation):
+    column = fc.numeric_column("a")
+    with pytest.raises(ValueError, match="must not be empty"):
+        generation.LinearClassifier([])
+    with pytest.raises(ValueError, match="SequenceNumericColumn"):
+        generation.LinearClassifier([fc.sequence_numeric_column("a")])
+    with pytest.raises(ValueError, match="sparse_combiner.*'max'"):
+        generation.LinearClassifier([column], sparse_combiner="max")
+    with pytest.raises(ValueError, match="head must be a Head.*'binary'"):
+        generation.LinearEstimator("binary", [column])
+
+
+def test_combined_refuses(generation):
+    with pytest.raises(ValueError, match="Either linear_feature_columns or dnn_feature_columns must be defined"):
+        generation.DNNLinearCombinedClassifier()
+    with pytest.raises(ValueError, match="dnn_hidden_units must be defined"):
+        generation.DNNLinearCombinedRegressor(dnn_feature_columns=[fc.numeric_column("a")])
+
+
+def test_features_must_be_a_dict(generation, columns):
+    for estimator in (generation.BaselineClassifier(), generation.LinearRegressor(columns.wide)):
+        with pytest.raises(ValueError, match="features must be a dict"):
+            estimator.train(lambda: tf.data.Dataset.from_tensors(([[1.0]], [[1]])), steps=1)
+
+
+def test_a_sequence_in_an_embedding_is_refused(generation):
+    sequence = fc.sequence_categorical_column_with_identity("s", 3)
+    estimator = generation.DNNClassifier([2], [fc.embedding_column(sequence, 2)])
+    with pytest.raises(ValueError, match="SequenceCategoricalColumn"):
+        estimator.train(lambda: tf.data.Dataset.from_tensors(({"s": [[1]]}, [[1]])), steps=1)
+
+
+def test_logits_of_another_size_than_the_head_takes_are_refused(columns, examples):
+    head = BinaryClassHead()
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="logits"):
+        head.create_estimator_spec({}, ModeKeys.PREDICT, tf.zeros([3, 2]))
+
+
+def test_call_logit_fn_gives_what_is_named():
+    with tf.Graph().as_default():
+        logits = call_logit_fn(lambda features, mode: tf.constant(f"{features}{mode}"), 1, "train", 2, 3)
+        assert v1.Session().run(logits) == b"1train"
+        logits = call_logit_fn(lambda features, params, config: {"a": tf.constant([params, config])}, 1, "train", 2, 3)
+        assert v1.Session().run(logits["a"]).tolist() == [2, 3]
+    with pytest.raises(ValueError, match="should return a Tensor"):
+        call_logit_fn(lambda features: 3, 1, "train", None, None)
+
+
+def test_logit_fn_builders_make_logits_for_a_model_fn_of_ones_own(columns):
+    with tf.Graph().as_default():
+        features = {"a": tf.zeros([3, 2])}
+        deep = dnn_logit_fn_builder(2, [4], columns.deep[:1], tf.nn.relu, None, None, False)
+        assert deep(features, ModeKeys.TRAIN).shape == (3, 2)
+        assert linear_logit_fn_builder(2, columns.wide[:1])(features).shape == (3, 2)
+        names = {variable.op.name for variable in v1.trainable_variables()}
+        assert {"hiddenlayer_0/kernel", "linear_model/bias_weights"} <= names

@@ -1,0 +1,124 @@
+"""Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
+from estimator_train.run_config import RunConfig
+from estimator_train.warm_start import WarmStartSettings
+
+CLASSIFIER_KEYS = {
+    "logits",
+    "logistic",
+    "probabilities",
+    "class_ids",
+    "classes",
+    "all_class_ids",
+    "all_classes",
+}
+
+
+def make(generation, kind, model, columns, head=None, **arguments):
+    """The estimator called e.g. DNNClassifier, small."""
+    if model == "DNN":
+        arguments |= {"hidden_units": [4], "feature_columns": columns.deep}
+    elif model == "Linear":
+        arguments |= {"feature_columns": columns.wide}
+    elif model == "DNNLinearCombined":
+        arguments |= {
+            "linear_feature_columns": columns.wide,
+            "dnn_feature_columns": columns.deep,
+            "dnn_hidden_units": [4],
+        }
+    if head is not None:
+        arguments["head"] = head
+    return getattr(generation, f"{model}{kind}")(**arguments)
+
+
+@pytest.mark.parametrize("model", ["Linear", "DNN", "DNNLinearCombined", "Baseline"])
+class TestEveryModel:
+    def test_classifier_learns_and_predicts_classes(self, generation, model, columns, examples):
+        estimator = make(generation, "Classifier", model, columns)
+        start = estimator.train(examples(), steps=1).evaluate(examples(), steps=2)
+        results = estimator.train(examples(), steps=20).evaluate(examples(), steps=2)
+        assert results["average_loss"] < start["average_loss"]
+        assert {"accuracy", "auc", "precision", "recall", "label/mean", "loss", "global_step"} <= set(results)
+        prediction = next(estimator.predict(examples()))
+        assert set(prediction) == CLASSIFIER_KEYS
+        assert prediction["probabilities"].shape == (2,)
+        assert prediction["classes"].shape == (1,)
+
+    def test_three_classes_have_three_probabilities(self, generation, model, columns, examples):
+        estimator = make(generation, "Classifier", model, columns, n_classes=3)
+        estimator.train(examples(labels=lambda label: 2 * label), steps=2)
+        prediction = next(estimator.predict(examples()))
+        assert prediction["probabilities"].shape == (3,)
+        assert set(prediction) == CLASSIFIER_KEYS - {"logistic"}
+
+    def test_regressor_learns_two_numbers(self, generation, model, columns, examples):
+        estimator = make(generation, "Regressor", model, columns, label_dimension=2)
+        input_fn = examples(labels=lambda label: np.concatenate([label + 1, label - 1], axis=1).astype("float32"))
+        start = estimator.train(input_fn, steps=1).evaluate(input_fn, steps=2)
+        results = estimator.train(input_fn, steps=20).evaluate(input_fn, steps=2)
+        assert results["average_loss"] < start["average_loss"]
+        assert next(estimator.predict(input_fn))["predictions"].shape == (2,)
+
+    def test_estimator_takes_several_heads(self, generation, model, columns, examples):
+        head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
+        estimator = make(generation, "Estimator", model, columns, head)
+        input_fn = examples(labels=lambda label: {"sign": label, "pair": np.concatenate([label, -label], 1) * 1.0})
+        results = estimator.train(input_fn, steps=2).evaluate(input_fn, steps=2)
+        assert results["loss"] == pytest.approx(results["loss/sign"] + results["loss/pair"], rel=1e-5)
+        assert results["global_step"] == 2
+
+    def test_training_goes_on_from_a_checkpoint(self, generation, model, columns, examples, tmp_path):
+        unbroken = make(generation, "Classifier", model, columns).train(examples(), steps=1)
+        names = unbroken.get_variable_names()
+        make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=2)
+        resumed = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=2)
+        assert resumed.get_variable_value("global_step") == 4
+        assert resumed.get_variable_names() == names
+
+
+@pytest.mark.parametrize("model", ["DNNLinearCombined", "Baseline"])
+def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, columns, examples, mirrored, tmp_path):
+    arguments = {}
+    if model == "DNNLinearCombined":
+        make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
+        arguments = {"warm_start_from": WarmStartSettings(str(tmp_path))}
+
+    def loss(strategy, batch_size):
+        config = RunConfig(train_distribute=strategy)
+        reduction = "weighted_sum_over_batch_size" if generation.is_v1 else "sum_over_batch_size"
+        estimator = make(generation, "Classifier", model, columns, config=config, loss_reduction=reduction, **arguments)
+        estimator.train(examples(batch_size=batch_size), steps=3)
+        return estimator.evaluate(examples(), steps=2)["average_loss"]
+
+    assert loss(mirrored(2), 4) == pytest.approx(loss(None, 8), rel=1e-5)
+
+
+def test_batch_norm_and_dropout_are_of_training_only(generation, columns, examples):
+    estimator = generation.DNNClassifier([4, 3], columns.deep, dropout=0.5, batch_norm=True)
+    estimator.train(examples(), steps=3)
+    assert estimator.get_variable_value("dnn/hiddenlayer_0/batchnorm_0/moving_mean").any()
+    first, second = (estimator.evaluate(examples(), steps=2)["loss"] for _ in range(2))
+    assert first == second
+    one = next(estimator.predict(examples(batch_size=8)))
+    other = next(estimator.predict(examples(batch_size=16)))
+    np.testing.assert_allclose(one["logits"], other["logits"], rtol=1e-5)
+
+
+def test_a_shared_embedding_is_trained(generation, examples):
+    with tf.Graph().as_default():  # TensorFlow makes these columns nowhere else
+        fc = tf.feature_column
+        one, other = (fc.categorical_column_with_vocabulary_list(key, ["x", "y", "z"]) for key in ("c", "d"))
+        shared = fc.shared_embeddings([one, other], 2)
+
+    def input_fn():
+        return examples()().map(lambda features, label: ({**features, "d": features["c"]}, label))
+
+    estimator = generation.DNNClassifier([3], shared).train(input_fn, steps=1)
+    (name,) = (name for name in estimator.get_variable_names() if name.endswith("c_d_shared_embedding"))
+    before = estimator.get_variable_value(name)
+    assert (estimator.train(input_fn, steps=3).get_variable_value(name) != before).any()
