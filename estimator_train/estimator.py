@@ -360,7 +360,7 @@ class Estimator:
 
 
 class _StopWhereReached(v1.train.SessionRunHook):
-    """Ends a session before its first step where a StopAtStepHook's last step is reached: that looks after steps only."""
+    """Ends a session before its first step where a StopAtStepHook's last is reached: that one looks after a step."""
 
     def __init__(self, hooks):
         self._stops = [hook for hook in hooks if isinstance(hook, v1.train.StopAtStepHook)]

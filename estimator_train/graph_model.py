@@ -66,6 +66,7 @@ class GraphModel:
             features, labels, input_hooks = _inputs(input_fn, mode=mode, config=config, params=params)
             tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else _combine(specs)
+            _keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
                 warm_start.apply(self._warm_start_from)
             _add_saver(spec.scaffold, config)
@@ -252,6 +253,17 @@ def _features_and_labels(batch):
     if len(batch) != 2:
         raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(batch)}: {batch!r}")
     return batch
+
+
+def _keep_whole_variables():
+    """Leaves mirrored variables alone in the collection of global ones, where Keras' optimizers put their parts, too.
+
+    The parts would be saved, one a replica, and would not be initialised as the whole is.
+    """
+    variables = v1.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
+    wholes = [variable for variable in variables if isinstance(variable, tf.distribute.DistributedValues)]
+    parts = {id(part) for whole in wholes for part in whole.values}
+    variables[:] = [variable for variable in variables if id(variable) not in parts]
 
 
 def _add_saver(scaffold, config):

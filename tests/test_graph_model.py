@@ -486,6 +486,19 @@ def test_a_damaged_newest_checkpoint_is_passed_over(make_estimator, tmp_path):
     assert estimator.get_variable_value("w") == 4 * 1.5
 
 
+def test_partitioned_variables_and_their_slots_are_saved_and_restored(make_estimator):
+    def partitioned(features, labels, mode):
+        with v1.variable_scope("rows", partitioner=v1.fixed_size_partitioner(2)):
+            rows = tf.convert_to_tensor(v1.get_variable("w", [4, 1], initializer=v1.ones_initializer()))
+        loss = tf.reduce_sum(rows) * tf.reduce_mean(features["x"])
+        train_op = v1.train.AdagradOptimizer(1.0).minimize(loss, v1.train.get_global_step())
+        return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = make_estimator(partitioned).train(numbers(4), steps=1)
+    assert estimator.train(numbers(4), steps=1).get_variable_value("rows/w").shape == (4, 1)
+    assert estimator.get_variable_value("global_step") == 2
+
+
 def test_a_checkpoint_of_another_shape_is_an_error_that_names_it(make_estimator):
     make_estimator().train(numbers(4), steps=1)
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 import estimator_train as et
+from estimator_train.graph_optimizers import train_op
 
 v1 = tf.compat.v1
 
@@ -102,12 +104,22 @@ def test_a_trained_variable_that_is_missing_is_an_error(trained, start):
         start(trained.model_dir, ["a", "new"]).train(ones, steps=1)
 
 
-@pytest.mark.parametrize("replicas", [2])
-def test_replicas_start_warm(replicas, trained, mirrored, tmp_path):
-    config = et.RunConfig(tmp_path / "warm", train_distribute=mirrored(replicas))
-    params = {"names": ["a", "b"]}
-    estimator = et.Estimator(model_fn, config=config, params=params, warm_start_from=trained.model_dir)
-    assert values(estimator.train(ones, steps=1), "a", "b") == [4, 4]
+def keras_adam(features, labels, mode):
+    w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+    loss = tf.reduce_mean(w * features)
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op(keras.optimizers.legacy.Adam(0.1), loss, [w]))
+
+
+def test_replicas_start_warm_with_the_optimizers_slots(mirrored, tmp_path):
+    old = et.Estimator(keras_adam, tmp_path / "old").train(ones, steps=2)
+    config = et.RunConfig(tmp_path / "warm", train_distribute=mirrored(2), save_checkpoints_steps=1)
+    new = et.Estimator(keras_adam, config=config, warm_start_from=old.model_dir).train(ones, steps=1)
+    first = str(tmp_path / "warm" / "model.ckpt-0")
+    assert {name for name, _ in tf.train.list_variables(first)} == set(old.get_variable_names())  # none a replica
+    for name in ("w", "Adam/w/m", "Adam/w/v"):
+        assert tf.train.load_variable(first, name) == old.get_variable_value(name) != 0
+    expected = old.get_variable_value("Adam/w/m") * 0.9 + 0.1  # both replicas went on from it
+    assert new.get_variable_value("Adam/w/m") == pytest.approx(expected)
 
 
 def test_rows_follow_their_words_in_another_vocabulary(tmp_path):
