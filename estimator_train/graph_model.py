@@ -66,6 +66,8 @@ class GraphModel:
             features, labels, input_hooks = _inputs(input_fn, mode=mode, config=config, params=params)
             tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else _combine(specs)
+            if mode == ModeKeys.TRAIN:
+                v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # where old hooks look for it
             _keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
                 warm_start.apply(self._warm_start_from)

@@ -393,6 +393,22 @@ def test_summaries_of_the_model_and_the_loss_are_written_in_training(make_estima
     assert events(estimator.model_dir) >= {(1, "largest", 3.0), (2, "largest", 7.0), (1, "loss", 1.5), (2, "loss", 5.5)}
 
 
+def test_hooks_find_the_loss_in_its_collection(make_estimator):
+    class Finds(et.SessionRunHook):
+        def begin(self):
+            (self.loss,) = v1.get_collection(v1.GraphKeys.LOSSES)
+
+        def before_run(self, run_context):
+            return et.SessionRunArgs(self.loss)
+
+        def after_run(self, run_context, run_values):
+            self.value = run_values.results
+
+    hook = Finds()
+    make_estimator().train(numbers(8), hooks=[hook])
+    assert hook.value == -1.5 * 5.5
+
+
 def test_metrics_may_be_vectors_and_serialized_summaries(make_estimator, log_lines):
     def model_fn(features, labels, mode):
         image = v1.summary.image("scan", tf.zeros([1, 2, 2, 1]))

@@ -2,9 +2,9 @@
 
     python tests/data/tf215/make_tf215_checkpoints.py
 
-Each of KINDS trains 3 steps of one batch from given initial values. expected.json holds the data, the evaluation metrics
-and predictions at step 3, the losses of the next 3 steps on the same data, and the metrics after them. The initial
-values and the data are numpy's, so that every run writes the same numbers.
+Each of KINDS trains 3 steps of one batch each. expected.json holds the data, the evaluation metrics and predictions at
+step 3, the losses of the next 3 steps on the same data, and the metrics after them. The data and, but for the canned
+estimator's, the initial values are numpy's, so that every run writes the same numbers.
 """
 
 import glob

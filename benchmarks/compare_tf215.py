@@ -1,0 +1,133 @@
+"""The scripts of examples/legacy on TensorFlow 2.15's own tf.estimator and under `estimator_train run`: same numbers?
+
+    python -m benchmarks.compare_tf215 [--tf215-python PYTHON] [--write-expected]
+
+Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take. Both sides run on the CPU, in turn
+(A B A B …). TensorFlow 2.15 gets a virtual environment in the platform's cache folder, made by the first run.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import platformdirs
+from tabulate import tabulate
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
+REPORT = ROOT / "docs" / "compare_tf215.md"
+EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
+PAIRS, TOLERANCE = 3, 1e-5
+
+# A GPU sums in another order; TF_USE_LEGACY_KERAS is for `estimator_train run` to set.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TF_CONFIG", "TF_USE_LEGACY_KERAS")}
+ENVIRONMENT |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+TEXT = """# tf.estimator's numbers, on today's TensorFlow
+
+Written by `python -m benchmarks.compare_tf215`.
+
+Each script of [examples/legacy](../examples/legacy) ran unmodified on TensorFlow {old} with its own tf.estimator
+(`python script.py`) and on TensorFlow {new} (`estimator_train run script.py`), from the same initial values and data.
+Compared are losses, metrics, predictions and variables. Differences are relative to the old value, absolute where that
+is below 1; {tolerance:g} is allowed. Seconds are those of the whole process, the start of TensorFlow included: medians
+of {pairs} runs a side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs, and the
+lowest and highest.
+
+{table}
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares the scripts of examples/legacy with TensorFlow 2.15.")
+    parser.add_argument("--tf215-python", help="a Python that has TensorFlow 2.15; none: one is set up")
+    parser.add_argument("--write-expected", action="store_true", help=f"write {EXPECTED.relative_to(ROOT)} too")
+    args = parser.parse_args()
+    old_python = args.tf215_python or set_up_tf215()
+    old_command, new_command = [old_python], [sys.executable, "-m", "estimator_train", "run"]
+
+    expected, rows, largest = {"tensorflow": tensorflow_version(old_python)}, [], 0.0
+    for script in SCRIPTS:
+        pairs = [(run([*old_command, script]), run([*new_command, script])) for _ in range(PAIRS)]
+        (old, _), (new, _) = pairs[0]
+        expected[script.stem] = old
+        count, difference = compare(flat(old), flat(new))
+        largest = max(largest, difference)
+        seconds = [statistics.median(pair[side][1] for pair in pairs) for side in (0, 1)]
+        ratios = sorted(new_seconds / old_seconds for (_, old_seconds), (_, new_seconds) in pairs)
+        ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        rows.append([script.name, count, f"{difference:.1e}", *(f"{each:.1f}" for each in seconds), ratio])
+
+    versions = {"old": expected["tensorflow"], "new": tensorflow_version(sys.executable)}
+    headers = ["script", "values", "largest difference", *(f"s, {version}" for version in versions.values()), "ratio"]
+    table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
+    print(table)
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(TEXT.format(**versions, tolerance=TOLERANCE, pairs=PAIRS, cores=os.cpu_count(), table=table))
+    if args.write_expected:
+        EXPECTED.write_text(json.dumps(expected, indent=1) + "\n")
+    if largest > TOLERANCE:
+        sys.exit(f"The numbers differ by up to {largest:.1e}, more than {TOLERANCE:g}.")
+
+
+def set_up_tf215():
+    """Path of a Python with TensorFlow 2.15, in an environment made for it when there is none."""
+    folder = platformdirs.user_cache_path("estimator_train") / "tf215"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists():
+        found = [shutil.which(name) for name in ("python3.11", "python3.10", "python3.9")]
+        base = next(filter(None, found), sys.executable if sys.version_info < (3, 12) else None)
+        if base is None:
+            sys.exit("TensorFlow 2.15 needs Python 3.9 to 3.11 and there is none on the PATH; give --tf215-python.")
+        subprocess.run([base, "-m", "venv", folder], check=True)
+    subprocess.run([python, "-m", "pip", "install", "tensorflow==2.15.1"], check=True)
+    return python
+
+
+def tensorflow_version(python):
+    code = "import importlib.metadata; print(importlib.metadata.version('tensorflow'))"
+    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def run(command):
+    """What the script of the command prints after "results: ", and the seconds it took."""
+    start = time.perf_counter()
+    done = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    lines = [line for line in done.stdout.splitlines() if line.startswith("results: ")]
+    if done.returncode or not lines:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(lines[-1].removeprefix("results: ")), seconds
+
+
+def flat(value, path=()):
+    """Dict of paths to the numbers and strings in nested dicts and lists."""
+    if not isinstance(value, (dict, list)):
+        return {path: value}
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return {key: leaf for name, part in items for key, leaf in flat(part, (*path, name)).items()}
+
+
+def compare(old, new):
+    """How many values the two have, and their largest difference, relative to max(1, |old value|).
+
+    Strings that differ, and values that only one has, are infinitely apart.
+    """
+    apart = [math.inf] * len(old.keys() ^ new.keys())
+    for path in old.keys() & new.keys():
+        if isinstance(old[path], str):
+            apart.append(0.0 if old[path] == new[path] else math.inf)
+        else:
+            apart.append(abs(old[path] - new[path]) / max(1, abs(old[path])))
+    return len(apart), max(apart)
+
+
+if __name__ == "__main__":
+    main()

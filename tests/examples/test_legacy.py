@@ -1,0 +1,36 @@
+"""Scripts of tf.estimator's days run untouched under `estimator_train run`, and give what TensorFlow 2.15 gave."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
+# Written by `python -m benchmarks.compare_tf215 --write-expected`.
+EXPECTED = json.loads((ROOT / "tests" / "data" / "tf215" / "results.json").read_text())
+
+
+def close_to(value):
+    """`value` with every number in it good to 1e-5, relative to max(1, |number|)."""
+    if isinstance(value, dict):
+        return {name: close_to(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [close_to(part) for part in value]
+    return value if isinstance(value, str) else pytest.approx(value, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_script_gives_the_numbers_of_tensorflow_2_15(script, tmp_path):
+    command = [sys.executable, "-m", "estimator_train", "run", script, "--model_dir", tmp_path]
+    # A GPU sums in another order; `run` sets TF_USE_LEGACY_KERAS itself.
+    environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+    environment["CUDA_VISIBLE_DEVICES"] = "-1"
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    results = [line.removeprefix("results: ") for line in done.stdout.splitlines() if line.startswith("results: ")]
+    assert json.loads(results[-1]) == close_to(EXPECTED[script.stem])
