@@ -58,6 +58,7 @@ def main():
     parser.add_argument("--steps", type=int, default=50)
     args = parser.parse_args()
     model_dir = args.model_dir or tempfile.mkdtemp()
+    os.makedirs(model_dir, exist_ok=True)
 
     train_x, train_y = make_flowers(120, seed=1)
     test_x, test_y = make_flowers(30, seed=2)

@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     args = parser.parse_args()
     model_dir = args.model_dir or tempfile.mkdtemp()
+    os.makedirs(model_dir, exist_ok=True)
 
     wide_columns, deep_columns = build_model_columns()
     estimator = tf.estimator.DNNLinearCombinedClassifier(
