@@ -126,11 +126,6 @@ class Estimator:
                 "Train has been called wrong configuration: task_type "
                 f"{self._config.task_type} does not train; use train_and_evaluate in every task of a cluster."
             )
-        if self._config.num_worker_replicas > 1:
-            raise ValueError(
-                f"TF_CONFIG names {self._config.num_worker_replicas} workers, and this release trains in one process; "
-                "unset TF_CONFIG."
-            )
         hooks, listeners = check_hooks(hooks), _check_listeners(saving_listeners)
 
         checkpoint = self.latest_checkpoint()
@@ -288,7 +283,21 @@ class Estimator:
     def _training_hooks(self, run, user_hooks, listeners, steps, max_steps):
         """All hooks of a training run, in tf.estimator's order."""
         config, spec = self._config, run.spec
-        step = v1.train.get_global_step()
+        hooks = self._chief_hooks(spec, user_hooks, listeners) if config.is_chief else []
+        hooks += [*run.input_hooks, *user_hooks]
+        if steps is not None or max_steps is not None:
+            hooks.append(v1.train.StopAtStepHook(steps, max_steps))
+        hooks.append(v1.train.NanTensorHook(spec.loss))
+        if config.log_step_count_steps:
+            every = max(1, config.log_step_count_steps // config.steps_per_loop)  # the hook counts calls, not steps
+            logged = {"loss": spec.loss, "step": v1.train.get_global_step()}
+            hooks.append(v1.train.LoggingTensorHook(logged, every_n_iter=every))
+        hooks += spec.training_hooks
+        return [*hooks, _StopWhereReached(hooks)]
+
+    def _chief_hooks(self, spec, user_hooks, listeners):
+        """Those of them that save checkpoints and write events."""
+        config = self._config
         if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
 
@@ -320,15 +329,7 @@ class Estimator:
             hooks.append(
                 v1.train.SummarySaverHook(config.save_summary_steps, output_dir=self.model_dir, scaffold=spec.scaffold)
             )
-        hooks += [*run.input_hooks, *user_hooks]
-        if steps is not None or max_steps is not None:
-            hooks.append(v1.train.StopAtStepHook(steps, max_steps))
-        hooks.append(v1.train.NanTensorHook(spec.loss))
-        if config.log_step_count_steps:
-            every = max(1, config.log_step_count_steps // config.steps_per_loop)  # the hook counts calls, not steps
-            hooks.append(v1.train.LoggingTensorHook({"loss": spec.loss, "step": step}, every_n_iter=every))
-        hooks += spec.training_hooks
-        return [*hooks, _StopWhereReached(hooks)]
+        return hooks
 
     def _write_evaluation(self, metrics, checkpoint, name):
         """Logs the metrics and writes them and the checkpoint's path to the events of the evaluation."""

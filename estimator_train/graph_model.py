@@ -128,7 +128,10 @@ class GraphModel:
 
 
 class _SessionCreator(v1.train.SessionCreator):
-    """Opens sessions with the state of the checkpoint `path`; one that `resumes`, with the newest of model_dir."""
+    """Opens sessions with the state of the checkpoint `path`; one that `resumes`, with the newest of model_dir.
+
+    In a cluster it is the chief's, and the workers' sessions wait for it.
+    """
 
     def __init__(self, scaffold, config, path, resumes=False):
         self._scaffold = scaffold
@@ -137,12 +140,19 @@ class _SessionCreator(v1.train.SessionCreator):
         self._resumes = resumes
 
     def create_session(self):
+        if self._resumes and not self._config.is_chief:
+            return v1.train.WorkerSessionCreator(
+                self._scaffold,
+                master=self._config.master,
+                config=_session_config(self._config),
+                max_wait_secs=self._config.session_creation_timeout_secs,
+            ).create_session()
         path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
         if path is not None:
             checkpoints.check_same_shapes(v1.global_variables(), path)
         session = v1.train.ChiefSessionCreator(
             self._scaffold,
-            master=self._config.master,
+            master=self._config.master if self._resumes else self._config.evaluation_master,
             config=_session_config(self._config),
             checkpoint_filename_with_path=path,
         ).create_session()
@@ -204,7 +214,7 @@ def _new_graph(config, strategy):
     strategy = in_graphs(strategy)
     with (
         tf.Graph().as_default() as graph,
-        graph.device(config.device_fn),
+        graph.device(config.device_fn or _parameter_server_devices(config)),
         strategy.scope(),
         strategy._scale_loss_for_estimator_enabled(),  # v1 optimizers average the replicas' gradients only in here
     ):
@@ -327,7 +337,21 @@ def _combine_scaffolds(scaffolds):
     )
 
 
+def _parameter_server_devices(config):
+    """The device function that puts variables on a cluster's parameter servers and all else here, or None."""
+    if not config.num_ps_replicas:
+        return None
+    here = f"/job:{config.task_type}/task:{config.task_id}"
+    return v1.train.replica_device_setter(config.num_ps_replicas, worker_device=here, cluster=config.cluster_spec)
+
+
 def _session_config(config):
-    """The config's own, or tf.estimator's: soft placement, and one pass of the graph optimizers."""
+    """The config's own, or tf.estimator's: soft placement, and one pass of the graph optimizers.
+
+    In a cluster a trainer sees itself and the parameter servers: it does not wait for a worker that is gone.
+    """
+    if config.session_config is not None:
+        return config.session_config
     one_pass = v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
-    return config.session_config or v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass)
+    filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
+    return v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)

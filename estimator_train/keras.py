@@ -90,6 +90,11 @@ class KerasModel:
           checkpoint_path: prefix of the checkpoint to start from; None: the given model's state.
           last_step: the global step at which TRAIN ends, or None.
         """
+        if mode == ModeKeys.TRAIN and config.num_worker_replicas > 1:
+            raise ValueError(
+                f"TF_CONFIG names {config.num_worker_replicas} workers, and a Keras model trains in one process; "
+                "unset TF_CONFIG, or train a model_fn."
+            )
         with eager_mode():
             if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
                 tf.random.set_seed(config.tf_random_seed)

@@ -1,0 +1,241 @@
+"""Hooks that stop a training early, by what its evaluations gave."""
+
+from __future__ import annotations
+
+import operator
+import os
+import time
+
+import tensorflow as tf
+
+from estimator_train import checkpoints
+from estimator_train.estimator import Estimator
+from estimator_train.eval_events import read_eval_metrics
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+
+def make_early_stopping_hook(estimator, should_stop_fn, run_every_secs=60, run_every_steps=None):
+    """A hook that stops training once `should_stop_fn()` is true.
+
+    Args:
+      estimator: the `Estimator` that is trained.
+      should_stop_fn: function without arguments that returns a bool.
+      run_every_secs: seconds between calls of it.
+      run_every_steps: global steps between them, instead of the seconds, which are then None.
+
+    Raises:
+      TypeError: `estimator` is no Estimator, or `should_stop_fn` is not callable.
+      ValueError: both intervals are given, or none.
+    """
+    _check_estimator(estimator)
+    if not callable(should_stop_fn):
+        raise TypeError(f"should_stop_fn must be callable, given: {should_stop_fn!r}")
+    return _StopHook(should_stop_fn, run_every_secs, run_every_steps)
+
+
+def stop_if_higher_hook(
+    estimator, metric_name, threshold, eval_dir=None, min_steps=0, run_every_secs=60, run_every_steps=None
+):
+    """A hook that stops training once an evaluation gave a metric above a threshold.
+
+    Args:
+      estimator: the `Estimator` that is trained.
+      metric_name: of a metric of its evaluations.
+      threshold: the value to pass.
+      eval_dir: folder of the evaluation's events. None: in `train_and_evaluate` the evaluation without a name, or the
+        only one; elsewhere `estimator.eval_dir()`.
+      min_steps: evaluations at earlier global steps do not count.
+      run_every_secs, run_every_steps: as for `make_early_stopping_hook`.
+
+    Raises:
+      TypeError: `estimator` is no Estimator.
+      ValueError: both intervals are given, or none; when training starts or the first evaluation is read: there is no
+        such metric, or several evaluations could be meant.
+    """
+    condition = _crosses(operator.gt, "greater than", metric_name, threshold, min_steps)
+    return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
+
+
+def stop_if_lower_hook(
+    estimator, metric_name, threshold, eval_dir=None, min_steps=0, run_every_secs=60, run_every_steps=None
+):
+    """As `stop_if_higher_hook`, for a metric below a threshold."""
+    condition = _crosses(operator.lt, "less than", metric_name, threshold, min_steps)
+    return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
+
+
+def stop_if_no_increase_hook(
+    estimator,
+    metric_name,
+    max_steps_without_increase,
+    eval_dir=None,
+    min_steps=0,
+    run_every_secs=60,
+    run_every_steps=None,
+):
+    """As `stop_if_higher_hook`, for a metric whose highest value is `max_steps_without_increase` global steps old."""
+    condition = _stands_still(operator.gt, "increase", metric_name, max_steps_without_increase, min_steps)
+    return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
+
+
+def stop_if_no_decrease_hook(
+    estimator,
+    metric_name,
+    max_steps_without_decrease,
+    eval_dir=None,
+    min_steps=0,
+    run_every_secs=60,
+    run_every_steps=None,
+):
+    """As `stop_if_higher_hook`, for a metric whose lowest value is `max_steps_without_decrease` global steps old."""
+    condition = _stands_still(operator.lt, "decrease", metric_name, max_steps_without_decrease, min_steps)
+    return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
+
+
+def make_stop_at_checkpoint_step_hook(estimator, last_step, wait_after_file_check_secs=30):
+    """A hook that stops training at the global step `last_step`, and, but for the chief, not before it is saved.
+
+    Args:
+      estimator: the `Estimator` that is trained.
+      last_step: the global step.
+      wait_after_file_check_secs: seconds to wait where the newest checkpoint has not come so far.
+    """
+    if estimator.config.is_chief:
+        return v1.train.StopAtStepHook(last_step=last_step)
+    return _StopAtSavedStepHook(estimator.model_dir, last_step, wait_after_file_check_secs)
+
+
+class _StopHook(v1.train.SessionRunHook):
+    """Stops training once `should_stop_fn()` is true. It adds nothing to the graph, so nothing to checkpoints."""
+
+    def __init__(self, should_stop_fn, run_every_secs, run_every_steps):
+        if run_every_secs is not None and run_every_steps is not None:
+            raise ValueError(
+                "Only one of run_every_secs and run_every_steps can be given; with run_every_steps="
+                f"{run_every_steps} give run_every_secs=None."
+            )
+        self._should_stop_fn = should_stop_fn
+        self._timer = v1.train.SecondOrStepTimer(every_secs=run_every_secs, every_steps=run_every_steps)
+
+    def begin(self):
+        self._global_step = v1.train.get_global_step()
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context, run_values):
+        step = run_values.results
+        if self._timer.should_trigger_for_step(step):
+            self._timer.update_last_triggered_step(step)
+            if self._should_stop_fn():
+                log.info("Requesting early stopping at global step %d", step)
+                run_context.request_stop()
+
+
+class StopOnMetricHook(_StopHook):
+    """Stops training once `condition` gives a reason, a str, for the metrics that evaluations have written.
+
+    It is called with a dict of global steps, in their order, to the metric's values.
+    """
+
+    def __init__(self, estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps):
+        _check_estimator(estimator)
+        super().__init__(self._should_stop, run_every_secs, run_every_steps)
+        self._estimator = estimator
+        self._metric_name = metric_name
+        self._condition = condition
+        self._eval_dir = eval_dir
+
+    def watch(self, metric_names):
+        """Settles which evaluation is watched, and checks that it has the metric.
+
+        Args:
+          metric_names: dict of the evaluations' names to functions that give the names of their metrics.
+        """
+        if self._eval_dir is None:
+            if None not in metric_names and len(metric_names) > 1:
+                raise ValueError(
+                    f"The early stopping on {self._metric_name!r} needs eval_dir=estimator.eval_dir(name), with one of "
+                    f"the evaluations' names {list(metric_names)}."
+                )
+            self._eval_dir = self._estimator.eval_dir(None if None in metric_names else next(iter(metric_names)))
+        for name, names in metric_names.items():
+            if self._estimator.eval_dir(name) == self._eval_dir:
+                self._check_metric(names())
+
+    def _should_stop(self):
+        eval_dir = self._eval_dir or self._estimator.eval_dir()
+        results = read_eval_metrics(os.path.join(eval_dir, "*.tfevents.*"))
+        values = {step: metrics[self._metric_name] for step, metrics in results.items() if self._metric_name in metrics}
+        if results and not values:
+            self._check_metric(set().union(*results.values()))
+        reason = self._condition(values)
+        if reason is not None:
+            log.info(reason)
+        return reason is not None
+
+    def _check_metric(self, names):
+        if self._metric_name not in names:
+            raise ValueError(
+                f"The early stopping watches the metric {self._metric_name!r}, and the evaluation has {sorted(names)}."
+            )
+
+
+class _StopAtSavedStepHook(v1.train.SessionRunHook):
+    def __init__(self, model_dir, last_step, wait_secs):
+        self._model_dir = model_dir
+        self._last_step = last_step
+        self._wait_secs = wait_secs
+
+    def begin(self):
+        self._global_step = v1.train.get_global_step()
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context, run_values):
+        if run_values.results + 1 < self._last_step:
+            return
+        checkpoint = tf.train.latest_checkpoint(self._model_dir)
+        if checkpoint is not None and checkpoints.read_global_step(checkpoint) >= self._last_step:
+            run_context.request_stop()
+        else:
+            time.sleep(self._wait_secs)
+
+
+def _crosses(is_past, relation, metric_name, threshold, min_steps):
+    def condition(values):
+        for step, value in values.items():
+            if step >= min_steps and is_past(value, threshold):
+                return (
+                    f'At step {step}, metric "{metric_name}" has value {value} which is {relation} the configured '
+                    f"threshold ({threshold}) for early stopping."
+                )
+        return None
+
+    return condition
+
+
+def _stands_still(is_better, change, metric_name, max_steps, min_steps):
+    def condition(values):
+        best = best_step = None
+        for step, value in values.items():
+            if step < min_steps:
+                continue
+            if best is None or is_better(value, best):
+                best, best_step = value, step
+            if step - best_step >= max_steps:
+                return (
+                    f'No {change} in metric "{metric_name}" for {step - best_step} steps, which is greater than or '
+                    f"equal to max steps ({max_steps}) configured for early stopping."
+                )
+        return None
+
+    return condition
+
+
+def _check_estimator(estimator):
+    if not isinstance(estimator, Estimator):
+        raise TypeError(f"estimator must be an Estimator, given: {estimator!r}")

@@ -1,0 +1,202 @@
+"""Exporters: what train_and_evaluate does with a checkpoint that it has evaluated."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+import json
+import os
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_train.eval_events import read_eval_metrics
+
+log = tf.get_logger()
+
+
+class Exporter(abc.ABC):
+    """The base of exporters, to be derived from."""
+
+    @property
+    @abc.abstractmethod
+    def name(self):
+        """Name of the exporter's folder below `<model_dir>/export`, a str."""
+
+    @abc.abstractmethod
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        """Exports a checkpoint, or skips it.
+
+        Args:
+          estimator: the `Estimator`.
+          export_path: folder of this exporter.
+          checkpoint_path: path prefix of the checkpoint.
+          eval_result: its metrics, as `Estimator.evaluate` gives them.
+          is_the_final_export: whether training has ended with this checkpoint. Where that shows only after the
+            checkpoint was evaluated, an exporter that skipped it is asked again.
+
+        Returns:
+          Path of the export, or None when skipped.
+        """
+
+
+class _SavedModelExporter(Exporter):
+    """Writes SavedModels and keeps the newest `exports_to_keep` of them, None: all."""
+
+    def __init__(self, name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep):
+        if exports_to_keep is not None and exports_to_keep <= 0:
+            raise ValueError(f"exports_to_keep must be positive, or None to keep all, given: {exports_to_keep}")
+        self._name = name
+        self._serving_input_receiver_fn = serving_input_receiver_fn
+        self._assets_extra = assets_extra or {}
+        self._as_text = as_text
+        self._exports_to_keep = exports_to_keep
+
+    @property
+    def name(self):
+        return self._name
+
+    def _write(self, estimator, export_path, checkpoint_path, assets_extra):
+        path = estimator.export_saved_model(
+            export_path,
+            self._serving_input_receiver_fn,
+            assets_extra=assets_extra,
+            as_text=self._as_text,
+            checkpoint_path=checkpoint_path,
+        )
+        if self._exports_to_keep is not None:
+            for older in _exports(export_path)[: -self._exports_to_keep]:
+                tf.io.gfile.rmtree(older)
+        return path
+
+
+class FinalExporter(_SavedModelExporter):
+    """Writes one SavedModel, at the end of training; arguments as for `Estimator.export_saved_model`."""
+
+    def __init__(self, name, serving_input_receiver_fn, assets_extra=None, as_text=False):
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        if not is_the_final_export:
+            return None
+        log.info("Performing the final export in the end of training.")
+        return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
+
+
+class LatestExporter(_SavedModelExporter):
+    """Writes a SavedModel after every evaluation and keeps the newest.
+
+    Args:
+      name: the exporter's; the rest as for `Estimator.export_saved_model`.
+      exports_to_keep: how many are kept; None: all.
+
+    Raises:
+      ValueError: `exports_to_keep` is not positive.
+    """
+
+    def __init__(self, name, serving_input_receiver_fn, assets_extra=None, as_text=False, exports_to_keep=5):
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
+
+
+def _loss_smaller(best_eval_result, current_eval_result):
+    for name, result in {"best": best_eval_result, "current": current_eval_result}.items():
+        if not result or "loss" not in result:
+            raise ValueError(f"{name}_eval_result has no loss: {result}; give BestExporter a compare_fn.")
+    return best_eval_result["loss"] > current_eval_result["loss"]
+
+
+class BestExporter(_SavedModelExporter):
+    """Writes a SavedModel of every checkpoint that is better than all before, and keeps the newest.
+
+    Each holds the result that it is the best with, as `assets.extra/eval_result.json`: a restarted training goes on
+    from that of the newest.
+
+    Args:
+      name: the exporter's; `serving_input_receiver_fn`, `assets_extra` and `as_text` as for
+        `Estimator.export_saved_model`.
+      event_file_pattern: of event files in model_dir. Where the newest SavedModel holds no result, as tf.estimator left
+        it, the best of those in the events is the one to beat; None: there is none to beat then.
+      compare_fn: function of `best_eval_result` and `current_eval_result`, dicts of metrics: whether the latter is
+        better. The default compares the losses.
+      exports_to_keep: how many are kept; None: all.
+
+    Raises:
+      ValueError: `compare_fn` has other arguments, or `exports_to_keep` is not positive.
+    """
+
+    def __init__(
+        self,
+        name="best_exporter",
+        serving_input_receiver_fn=None,
+        event_file_pattern="eval/*.tfevents.*",
+        compare_fn=_loss_smaller,
+        assets_extra=None,
+        as_text=False,
+        exports_to_keep=5,
+    ):
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
+        if compare_fn is None:
+            raise ValueError("compare_fn must not be None.")
+        arguments = set(inspect.signature(compare_fn).parameters)
+        if arguments != {"best_eval_result", "current_eval_result"}:
+            raise ValueError(
+                f"compare_fn must have the arguments best_eval_result and current_eval_result; {compare_fn} has "
+                f"{sorted(arguments)}"
+            )
+        self._event_file_pattern = event_file_pattern
+        self._compare_fn = compare_fn
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        best = self._best(estimator.model_dir, export_path, eval_result)
+        if best is not None and not self._compare_fn(best_eval_result=best, current_eval_result=eval_result):
+            return None
+        log.info("Performing best model export.")
+        with tempfile.TemporaryDirectory() as folder:
+            result = os.path.join(folder, _RESULT)
+            _write_result(result, eval_result)
+            return self._write(estimator, export_path, checkpoint_path, self._assets_extra | {_RESULT: result})
+
+    def _best(self, model_dir, export_path, eval_result):
+        """The result to beat, or None."""
+        exports = _exports(export_path)
+        if not exports:
+            return None
+        result = os.path.join(exports[-1], "assets.extra", _RESULT)
+        if tf.io.gfile.exists(result):
+            return _read_result(result)
+        if self._event_file_pattern is None:
+            return None
+        log.info("Loading best metric from event files.")
+        results = read_eval_metrics(os.path.join(model_dir, self._event_file_pattern))
+        results.pop(eval_result.get("global_step"), None)  # the evaluation that is compared is among the events
+        best = None
+        for result in results.values():
+            if best is None or self._compare_fn(best_eval_result=best, current_eval_result=result):
+                best = result
+        return best
+
+
+_RESULT = "eval_result.json"
+
+
+def _write_result(path, result):
+    numbers = {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(numbers, file)
+
+
+def _read_result(path):
+    with tf.io.gfile.GFile(path) as file:
+        return {name: np.asarray(value)[()] for name, value in json.load(file).items()}
+
+
+def _exports(folder):
+    """Paths of the exports in `folder`, which are named by Unix seconds, the oldest first."""
+    if not tf.io.gfile.isdir(folder):
+        return []
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+    return [os.path.join(folder, name) for name in sorted(names) if len(name) == 10 and name.isdigit()]

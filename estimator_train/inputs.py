@@ -1,0 +1,92 @@
+"""numpy_input_fn and pandas_input_fn, as tf.estimator.inputs had them, over tf.data instead of queues."""
+
+import numpy as np
+
+from estimator_train.input_fns import arrays
+
+
+def numpy_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_capacity=1000, num_threads=1):
+    """Returns an input_fn over the rows of numpy arrays.
+
+    It gives a `tf.data.Dataset` of features or (features, labels), with the structure and dtypes of `x` and `y`; code
+    that calls it for the tensors themselves takes them from an iterator over it. Batches run on across epochs: only
+    the very last one may be short.
+
+    Args:
+      x: features, an array or a dict of names to arrays, the first dimension being the rows.
+      y: labels, likewise; None for none.
+      batch_size: rows a batch on each replica.
+      num_epochs: passes over the rows; None is forever.
+      shuffle: a bool, which must be given: whether to shuffle all rows, anew each epoch.
+      queue_capacity: taken for old code's sake; there is no queue.
+      num_threads: likewise; more threads do not multiply the epochs.
+
+    Raises:
+      TypeError: `x` is neither an array nor a dict.
+      ValueError: `shuffle` is no bool, arrays are empty or differ in length, or a name is both a feature's and a
+        label's.
+    """
+    del queue_capacity, num_threads
+    _check_shuffle(shuffle)
+    if not isinstance(x, (dict, np.ndarray)):
+        raise TypeError(f"x must be a dict or array; got {type(x).__name__}")
+    if isinstance(y, dict):
+        if not y:
+            raise ValueError("y cannot be an empty dict, use None instead.")
+        shared = sorted(x.keys() & y.keys()) if isinstance(x, dict) else []
+        if shared:
+            raise ValueError(f"{len(shared)} duplicate keys are found in both x and y: {shared}")
+    return arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle)
+
+
+def pandas_input_fn(
+    x,
+    y=None,
+    batch_size=128,
+    num_epochs=1,
+    shuffle=None,
+    queue_capacity=1000,
+    num_threads=1,
+    target_column="target",
+):
+    """Returns an input_fn over the rows of a pandas DataFrame: a feature a column.
+
+    Args:
+      x: a DataFrame.
+      y: labels, a Series, or a DataFrame, whose labels are a dict by column; its index is that of `x`. None for none.
+      target_column: name of a Series `y`, which no column of `x` may have.
+
+    The others are as for `numpy_input_fn`.
+
+    Raises:
+      TypeError: `x` is no DataFrame, or `target_column` no str.
+      ValueError: as for `numpy_input_fn`, or the indexes differ, or `x` has the column `target_column`.
+    """
+    del queue_capacity, num_threads
+    _check_shuffle(shuffle)
+    if not hasattr(x, "columns"):  # told without importing pandas
+        raise TypeError(f"x must be a pandas DataFrame; got {type(x).__name__}: use numpy_input_fn for arrays")
+    if not isinstance(target_column, str):
+        raise TypeError(f"target_column must be a string; got {target_column!r}")
+    if y is not None:
+        if target_column in x:
+            raise ValueError(
+                f"Cannot use name {target_column} for target column: DataFrame already has a column with that name: "
+                f"{list(x.columns)}"
+            )
+        if not np.array_equal(x.index, y.index):
+            raise ValueError(f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}")
+        y = _columns(y) if hasattr(y, "columns") else y.to_numpy()
+    return arrays(_columns(x), y, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle)
+
+
+def _check_shuffle(shuffle):
+    if not isinstance(shuffle, bool):
+        raise ValueError(
+            "shuffle must be provided and explicitly set as boolean (it is recommended to set it as True for "
+            f"training); got {shuffle}"
+        )
+
+
+def _columns(frame):
+    return {name: frame[name].to_numpy() for name in frame.columns}

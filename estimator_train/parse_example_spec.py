@@ -1,0 +1,52 @@
+"""Parsing specs of tf.train.Examples that hold features, a label and perhaps a weight."""
+
+import tensorflow as tf
+
+
+def classifier_parse_example_spec(
+    feature_columns, label_key, label_dtype=tf.int64, label_default=None, weight_column=None
+):
+    """The parsing spec of Examples for a classifier: dict of keys to `tf.io.FixedLenFeature` and the like.
+
+    Args:
+      feature_columns: list of feature columns.
+      label_key: the label's key; the label has shape [1].
+      label_dtype: `tf.string` with a label vocabulary; `tf.float32` for two classes only.
+      label_default: label of an Example without one; None makes that an error.
+      weight_column: key, or numeric column, of the example weights; None for none.
+
+    Raises:
+      ValueError: the label or the weight is also a feature, or `weight_column` is neither str nor numeric column.
+    """
+    label = tf.io.FixedLenFeature((1,), label_dtype, label_default)
+    return _spec(feature_columns, label_key, label, weight_column)
+
+
+def regressor_parse_example_spec(
+    feature_columns, label_key, label_dtype=tf.float32, label_default=None, label_dimension=1, weight_column=None
+):
+    """As `classifier_parse_example_spec`, for a regressor, whose labels have shape [label_dimension]."""
+    label = tf.io.FixedLenFeature((label_dimension,), label_dtype, label_default)
+    return _spec(feature_columns, label_key, label, weight_column)
+
+
+def _spec(feature_columns, label_key, label, weight_column):
+    spec = tf.feature_column.make_parse_example_spec(feature_columns)
+    if label_key in spec:
+        raise ValueError(f"label should not be used as feature. label_key: {label_key}, features: {sorted(spec)}")
+    spec[label_key] = label
+    if weight_column is None:
+        return spec
+
+    if isinstance(weight_column, str):
+        weight_column = tf.feature_column.numeric_column(weight_column)
+    if not hasattr(weight_column, "normalizer_fn"):  # of feature columns only the numeric one has it
+        raise ValueError(
+            "weight_column should be a str or a tf.feature_column.numeric_column; "
+            f"got {type(weight_column).__name__} {weight_column!r}"
+        )
+    if weight_column.key in spec:
+        raise ValueError(
+            f"weight_column should not be used as feature. weight_column: {weight_column.key}, features: {sorted(spec)}"
+        )
+    return spec | weight_column.parse_example_spec

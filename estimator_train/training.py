@@ -1,0 +1,272 @@
+"""train_and_evaluate: training, with evaluations and exports of its checkpoints, in one call."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from estimator_train.early_stopping import StopOnMetricHook
+from estimator_train.estimator import Estimator
+from estimator_train.exporter import Exporter
+from estimator_train.model_fn import ModeKeys, check_hooks
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+
+class TrainSpec(
+    NamedTuple("TrainSpec", [("input_fn", Callable), ("max_steps", int), ("hooks", tuple), ("saving_listeners", tuple)])
+):
+    """How `train_and_evaluate` trains; the arguments are those of `Estimator.train`.
+
+    Raises:
+      TypeError: `input_fn` is not callable, or a hook or listener of another type.
+      ValueError: `max_steps` is not positive.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, input_fn, max_steps=None, hooks=None, saving_listeners=None):
+        _check_callable(input_fn)
+        _check_at_least(1, max_steps=max_steps)
+        listeners = tuple(saving_listeners or ())
+        for listener in listeners:
+            if not isinstance(listener, v1.train.CheckpointSaverListener):
+                raise TypeError(f"saving_listeners must be CheckpointSaverListeners, given: {listener!r}")
+        return super().__new__(cls, input_fn, max_steps, check_hooks(hooks), listeners)
+
+
+class EvalSpec(
+    NamedTuple(
+        "EvalSpec",
+        [
+            ("input_fn", Callable),
+            ("steps", int),
+            ("name", str),
+            ("hooks", tuple),
+            ("exporters", tuple),
+            ("start_delay_secs", int),
+            ("throttle_secs", int),
+            ("every_steps", int),
+        ],
+    )
+):
+    """How and when `train_and_evaluate` evaluates and exports.
+
+    Args:
+      input_fn: as for `Estimator.evaluate`.
+      steps: how many batches, 100 as in tf.estimator; None: until the data ends.
+      name: of the evaluation; its events go to `estimator.eval_dir(name)`.
+      hooks: list of `SessionRunHook`, for every evaluation.
+      exporters: an `Exporter` or an iterable of them, called after every evaluation.
+      start_delay_secs: seconds that an evaluator process waits at first; without meaning in one process.
+      throttle_secs: the least seconds from the start of one evaluation to the next; 0 evaluates every checkpoint.
+      every_steps: global steps from one evaluation to the next, whatever `throttle_secs` is. Checkpoints are then
+        saved by steps, at these and at `RunConfig.save_checkpoints_steps`.
+
+    Raises:
+      TypeError: `input_fn` is not callable, or a hook, exporter or name of another type.
+      ValueError: a number is out of range, or exporters have no names or the same.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        input_fn,
+        steps=100,
+        name=None,
+        hooks=None,
+        exporters=None,
+        start_delay_secs=120,
+        throttle_secs=600,
+        *,
+        every_steps=None,
+    ):
+        _check_callable(input_fn)
+        _check_at_least(1, steps=steps, every_steps=every_steps)
+        _check_at_least(0, start_delay_secs=start_delay_secs, throttle_secs=throttle_secs)
+        if not isinstance(name, str | None):
+            raise TypeError(f"name must be a string, given: {name!r}")
+        exporters = (exporters,) if isinstance(exporters, Exporter) else tuple(exporters or ())
+        _check_exporters(exporters)
+        hooks = check_hooks(hooks)
+        return super().__new__(
+            cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs, every_steps
+        )
+
+
+def train_and_evaluate(estimator, train_spec, eval_spec):
+    """Trains, evaluates and exports checkpoints on the way, and the last one at the end, however training ended.
+
+    A training that had been finished before is evaluated and exported all the same.
+
+    Args:
+      estimator: the `Estimator`; its RunConfig saves checkpoints.
+      train_spec: a `TrainSpec`.
+      eval_spec: an `EvalSpec`, or a list of them with different names.
+
+    Returns:
+      (metrics of the last checkpoint, list of what its exporters gave: a path as bytes, or None where they skipped
+      it). For a list of EvalSpecs, two dicts of their names to these.
+
+    Raises:
+      TypeError: an argument of another type.
+      ValueError: evaluations or exporters share a name, the config saves no checkpoints, or an early-stopping hook
+        watches a metric or an evaluation that there is not.
+    """
+    specs = eval_spec if isinstance(eval_spec, list) else [eval_spec]
+    _check_types(estimator, train_spec, specs)
+    trainer = _saving_for(estimator, specs)
+    log.info(
+        "Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency is "
+        "determined based on RunConfig arguments: save_checkpoints_steps %s or save_checkpoints_secs %s.",
+        trainer.config.save_checkpoints_steps,
+        trainer.config.save_checkpoints_secs,
+    )
+    evaluations = [_Evaluation(estimator, spec) for spec in specs]
+    listener = _EvaluateCheckpoints(evaluations, train_spec)
+    trainer.train(
+        train_spec.input_fn,
+        hooks=train_spec.hooks,
+        max_steps=train_spec.max_steps,
+        saving_listeners=[*train_spec.saving_listeners, listener],
+    )
+    for evaluation in evaluations:
+        evaluation.run(is_the_final_export=True)
+    if not isinstance(eval_spec, list):
+        return evaluations[0].metrics, evaluations[0].exports
+    return (
+        {evaluation.spec.name: evaluation.metrics for evaluation in evaluations},
+        {evaluation.spec.name: evaluation.exports for evaluation in evaluations},
+    )
+
+
+class _Evaluation:
+    """An EvalSpec at work: evaluates and exports each checkpoint once, and tells when it is due."""
+
+    def __init__(self, estimator, spec):
+        self.spec = spec
+        self.metrics = self.exports = None
+        self._estimator = estimator
+        self._checkpoint = None
+        self._timer = v1.train.SecondOrStepTimer(
+            every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
+        )
+
+    def start(self, global_step):
+        if self.spec.every_steps is not None:  # else the first checkpoint is due
+            self._timer.update_last_triggered_step(global_step)
+
+    def run_if_due(self, global_step):
+        if self._timer.should_trigger_for_step(global_step):
+            self._timer.update_last_triggered_step(global_step)
+            self.run(is_the_final_export=False)
+        elif self.spec.every_steps is None:
+            log.info("Skip the current checkpoint eval due to throttle secs (%s secs).", self.spec.throttle_secs)
+
+    def run(self, is_the_final_export):
+        """Evaluates the newest checkpoint. Exporters that skipped it before are asked again once it is the last."""
+        estimator, spec, checkpoint = self._estimator, self.spec, self._estimator.latest_checkpoint()
+        if checkpoint != self._checkpoint:
+            self.metrics = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint, spec.name)
+            self.exports = [None] * len(spec.exporters)
+            self._checkpoint = checkpoint
+        for index, exporter in enumerate(spec.exporters):
+            if self.exports[index] is None:
+                folder = os.path.join(estimator.model_dir, "export", exporter.name)
+                self.exports[index] = exporter.export(
+                    estimator=estimator,
+                    export_path=folder,
+                    checkpoint_path=checkpoint,
+                    eval_result=self.metrics,
+                    is_the_final_export=is_the_final_export,
+                )
+
+    def metric_names(self):
+        """Names of the evaluation's metrics, found without running it."""
+        spec, checkpoint = self.spec, self._estimator.latest_checkpoint()
+        run = self._estimator._prepare(ModeKeys.EVAL, spec.input_fn, checkpoint, spec.steps)
+        return sorted(run.spec.eval_metric_ops)
+
+
+class _EvaluateCheckpoints(v1.train.CheckpointSaverListener):
+    """Evaluates a training's checkpoints, but for its first and for the one at `max_steps`, which is evaluated afterwards.
+
+    Before the first step it tells the early-stopping hooks what there is to watch.
+    """
+
+    def __init__(self, evaluations, train_spec):
+        self._evaluations = evaluations
+        self._train_spec = train_spec
+        self._started = False
+
+    def after_save(self, session, global_step_value):
+        if not self._started:
+            self._start(global_step_value)
+        elif self._train_spec.max_steps is None or global_step_value < self._train_spec.max_steps:
+            for evaluation in self._evaluations:
+                evaluation.run_if_due(global_step_value)
+
+    def _start(self, global_step):
+        self._started = True
+        metric_names = {evaluation.spec.name: evaluation.metric_names for evaluation in self._evaluations}
+        for hook in self._train_spec.hooks:
+            if isinstance(hook, StopOnMetricHook):
+                hook.watch(metric_names)
+        for evaluation in self._evaluations:
+            evaluation.start(global_step)
+
+
+def _saving_for(estimator, specs):
+    """`estimator`, saving a checkpoint wherever one of `specs` asks for an evaluation."""
+    config = estimator.config
+    every = [spec.every_steps for spec in specs if spec.every_steps is not None]
+    if not every:
+        return estimator
+    estimator = copy.copy(estimator)
+    estimator._config = config.replace(save_checkpoints_steps=math.gcd(*every, config.save_checkpoints_steps or 0))
+    return estimator
+
+
+def _check_types(estimator, train_spec, specs):
+    if not isinstance(estimator, Estimator):
+        raise TypeError(f"estimator must be an Estimator, given: {estimator!r}")
+    if not isinstance(train_spec, TrainSpec):
+        raise TypeError(f"train_spec must be a TrainSpec, given: {train_spec!r}")
+    if not specs:
+        raise ValueError("eval_spec must hold at least one EvalSpec, given an empty list.")
+    for spec in specs:
+        if not isinstance(spec, EvalSpec):
+            raise TypeError(f"eval_spec must be an EvalSpec or a list of them, given: {spec!r}")
+    names = [spec.name for spec in specs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"EvalSpecs must have different names, given: {names}")
+    _check_exporters([exporter for spec in specs for exporter in spec.exporters])
+
+
+def _check_exporters(exporters):
+    for exporter in exporters:
+        if not isinstance(exporter, Exporter):
+            raise TypeError(f"exporters must be an Exporter or an iterable of them, given: {exporter!r}")
+    names = [exporter.name for exporter in exporters]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"Every Exporter must have a name, a string that is not empty; given: {names}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"Exporters must have different names, given: {names}")
+
+
+def _check_callable(input_fn):
+    if not callable(input_fn):
+        raise TypeError(f"input_fn must be callable, given: {input_fn!r}")
+
+
+def _check_at_least(least, **values):
+    for name, value in values.items():
+        if value is not None and value < least:
+            raise ValueError(f"Must specify {name} >= {least}, given: {value}")

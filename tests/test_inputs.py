@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train import inputs
+
+v1 = tf.compat.v1
+
+
+def batches(input_fn):
+    return list(input_fn().as_numpy_iterator())
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "num_epochs", "expected"),
+    [  # as TensorFlow 2.15.1 gives them
+        (3, 1, [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]),
+        (4, 2, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1], [2, 3, 4, 5], [6, 7, 8, 9]]),
+        (25, 3, [[*range(10), *range(10), *range(5)], [5, 6, 7, 8, 9]]),
+    ],
+)
+def test_batches_run_on_across_epochs(batch_size, num_epochs, expected):
+    input_fn = inputs.numpy_input_fn(np.arange(10), batch_size=batch_size, num_epochs=num_epochs, shuffle=False)
+    assert [batch.tolist() for batch in batches(input_fn)] == expected
+
+
+def test_without_num_epochs_every_batch_is_full():
+    input_fn = inputs.numpy_input_fn(np.arange(10), batch_size=4, num_epochs=None, shuffle=False)
+    taken = list(input_fn().take(4).as_numpy_iterator())
+    assert [batch.tolist() for batch in taken] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1], [2, 3, 4, 5]]
+
+
+def test_features_and_labels_keep_their_structure_and_dtypes():
+    x = {"a": np.arange(3), "text": np.array(["u", "v", "w"])}
+    y = {"label": np.array([[0.5], [1.5], [2.5]], "float32")}
+    ((features, labels),) = batches(inputs.numpy_input_fn(x, y, shuffle=False))
+    assert features["a"].dtype == np.int64
+    assert features["text"].tolist() == [b"u", b"v", b"w"]
+    np.testing.assert_array_equal(labels["label"], y["label"])
+    assert labels["label"].dtype == np.float32
+
+    ((features, labels),) = batches(inputs.numpy_input_fn(x, np.array([1, 2, 3]), shuffle=False))
+    assert set(features) == {"a", "text"}
+    assert labels.tolist() == [1, 2, 3]
+
+    (features,) = batches(inputs.numpy_input_fn(x, shuffle=False))
+    assert set(features) == {"a", "text"}
+
+
+def test_shuffling_keeps_rows_whole_and_epochs_complete():
+    x = np.arange(50)
+    got = batches(inputs.numpy_input_fn(x, 2 * x, batch_size=50, num_epochs=2, shuffle=True, num_threads=3))
+    for features, labels in got:
+        assert sorted(features) == x.tolist()
+        np.testing.assert_array_equal(labels, 2 * features)
+    assert len(got) == 2
+    assert not np.array_equal(got[0][0], got[1][0])
+
+
+def test_a_graph_takes_tensors_from_an_iterator():
+    input_fn = inputs.numpy_input_fn({"a": np.arange(3)}, np.arange(3), batch_size=2, shuffle=False)
+    with tf.Graph().as_default(), v1.Session() as session:
+        iterator = v1.data.make_initializable_iterator(input_fn())
+        features, labels = iterator.get_next()
+        session.run(iterator.initializer)
+        assert session.run((features["a"], labels))[1].tolist() == [0, 1]
+        assert features["a"].shape.as_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "shuffle", "error", "message"),
+    [
+        (np.arange(3), None, None, ValueError, "shuffle must be provided and explicitly set as boolean"),
+        ([1, 2], None, False, TypeError, "x must be a dict or array; got list"),
+        ({}, None, False, ValueError, "empty"),
+        (np.zeros([0]), None, False, ValueError, "empty"),
+        (np.arange(3), {}, False, ValueError, "y cannot be an empty dict"),
+        ({"a": np.arange(3)}, {"a": np.arange(3)}, False, ValueError, "duplicate keys are found in both x and y"),
+        ({"a": np.arange(3)}, np.arange(4), False, ValueError, r"one length; got x\['a'\]: 3, y: 4"),
+    ],
+)
+def test_bad_arrays_are_told_of(x, y, shuffle, error, message):
+    with pytest.raises(error, match=message):
+        inputs.numpy_input_fn(x, y, shuffle=shuffle)
+
+
+def test_a_data_frame_gives_a_feature_a_column():
+    pd = pytest.importorskip("pandas")
+    x = pd.DataFrame({"a": [1, 2, 3], "b": ["u", "v", "w"]}, index=[7, 8, 9])
+    input_fn = inputs.pandas_input_fn(x, pd.Series([0.0, 1.0, 2.0], index=x.index), batch_size=2, shuffle=False)
+    first, last = batches(input_fn)
+    assert first[0]["a"].tolist() == [1, 2]
+    assert last[0]["b"].tolist() == [b"w"]
+    assert (last[1].tolist(), last[1].dtype) == ([2.0], np.float64)
+
+
+def test_labels_of_a_data_frame_are_a_dict_whatever_the_features_names():
+    pd = pytest.importorskip("pandas")
+    x = pd.DataFrame({"a": [1, 2, 3]})
+    ((features, labels),) = batches(inputs.pandas_input_fn(x, pd.DataFrame({"a": [4, 5, 6]}), shuffle=False))
+    assert features["a"].tolist() == [1, 2, 3]
+    assert labels["a"].tolist() == [4, 5, 6]
+
+
+def test_a_bad_data_frame_is_told_of():
+    pd = pytest.importorskip("pandas")
+    x = pd.DataFrame({"target": [1, 2]})
+    with pytest.raises(ValueError, match="Cannot use name target for target column"):
+        inputs.pandas_input_fn(x, pd.Series([1, 2]), shuffle=False)
+    with pytest.raises(ValueError, match="Index for x and y are mismatched"):
+        inputs.pandas_input_fn(x, pd.Series([1, 2], index=[1, 2]), shuffle=False, target_column="y")
+    with pytest.raises(TypeError, match="target_column must be a string"):
+        inputs.pandas_input_fn(x, pd.Series([1, 2]), shuffle=False, target_column=1)
+    with pytest.raises(ValueError, match="shuffle must be provided"):
+        inputs.pandas_input_fn(x)
+
+
+def test_pandas_input_fn_wants_a_data_frame():
+    with pytest.raises(TypeError, match="x must be a pandas DataFrame; got dict"):
+        inputs.pandas_input_fn({"a": np.arange(3)}, shuffle=False)
