@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from estimator_train import cluster
+from estimator_train.checkpoints import read_global_step
 from estimator_train.early_stopping import StopOnMetricHook
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
@@ -113,7 +115,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
 
     Returns:
       (metrics of the last checkpoint, list of what its exporters gave: a path as bytes, or None where they skipped
-      it). For a list of EvalSpecs, two dicts of their names to these.
+      it). For a list of EvalSpecs, two dicts of their names to these. In a cluster, None.
 
     Raises:
       TypeError: an argument of another type.
@@ -123,6 +125,8 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     specs = eval_spec if isinstance(eval_spec, list) else [eval_spec]
     _check_types(estimator, train_spec, specs)
     trainer = _saving_for(estimator, specs)
+    if cluster.is_one(estimator.config):
+        return _run_in_cluster(trainer, train_spec, specs)
     log.info(
         "Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency is "
         "determined based on RunConfig arguments: save_checkpoints_steps %s or save_checkpoints_secs %s.",
@@ -147,6 +151,30 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     )
 
 
+def _run_in_cluster(estimator, train_spec, specs):
+    evaluations = [_Evaluation(estimator, spec) for spec in specs]
+
+    def train(hooks):
+        hooks = [*train_spec.hooks, *hooks]
+        listeners = train_spec.saving_listeners
+        estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
+
+    def evaluate(has_ended):
+        checkpoint = estimator.latest_checkpoint()
+        if checkpoint is None:
+            return has_ended
+        step = read_global_step(checkpoint)
+        is_last = has_ended or (train_spec.max_steps is not None and step >= train_spec.max_steps)
+        for evaluation in evaluations:
+            if is_last:
+                evaluation.run(is_the_final_export=True)
+            elif evaluation.checkpoint != checkpoint:
+                evaluation.run_if_due(step)
+        return is_last
+
+    cluster.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
+
+
 class _Evaluation:
     """An EvalSpec at work: evaluates and exports each checkpoint once, and tells when it is due."""
 
@@ -154,7 +182,7 @@ class _Evaluation:
         self.spec = spec
         self.metrics = self.exports = None
         self._estimator = estimator
-        self._checkpoint = None
+        self.checkpoint = None
         self._timer = v1.train.SecondOrStepTimer(
             every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
         )
@@ -173,10 +201,10 @@ class _Evaluation:
     def run(self, is_the_final_export):
         """Evaluates the newest checkpoint. Exporters that skipped it before are asked again once it is the last."""
         estimator, spec, checkpoint = self._estimator, self.spec, self._estimator.latest_checkpoint()
-        if checkpoint != self._checkpoint:
+        if checkpoint != self.checkpoint:
             self.metrics = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint, spec.name)
             self.exports = [None] * len(spec.exporters)
-            self._checkpoint = checkpoint
+            self.checkpoint = checkpoint
         for index, exporter in enumerate(spec.exporters):
             if self.exports[index] is None:
                 folder = os.path.join(estimator.model_dir, "export", exporter.name)

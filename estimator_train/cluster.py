@@ -1,0 +1,152 @@
+"""train_and_evaluate as one process of a TF_CONFIG cluster: asynchronous training over parameter servers.
+
+The chief and the workers train, each with a graph of its own, on variables that the parameter servers hold; the chief
+alone writes checkpoints and summaries, and the evaluator evaluates and exports them. They meet in model_dir, where the
+chief and the workers leave a file each when they end, however they do: then the others end, too.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+import tensorflow as tf
+
+from estimator_train.run_config import TaskType
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+_POLL_SECS = 1.0
+_GRACE_SECS = 60.0  # how long parameter servers wait for workers after the chief has ended
+_WORKER_DELAY_SECS, _MAX_WORKER_DELAY_SECS = 5, 60  # tf.estimator's: asynchronous training starts staggered
+
+
+def is_one(config):
+    """Whether a `RunConfig` is that of one process among several."""
+    return config.task_type == TaskType.EVALUATOR or config.num_worker_replicas > 1 or config.num_ps_replicas > 0
+
+
+def run_task(config, train, evaluate, start_delay_secs):
+    """Does what this process's task is, until training has ended.
+
+    Args:
+      config: the `RunConfig`.
+      train: function of a list of hooks that are added to the training.
+      evaluate: function of a bool, whether training has ended, that evaluates the newest checkpoint, if that is due, and
+        tells whether it was the last.
+      start_delay_secs: seconds that the evaluator waits at first.
+
+    Raises:
+      ValueError: there cannot be such a task, or it cannot listen at its address.
+    """
+    ended = _Ended(config)
+    if config.task_type == TaskType.EVALUATOR:
+        if config.task_id > 0:
+            raise ValueError(f"TF_CONFIG's task is evaluator {config.task_id}; there can be one, with index 0.")
+        log.info("Waiting %f secs before starting eval.", start_delay_secs)
+        time.sleep(start_delay_secs)
+        while not evaluate(ended.chief()):
+            time.sleep(_POLL_SECS)
+        return
+    server = _start_server(config)
+    if config.task_type == TaskType.PS:
+        _serve(server, ended)
+        return
+    ended.forget()
+    _wait_before_training(config)
+    try:
+        train([] if config.is_chief else [_StopWithChief(ended)])
+    finally:
+        ended.tell()
+
+
+class _Ended:
+    """The files by which the tasks that train tell that they have ended."""
+
+    def __init__(self, config):
+        self._folder = os.path.join(config.model_dir, "ended")
+        self._own = os.path.join(self._folder, f"{config.task_type}-{config.task_id}")
+        jobs = [job for job in config.cluster_spec.jobs if job not in (TaskType.PS, TaskType.EVALUATOR)]
+        self._trainers = {f"{job}-{index}" for job in jobs for index in config.cluster_spec.task_indices(job)}
+        self._began = time.time()
+
+    def forget(self):
+        """Takes back what an earlier run of this task has told."""
+        if tf.io.gfile.exists(self._own):
+            tf.io.gfile.remove(self._own)
+
+    def tell(self):
+        tf.io.gfile.makedirs(self._folder)
+        with tf.io.gfile.GFile(self._own, "w") as file:
+            file.write("")
+
+    def chief(self):
+        """Whether the chief has ended. What an earlier chief told counts once this one would have taken it back."""
+        paths = [os.path.join(self._folder, f"{job}-0") for job in (TaskType.CHIEF, TaskType.MASTER)]
+        path = next(filter(tf.io.gfile.exists, paths), None)
+        if path is None:
+            return False
+        told = tf.io.gfile.stat(path).mtime_nsec / 1e9
+        return told >= self._began or time.time() >= self._began + _GRACE_SECS
+
+    def all(self):
+        """Whether every task that trains has ended."""
+        return self._trainers <= set(tf.io.gfile.listdir(self._folder))
+
+
+class _StopWithChief(v1.train.SessionRunHook):
+    """Stops a worker soon after the chief has ended: what it would train on is saved no more."""
+
+    def __init__(self, ended):
+        self._ended = ended
+        self._timer = v1.train.SecondOrStepTimer(every_secs=2 * _POLL_SECS)
+
+    def after_run(self, run_context, run_values):
+        if self._timer.should_trigger_for_step(0):
+            self._timer.update_last_triggered_step(0)
+            if self._ended.chief():
+                run_context.request_stop()
+
+
+def _serve(server, ended):
+    """Holds variables until the chief and the workers have ended, or the chief alone and a time after it."""
+    while not ended.chief():
+        time.sleep(_POLL_SECS)
+    log.info("The chief has ended; waiting for the workers.")
+    patience = time.monotonic() + _GRACE_SECS
+    while not ended.all() and time.monotonic() < patience:
+        time.sleep(_POLL_SECS)
+    del server  # it has served until here
+
+
+def _start_server(config):
+    """The TensorFlow server of this task, listening.
+
+    Raises:
+      ValueError: its port is taken.
+    """
+    task = f"{config.task_type} {config.task_id}"
+    address = config.cluster_spec.task_address(config.task_type, config.task_id)
+    try:
+        with socket.socket() as probe:  # TensorFlow would share a port with another server
+            probe.bind(("", int(address.rpartition(":")[2])))
+        log.info("Starting the server of %s at %s.", task, address)
+        session_config = v1.ConfigProto()
+        if config.session_config is not None:
+            session_config.gpu_options.CopyFrom(config.session_config.gpu_options)
+        return v1.train.Server(
+            config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=session_config
+        )
+    except (OSError, OverflowError, tf.errors.OpError) as error:
+        raise ValueError(f"TF_CONFIG's {task} cannot listen at {address}: {error}; give it a free port.") from error
+
+
+def _wait_before_training(config):
+    if config.task_type != TaskType.WORKER:
+        return
+    longest = config.experimental_max_worker_delay_secs
+    delay = min(_MAX_WORKER_DELAY_SECS if longest is None else longest, (config.task_id + 1) * _WORKER_DELAY_SECS)
+    log.info("Waiting %d secs before starting training.", delay)
+    time.sleep(delay)
