@@ -131,6 +131,7 @@ def _start_server(config):
     address = config.cluster_spec.task_address(config.task_type, config.task_id)
     try:
         with socket.socket() as probe:  # TensorFlow would share a port with another server
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a killed task has left does not count
             probe.bind(("", int(address.rpartition(":")[2])))
         log.info("Starting the server of %s at %s.", task, address)
         session_config = v1.ConfigProto()

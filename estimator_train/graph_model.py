@@ -141,12 +141,7 @@ class _SessionCreator(v1.train.SessionCreator):
 
     def create_session(self):
         if self._resumes and not self._config.is_chief:
-            return v1.train.WorkerSessionCreator(
-                self._scaffold,
-                master=self._config.master,
-                config=_session_config(self._config),
-                max_wait_secs=self._config.session_creation_timeout_secs,
-            ).create_session()
+            return self._wait_for_chief()
         path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
         if path is not None:
             checkpoints.check_same_shapes(v1.global_variables(), path)
@@ -160,6 +155,18 @@ class _SessionCreator(v1.train.SessionCreator):
             state = tf.train.get_checkpoint_state(self._config.model_dir)
             self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes the oldest
         return session
+
+    def _wait_for_chief(self):
+        scaffold = self._scaffold.finalize()
+        manager = v1.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            local_init_feed_dict=scaffold.local_init_feed_dict,
+            recovery_wait_secs=1,  # seconds from look to look, 30 by default and in WorkerSessionCreator
+        )
+        timeout = self._config.session_creation_timeout_secs
+        return manager.wait_for_session(self._config.master, _session_config(self._config), timeout)
 
 
 class _StartInput(v1.train.SessionRunHook):

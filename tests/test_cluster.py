@@ -1,0 +1,136 @@
+"""The processes of a TF_CONFIG cluster train together, survive the loss of one, and all end."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+
+SCRIPT = Path(__file__).parent / "data" / "cluster" / "train.py"
+BOUND_SECS = 120
+
+
+def free_addresses(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts tasks of one cluster, a chief, two workers and two parameter servers; what is left of them is killed."""
+    chief, *workers, ps_0, ps_1 = free_addresses(5)
+    cluster = {"chief": [chief], "worker": workers, "ps": [ps_0, ps_1]}
+    processes = []
+
+    def start(task_type, index=0, max_steps=100, secs_a_step=0.0):
+        environment = os.environ | {
+            "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": task_type, "index": index}}),
+            "PYTHONPATH": str(Path(et.__file__).parents[1]),
+        }
+        arguments = [str(tmp_path / "run"), str(max_steps), str(secs_a_step)]
+        log = (tmp_path / f"{task_type}-{index}.log").open("ab")
+        process = subprocess.Popen([sys.executable, SCRIPT, *arguments], env=environment, stdout=log, stderr=log)
+        log.close()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def wait_for_step(model_dir, step):
+    end = time.monotonic() + BOUND_SECS
+    while time.monotonic() < end:
+        checkpoint = tf.train.latest_checkpoint(str(model_dir))
+        if checkpoint is not None and int(checkpoint.rpartition("-")[2]) >= step:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"step {step} was not reached in {BOUND_SECS} s")
+
+
+@pytest.mark.slow
+def test_chief_workers_parameter_servers_and_evaluator_complete_and_exit(start, tmp_path):
+    tasks = [("ps", 0), ("ps", 1), ("chief", 0), ("worker", 0), ("worker", 1), ("evaluator", 0)]
+    processes = {task: start(*task, secs_a_step=0.01) for task in tasks}
+    assert {task: process.wait(BOUND_SECS) for task, process in processes.items()} == dict.fromkeys(tasks, 0)
+    run = tmp_path / "run"
+    assert len(list(run.glob("events*"))) == 1  # the chief's alone
+    newest = tf.train.latest_checkpoint(str(run))
+    assert len(list(run.glob(f"{Path(newest).name}.data-*-of-00002"))) == 2  # each parameter server wrote its own
+    log = (tmp_path / "evaluator-0.log").read_text()
+    assert f"Saving 'checkpoint_path' summary for global step {newest.rpartition('-')[2]}" in log
+
+
+@pytest.mark.slow
+def test_killed_workers_and_chiefs_rejoin_and_nothing_is_lost(start, tmp_path):
+    run = tmp_path / "run"
+    arguments = {"max_steps": 400, "secs_a_step": 0.05}
+    servers = [start("ps", index, **arguments) for index in range(2)]
+    chief, *workers = [start("chief", **arguments)] + [start("worker", index, **arguments) for index in range(2)]
+    wait_for_step(run, 40)
+    workers[1].send_signal(signal.SIGKILL)
+    wait_for_step(run, 100)  # the others go on
+    workers[1] = start("worker", 1, **arguments)
+    chief.send_signal(signal.SIGKILL)
+    chief.wait()
+    before = int(tf.train.latest_checkpoint(str(run)).rpartition("-")[2])
+    chief = start("chief", **arguments)
+    codes = [process.wait(BOUND_SECS) for process in (chief, *workers, *servers)]
+    assert codes == [0] * 5
+    estimator = et.Estimator(lambda features: None, run)
+    assert estimator.get_variable_value("global_step") >= 400 > before >= 100
+    assert estimator.get_variable_value("w") == pytest.approx([1, 2, 3, 4], abs=0.1)
+
+
+def test_a_port_in_use_is_named(monkeypatch, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        cluster = {"chief": [address], "worker": ["127.0.0.1:1"]}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
+        with pytest.raises(ValueError, match=f"chief 0 cannot listen at {address}: .*in use.*give it a free port"):
+            train_and_evaluate(tmp_path)
+
+
+def test_a_second_evaluator_is_refused(monkeypatch, tmp_path):
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 1}}))
+    with pytest.raises(ValueError, match="evaluator 1; there can be one"):
+        train_and_evaluate(tmp_path)
+
+
+def test_an_evaluator_ends_with_the_last_checkpoint_of_training_that_is_over(monkeypatch, tmp_path, log_lines):
+    et.Estimator(counting, tmp_path).train(input_fn, steps=3)
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
+    train_and_evaluate(tmp_path, max_steps=3)
+    assert any("Saving dict for global step 3" in line for line in log_lines)
+
+
+def counting(features, labels, mode):
+    step = tf.compat.v1.train.get_global_step()
+    return et.EstimatorSpec(mode, loss=tf.reduce_mean(features), train_op=step.assign_add(1))
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensors(([1.0], [1.0])).repeat(5)
+
+
+def train_and_evaluate(model_dir, max_steps=None):
+    eval_spec = et.EvalSpec(input_fn, start_delay_secs=0, throttle_secs=0)
+    et.train_and_evaluate(et.Estimator(counting, model_dir), et.TrainSpec(input_fn, max_steps), eval_spec)
