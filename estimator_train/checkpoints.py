@@ -59,6 +59,9 @@ def latest_intact(model_dir):
     """
     state = tf.train.get_checkpoint_state(model_dir)
     paths = list(state.all_model_checkpoint_paths) if state else []
+    if state and state.model_checkpoint_path:  # which a user may have set to an older one
+        newest = state.model_checkpoint_path
+        paths = [*paths[: paths.index(newest)], newest] if newest in paths else [newest]
     for path in reversed(paths):
         damage = damage_of(path)
         if damage is None:
@@ -87,8 +90,9 @@ def _damage_of(path, stamp):
     del stamp  # only a cache key
     try:
         reader = tf.train.load_checkpoint(path)
-        for key in reader.get_variable_to_shape_map():
-            _read(reader, key)
+        for key, dtype in reader.get_variable_to_dtype_map().items():
+            if dtype not in (tf.variant, tf.resource):  # an iterator's state: only its own op can read it
+                _read(reader, key)
     except (tf.errors.OpError, IndexError, ValueError, RuntimeError) as error:  # TensorFlow raises any of them
         return str(error).splitlines()[0]
     return None

@@ -34,8 +34,8 @@ def run_task(config, train, evaluate, start_delay_secs):
     Args:
       config: the `RunConfig`.
       train: function of a list of hooks that are added to the training.
-      evaluate: function of a bool, whether training has ended, that evaluates the newest checkpoint, if that is due, and
-        tells whether it was the last.
+      evaluate: function of a bool, whether training has ended, that evaluates the newest checkpoint, if that is due,
+        and tells whether it was the last.
       start_delay_secs: seconds that the evaluator waits at first.
 
     Raises:

@@ -50,17 +50,21 @@ def distribute(strategy, dataset_fn):
     Each step takes one batch a replica. Where the batches or examples of the data's end do not divide by the replicas,
     they are shared out, so that every example is used once and no replica is left with an empty batch.
     """
-    return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn))
+    return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn, _share_out))
 
 
-def distribute_in_graph(strategy, dataset_fn):
-    """As `distribute`, in a v1 graph: (the batch, an element or one a replica; the op that starts the data anew)."""
-    iterator = strategy.make_input_fn_iterator(_shared_out(strategy, dataset_fn))
+def distribute_in_graph(strategy, dataset_fn, drop_incomplete):
+    """As `distribute`, in a v1 graph: (the batch, an element or one a replica; the op that starts the data anew).
+
+    With `drop_incomplete` batches that are too few for all replicas are left out, as tf.estimator's training did.
+    """
+    share = _drop_incomplete if drop_incomplete else _share_out
+    iterator = strategy.make_input_fn_iterator(_shared_out(strategy, dataset_fn, share))
     return iterator.get_next(), tf.group(iterator.initialize())
 
 
 def in_graphs(strategy):
-    """`strategy` as it works in v1 graphs; None: TensorFlow's default one.
+    """`strategy` as it works in v1 graphs; None: that of the scope which the default graph is in, or TensorFlow's own.
 
     There the collective ops that are MirroredStrategy's default reduction hang, so a strategy that has them is replaced
     by its like with another reduction.
@@ -68,7 +72,8 @@ def in_graphs(strategy):
     if strategy is None:
         return tf.distribute.get_strategy()
     reduction = getattr(strategy.extended, "_cross_device_ops", None)
-    if type(strategy) is tf.distribute.MirroredStrategy and type(reduction).__name__ == "CollectiveAllReduce":
+    is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
+    if is_mirrored and type(reduction).__name__ == "CollectiveAllReduce":
         devices = strategy.extended.worker_devices
         return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
     return strategy
@@ -86,15 +91,21 @@ def batch_size(batch):
     return tf.shape(component, out_type=tf.int64)[0]
 
 
-def _shared_out(strategy, dataset_fn):
+def _shared_out(strategy, dataset_fn, share):
     if strategy.num_replicas_in_sync == 1:
         return dataset_fn
 
     def shared_out(input_context):
         replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
-        return _share_out(dataset_fn(input_context), replicas)
+        return share(dataset_fn(input_context), replicas)
 
     return shared_out
+
+
+def _drop_incomplete(dataset, replicas):
+    """`dataset`'s batches, as many as there are in whole groups of one a replica."""
+    windows = dataset.window(replicas, drop_remainder=True)
+    return windows.flat_map(lambda *parts: tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts))
 
 
 def _share_out(dataset, replicas):
@@ -127,8 +138,13 @@ def _split_evenly(batches, replicas, none):
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(count, 0) | (count >= replicas), [message, count])]):
         size, larger = count // replicas, count % replicas
     examples = batches.unbatch()
+    # Examples that were padded to the longest of their batch differ in length from those of another.
+    specs = tf.nest.flatten(examples.element_spec)
+    are_padded = all(isinstance(spec, tf.TensorSpec) for spec in specs) and any(None in spec.shape for spec in specs)
+    batch = tf.data.Dataset.padded_batch if are_padded else tf.data.Dataset.batch
     in_larger = larger * (size + 1)
-    return examples.take(in_larger).batch(size + 1).concatenate(examples.skip(in_larger).batch(tf.maximum(size, 1)))
+    rest = batch(examples.skip(in_larger), tf.maximum(size, 1))
+    return batch(examples.take(in_larger), size + 1).concatenate(rest)
 
 
 def _count_examples(batches, unless):

@@ -111,10 +111,10 @@ class _StopHook(v1.train.SessionRunHook):
     """Stops training once `should_stop_fn()` is true. It adds nothing to the graph, so nothing to checkpoints."""
 
     def __init__(self, should_stop_fn, run_every_secs, run_every_steps):
-        if run_every_secs is not None and run_every_steps is not None:
+        if (run_every_secs is None) == (run_every_steps is None):
             raise ValueError(
-                "Only one of run_every_secs and run_every_steps can be given; with run_every_steps="
-                f"{run_every_steps} give run_every_secs=None."
+                "One of run_every_secs and run_every_steps must be given, and the other be None; given: "
+                f"run_every_secs={run_every_secs} and run_every_steps={run_every_steps}."
             )
         self._should_stop_fn = should_stop_fn
         self._timer = v1.train.SecondOrStepTimer(every_secs=run_every_secs, every_steps=run_every_steps)
@@ -126,7 +126,10 @@ class _StopHook(v1.train.SessionRunHook):
         return v1.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context, run_values):
-        step = run_values.results
+        # What a session fetches together with a step is the global step of before or of after it, as it happens.
+        if not self._timer.should_trigger_for_step(run_values.results + 1):
+            return
+        step = run_context.session.run(self._global_step)
         if self._timer.should_trigger_for_step(step):
             self._timer.update_last_triggered_step(step)
             if self._should_stop_fn():

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from estimator_train import checkpoints
 from estimator_train.export import new_export_folder
 from estimator_train.graph_model import GraphModel
-from estimator_train.model_fn import ModeKeys, check_hooks
+from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
 
 v1 = tf.compat.v1
@@ -48,7 +48,7 @@ class Estimator:
             raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)
         self._params = copy.deepcopy(params or {})
-        is_prepared = hasattr(model_fn, "prepare")  # a KerasModel; a function is called in graphs
+        is_prepared = isinstance(model_fn, PreparedModel)
         self._model = model_fn if is_prepared else GraphModel(model_fn, params, warm_start_from)
         log.info("Using config: %s", self._config)
 
@@ -59,8 +59,8 @@ class Estimator:
 
     @property
     def config(self):
-        """The `RunConfig`, a copy."""
-        return copy.copy(self._config)
+        """The `RunConfig`, a deep copy but for its strategies."""
+        return copy.deepcopy(self._config)
 
     @property
     def params(self):
@@ -126,7 +126,8 @@ class Estimator:
                 "Train has been called wrong configuration: task_type "
                 f"{self._config.task_type} does not train; use train_and_evaluate in every task of a cluster."
             )
-        hooks, listeners = check_hooks(hooks), _check_listeners(saving_listeners)
+        hooks = check_hooks(hooks)
+        listeners = self._check_listeners(saving_listeners, hooks)
 
         checkpoint = self.latest_checkpoint()
         step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
@@ -180,10 +181,15 @@ class Estimator:
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
             log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
             start = time.perf_counter()
-            hooks = [*run.input_hooks, *hooks, _CountBatches(steps), *run.spec.evaluation_hooks, results]
+            counter = _CountBatches(steps)
+            hooks = [*run.input_hooks, *hooks, counter, *run.spec.evaluation_hooks, results]
             with v1.train.MonitoredSession(run.session_creator, hooks) as session:
                 while not session.should_stop():
                     session.run(updates)
+            if counter.count == 0:
+                raise ValueError(
+                    "evaluate got no data: the input_fn's data set is empty, or a hook stopped it before a batch."
+                )
             log.info("Inference Time : %0.5fs", time.perf_counter() - start)
             log.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
             metrics = dict(results.final_ops_values)
@@ -261,6 +267,9 @@ class Estimator:
         For the rest see `export_saved_model`.
         """
         modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
+        unknown = [mode for mode in input_receiver_fn_map if mode not in modes]
+        if unknown:
+            raise ValueError(f"No valid modes for exporting: {unknown}; they are {list(modes)}.")
         receiver_fns = {mode: input_receiver_fn_map[mode] for mode in modes if mode in input_receiver_fn_map}
         if not receiver_fns or None in receiver_fns.values():
             raise ValueError("An input_receiver_fn must be defined: export needs to know what the model is fed.")
@@ -316,12 +325,8 @@ class Estimator:
             ]
             hooks += savers
         elif savers and listeners:
-            savers[0]._listeners = [*savers[0]._listeners, *listeners]  # it takes them in its constructor only
-        if listeners and not savers:
-            raise ValueError(
-                "There should be a CheckpointSaverHook to use saving_listeners. "
-                "Set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
-            )
+            own = [listener for listener in savers[0]._listeners if listener not in listeners]
+            savers[0]._listeners = [*own, *listeners]  # it takes them in its constructor only
         hooks += spec.training_chief_hooks
         if config.log_step_count_steps:
             hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=self.model_dir))
@@ -330,6 +335,19 @@ class Estimator:
                 v1.train.SummarySaverHook(config.save_summary_steps, output_dir=self.model_dir, scaffold=spec.scaffold)
             )
         return hooks
+
+    def _check_listeners(self, listeners, hooks):
+        listeners = tuple(listeners or ())
+        for listener in listeners:
+            if not isinstance(listener, v1.train.CheckpointSaverListener):
+                raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
+        saves = self._config.save_checkpoints_secs or self._config.save_checkpoints_steps
+        if listeners and not saves and not any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in hooks):
+            raise ValueError(
+                "There should be a CheckpointSaverHook to use saving_listeners. "
+                "Set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
+            )
+        return listeners
 
     def _write_evaluation(self, metrics, checkpoint, name):
         """Logs the metrics and writes them and the checkpoint's path to the events of the evaluation."""
@@ -342,7 +360,7 @@ class Estimator:
                 continue
             if isinstance(value, bytes):
                 _add_summary(summary, key, value)
-            elif getattr(value, "ndim", 0):
+            elif getattr(value, "ndim", 0) or np.iscomplexobj(value):
                 summary.value.add(tag=key, tensor=tf.make_tensor_proto(value))
             else:
                 summary.value.add(tag=key, simple_value=float(value))
@@ -374,26 +392,22 @@ class _StopWhereReached(v1.train.SessionRunHook):
 
 
 class _CountBatches(v1.train.SessionRunHook):
-    """Stops an evaluation after `limit` batches, says how far it is, and refuses one without any."""
+    """Counts the batches of an evaluation, stops it after `limit` of them, and says how far it is."""
 
     def __init__(self, limit):
         self._limit = limit
 
     def after_create_session(self, session, coord):
-        self._count = 0
+        self.count = 0
 
     def after_run(self, run_context, run_values):
-        self._count += 1
+        self.count += 1
         if self._limit is None:
             return
-        if self._count % max(1, self._limit // 10) == 0 or self._count == self._limit:
-            log.info("Evaluation [%d/%d]", self._count, self._limit)
-        if self._count >= self._limit:
+        if self.count % max(1, self._limit // 10) == 0 or self.count == self._limit:
+            log.info("Evaluation [%d/%d]", self.count, self._limit)
+        if self.count >= self._limit:
             run_context.request_stop()
-
-    def end(self, session):
-        if self._count == 0:
-            raise ValueError("evaluate got no data: the input_fn's data set is empty.")
 
 
 @contextlib.contextmanager
@@ -429,6 +443,9 @@ def _config_with_model_dir(config, model_dir):
     return config if model_dir is None else config.replace(model_dir=model_dir)
 
 
+_UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")
+
+
 def _check_overrides(kind):
     """Raises ValueError where a subclass overrides a public member: the loop relies on each."""
     allowed = {"model_fn", "latest_checkpoint", "export_savedmodel"}
@@ -437,6 +454,8 @@ def _check_overrides(kind):
         for name, member in vars(Estimator).items()
         if not name.startswith("_") and name not in allowed and getattr(kind, name) is not member
     ]
+    # What tf.estimator's subclasses could override, and nothing here would call.
+    overridden += [name for name in _UNCALLED if hasattr(kind, name)]
     if overridden:
         raise ValueError(
             "Subclasses of Estimator cannot override members of Estimator. "
@@ -459,13 +478,6 @@ def _add_summary(summary, key, value):
 def _check_positive(name, count):
     if count is not None and count <= 0:
         raise ValueError(f"Must specify {name} > 0, given: {count}")
-
-
-def _check_listeners(listeners):
-    for listener in listeners or ():
-        if not isinstance(listener, v1.train.CheckpointSaverListener):
-            raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
-    return tuple(listeners or ())
 
 
 def _select(predictions, keys):

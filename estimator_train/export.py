@@ -286,14 +286,15 @@ def signatures(receiver, export_outputs, *, serving_only=True):
 def new_export_folder(base, assets_extra=None):
     """Gives (a temporary folder to write a SavedModel into, bytes: the path it gets at the end).
 
-    That is `<base>/<Unix seconds>`, a later second where one of this is there. After an error nothing is left.
+    That is `<base>/<Unix seconds>`, a later second where one of this or a later is there: the last of the names is the
+    newest. After an error nothing is left.
 
     Args:
       assets_extra: dict of paths below the SavedModel's `assets.extra` to the files that are copied there.
     """
-    seconds = int(time.time())
-    while tf.io.gfile.exists(final := os.path.join(base, str(seconds))):
-        seconds += 1
+    older = exports_in(base)
+    seconds = max(int(time.time()), int(os.path.basename(older[-1])) + 1 if older else 0)
+    final = os.path.join(base, str(seconds))
     temporary = os.path.join(base, f"temp-{seconds}")
     try:
         yield temporary, tf.compat.as_bytes(final)
@@ -305,6 +306,14 @@ def new_export_folder(base, assets_extra=None):
     finally:
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
+
+
+def exports_in(base):
+    """Paths of the exports in the folder `base`, which are named by Unix seconds, the oldest first."""
+    if not tf.io.gfile.isdir(base):
+        return []
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(base))
+    return [os.path.join(base, name) for name in sorted(names) if len(name) == 10 and name.isdigit()]
 
 
 def _as_dict(value, default_key):

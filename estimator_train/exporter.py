@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train.eval_events import read_eval_metrics
+from estimator_train.export import exports_in
 
 log = tf.get_logger()
 
@@ -66,7 +67,7 @@ class _SavedModelExporter(Exporter):
             checkpoint_path=checkpoint_path,
         )
         if self._exports_to_keep is not None:
-            for older in _exports(export_path)[: -self._exports_to_keep]:
+            for older in exports_in(export_path)[: -self._exports_to_keep]:
                 tf.io.gfile.rmtree(older)
         return path
 
@@ -105,8 +106,19 @@ class LatestExporter(_SavedModelExporter):
 def _loss_smaller(best_eval_result, current_eval_result):
     for name, result in {"best": best_eval_result, "current": current_eval_result}.items():
         if not result or "loss" not in result:
-            raise ValueError(f"{name}_eval_result has no loss: {result}; give BestExporter a compare_fn.")
+            raise ValueError(f"{name}_eval_result has no loss: {result}; give the exporter a compare_fn.")
     return best_eval_result["loss"] > current_eval_result["loss"]
+
+
+def _check_compare_fn(compare_fn):
+    if compare_fn is None:
+        raise ValueError("compare_fn must not be None.")
+    arguments = set(inspect.signature(compare_fn).parameters)
+    if arguments != {"best_eval_result", "current_eval_result"}:
+        raise ValueError(
+            f"compare_fn must have the arguments best_eval_result and current_eval_result; {compare_fn} has "
+            f"{sorted(arguments)}"
+        )
 
 
 class BestExporter(_SavedModelExporter):
@@ -139,14 +151,7 @@ class BestExporter(_SavedModelExporter):
         exports_to_keep=5,
     ):
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-        if compare_fn is None:
-            raise ValueError("compare_fn must not be None.")
-        arguments = set(inspect.signature(compare_fn).parameters)
-        if arguments != {"best_eval_result", "current_eval_result"}:
-            raise ValueError(
-                f"compare_fn must have the arguments best_eval_result and current_eval_result; {compare_fn} has "
-                f"{sorted(arguments)}"
-            )
+        _check_compare_fn(compare_fn)
         self._event_file_pattern = event_file_pattern
         self._compare_fn = compare_fn
 
@@ -162,7 +167,7 @@ class BestExporter(_SavedModelExporter):
 
     def _best(self, model_dir, export_path, eval_result):
         """The result to beat, or None."""
-        exports = _exports(export_path)
+        exports = exports_in(export_path)
         if not exports:
             return None
         result = os.path.join(exports[-1], "assets.extra", _RESULT)
@@ -180,23 +185,70 @@ class BestExporter(_SavedModelExporter):
         return best
 
 
+class BestCheckpointExporter(Exporter):
+    """Keeps a copy of the checkpoint that is better than all before, and no other.
+
+    The folder is one of checkpoints: `tf.train.latest_checkpoint` finds the best in it. Beside it lies the result that
+    it is the best with, as `<checkpoint>.eval_result.json`: a restarted training goes on from that.
+
+    Args:
+      name: the exporter's.
+      compare_fn: as for `BestExporter`.
+
+    Raises:
+      ValueError: `compare_fn` has other arguments.
+    """
+
+    def __init__(self, name="best_checkpoint", compare_fn=_loss_smaller):
+        _check_compare_fn(compare_fn)
+        self._name = name
+        self._compare_fn = compare_fn
+
+    @property
+    def name(self):
+        return self._name
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        best = tf.train.latest_checkpoint(export_path)
+        if best is not None and not self._compare_fn(
+            best_eval_result=_read_result(f"{best}.{_RESULT}"), current_eval_result=eval_result
+        ):
+            return None
+        log.info("Performing best checkpoint export.")
+        return tf.compat.as_bytes(_keep_checkpoint(export_path, checkpoint_path, eval_result))
+
+
+def _keep_checkpoint(folder, checkpoint, eval_result):
+    """Puts a copy of `checkpoint` and its result in place of all that is in `folder`; returns its path prefix.
+
+    The best is what the folder's `checkpoint` file names, and that is replaced in one move, at the end: whenever the
+    process is killed, a whole checkpoint is there, the old one or the new.
+    """
+    tf.io.gfile.makedirs(folder)
+    source, name = os.path.split(checkpoint)
+    files = [file for file in tf.io.gfile.listdir(source) if file.startswith(f"{name}.")]
+    for file in files:
+        tf.io.gfile.copy(os.path.join(source, file), os.path.join(folder, f"{file}.part"), overwrite=True)
+    _write_result(os.path.join(folder, f"{name}.{_RESULT}.part"), eval_result)
+    with tf.io.gfile.GFile(os.path.join(folder, "checkpoint.part"), "w") as file:
+        file.write(f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n')
+    files += [f"{name}.{_RESULT}", "checkpoint"]
+    for file in files:
+        tf.io.gfile.rename(os.path.join(folder, f"{file}.part"), os.path.join(folder, file), overwrite=True)
+    for file in set(tf.io.gfile.listdir(folder)) - set(files):
+        tf.io.gfile.remove(os.path.join(folder, file))
+    return os.path.join(folder, name)
+
+
 _RESULT = "eval_result.json"
 
 
 def _write_result(path, result):
     numbers = {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(numbers, file)
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(json.dumps(numbers))
 
 
 def _read_result(path):
     with tf.io.gfile.GFile(path) as file:
         return {name: np.asarray(value)[()] for name, value in json.load(file).items()}
-
-
-def _exports(folder):
-    """Paths of the exports in `folder`, which are named by Unix seconds, the oldest first."""
-    if not tf.io.gfile.isdir(folder):
-        return []
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(folder))
-    return [os.path.join(folder, name) for name in sorted(names) if len(name) == 10 and name.isdigit()]

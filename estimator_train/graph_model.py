@@ -10,7 +10,15 @@ import tensorflow as tf
 from estimator_train import checkpoints, warm_start
 from estimator_train.distribution import call_input_fn, distribute_in_graph, in_graphs
 from estimator_train.export import signatures, supervised_outputs
-from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run, argument_names, metric_pair, metrics_of
+from estimator_train.model_fn import (
+    EstimatorSpec,
+    ModeKeys,
+    PreparedModel,
+    Run,
+    argument_names,
+    metric_pair,
+    metrics_of,
+)
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -19,8 +27,8 @@ _TAGS = {ModeKeys.TRAIN: "train", ModeKeys.EVAL: "eval", ModeKeys.PREDICT: tf.sa
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
-class GraphModel:
-    """What the Estimator's loop needs of a model_fn: `prepare` makes a run of it.
+class GraphModel(PreparedModel):
+    """The `PreparedModel` of a model_fn.
 
     Args:
       model_fn: names `features`, and those of `labels`, `mode`, `params` and `config` that it needs; returns an
@@ -40,26 +48,25 @@ class GraphModel:
 
     @property
     def has_initial_values(self):
-        """Whether the model is worth something before it is trained."""
         return self._warm_start_from is not None
 
     def with_metrics(self, metric_fn):
-        """The same model, evaluated by the metrics of `metric_fn`, too; see `extenders.add_metrics`."""
         model = copy.copy(self)
         model._metric_fns = (*self._metric_fns, metric_fn)
         return model
 
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
-        """A `model_fn.Run` of the model in `mode`. For the arguments see `KerasModel.prepare`."""
         del last_step  # each step is a run of the session, and the loop's hooks count those
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         specs = []
 
         def build(features, labels):
-            spec = self.call(features, labels, mode, config, params)
+            spec = self.call(features, None if mode == ModeKeys.PREDICT else labels, mode, config, params)
             if mode == ModeKeys.EVAL:
                 parts = {"features": features, "labels": labels, "predictions": spec.predictions}
+                own_locals = v1.local_variables()
                 spec = _with_loss_metric(spec, metrics_of(self._metric_fns, parts, config))
+                spec = spec._replace(scaffold=_initialising_more_than(own_locals, spec.scaffold))
             specs.append(spec)
 
         with _new_graph(config, strategy) as graph:
@@ -71,16 +78,13 @@ class GraphModel:
             _keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
                 warm_start.apply(self._warm_start_from)
-            _add_saver(spec.scaffold, config)
+            if _add_saver(spec.scaffold, config) and checkpoint_path is not None:
+                checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
         creator = _SessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
         return Run(graph, spec, creator, input_hooks)
 
     def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
-        """Writes a SavedModel into `folder`, with a MetaGraph for each mode of the dict `receiver_fns`.
-
-        `checkpoint_path` None stands for the initial values.
-        """
         builder = v1.saved_model.Builder(folder)
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(config, None):
@@ -143,8 +147,6 @@ class _SessionCreator(v1.train.SessionCreator):
         if self._resumes and not self._config.is_chief:
             return self._wait_for_chief()
         path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
-        if path is not None:
-            checkpoints.check_same_shapes(v1.global_variables(), path)
         session = v1.train.ChiefSessionCreator(
             self._scaffold,
             master=self._config.master if self._resumes else self._config.evaluation_master,
@@ -197,6 +199,14 @@ def _with_loss_metric(spec, added):
     return spec._replace(eval_metric_ops={name: (value, update) for name, (value, _) in metrics.items()})
 
 
+def _initialising_more_than(known, scaffold):
+    """`scaffold`, whose local_init_op, if model_fn has its own, initialises the local variables beyond `known`, too."""
+    if scaffold.local_init_op is None:
+        return scaffold
+    more = [variable.initializer for variable in v1.local_variables() if not any(variable is each for each in known)]
+    return _combine_scaffolds([scaffold], local_init_ops=more)
+
+
 def _checked_names(model_fn, params):
     names = argument_names(model_fn)
     if "features" not in names:
@@ -218,13 +228,12 @@ def _checked_names(model_fn, params):
 @contextlib.contextmanager
 def _new_graph(config, strategy):
     """A new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
-    strategy = in_graphs(strategy)
-    with (
-        tf.Graph().as_default() as graph,
-        graph.device(config.device_fn or _parameter_server_devices(config)),
-        strategy.scope(),
-        strategy._scale_loss_for_estimator_enabled(),  # v1 optimizers average the replicas' gradients only in here
-    ):
+    with contextlib.ExitStack() as stack:
+        graph = stack.enter_context(tf.Graph().as_default())
+        strategy = in_graphs(strategy)  # within the graph, where no scope of the caller's is
+        stack.enter_context(graph.device(config.device_fn or _parameter_server_devices(config)))
+        stack.enter_context(strategy.scope())
+        stack.enter_context(strategy._scale_loss_for_estimator_enabled())  # else v1 optimizers do not take the mean
         v1.set_random_seed(config.tf_random_seed)
         step = v1.train.create_global_step()
         # Hooks read the step by the op in this collection. It is made before all others, as tf.estimator did: random
@@ -241,10 +250,11 @@ def _inputs(input_fn, **offered):
         batch, start = distribute_in_graph(
             tf.distribute.get_strategy(),
             lambda context: _dataset(call_input_fn(input_fn, input_context=context, **offered), offered["mode"]),
+            drop_incomplete=offered["mode"] == ModeKeys.TRAIN,
         )
         return *_features_and_labels(batch), (_StartInput(start),)
     result = call_input_fn(input_fn, **offered)
-    if any(tf.is_tensor(part) for part in tf.nest.flatten(result)) and not isinstance(result, tf.data.Dataset):
+    if not isinstance(result, tf.data.Dataset) and not _are_arrays(result):
         if offered["mode"] == ModeKeys.PREDICT and not v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
             log.warning(
                 "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever."
@@ -259,11 +269,17 @@ def _dataset(result, mode):
     """What an input_fn has returned, as a data set: arrays are one batch, which training sees again and again."""
     if isinstance(result, tf.data.Dataset):
         return result
-    if any(tf.is_tensor(part) for part in tf.nest.flatten(result)):
+    if not _are_arrays(result):
         raise ValueError(f"input_fn must return a tf.data.Dataset under a distribution strategy, got: {result!r}")
     features, labels = _features_and_labels(result)
     dataset = tf.data.Dataset.from_tensors(features if labels is None else (features, labels))
     return dataset.repeat() if mode == ModeKeys.TRAIN else dataset
+
+
+def _are_arrays(result):
+    """Whether there are values in `result`, and none of them is a tensor."""
+    values = [value for value in tf.nest.flatten(result) if value is not None]
+    return bool(values) and not any(map(tf.is_tensor, values))
 
 
 def _features_and_labels(batch):
@@ -286,8 +302,9 @@ def _keep_whole_variables():
 
 
 def _add_saver(scaffold, config):
-    """Puts a saver where the scaffold looks for one, unless model_fn has its own."""
-    if scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS):
+    """Puts a saver of all variables where the scaffold looks for one, unless model_fn has its own; tells whether."""
+    is_missing = scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS)
+    if is_missing:
         saver = v1.train.Saver(
             sharded=True,
             max_to_keep=config.keep_checkpoint_max,
@@ -296,6 +313,7 @@ def _add_saver(scaffold, config):
             save_relative_paths=True,
         )
         v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
+    return is_missing
 
 
 def _combine(specs):
@@ -321,12 +339,13 @@ def _reported_loss(losses):
     return total / len(losses) if averages else total
 
 
-def _combine_scaffolds(scaffolds):
+def _combine_scaffolds(scaffolds, local_init_ops=()):
+    """The scaffold of all replicas together; `local_init_ops` are run besides their own."""
     first = scaffolds[0]
 
-    def group(name):
+    def group(name, *besides):
         ops = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
-        return tf.group(*ops) if ops else None
+        return tf.group(*ops, *besides) if ops else None
 
     def concat(name):
         tensors = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
@@ -338,7 +357,7 @@ def _combine_scaffolds(scaffolds):
         init_fn=(lambda _, session: first.init_fn(session)) if first.init_fn else None,
         ready_op=concat("ready_op"),
         ready_for_local_init_op=concat("ready_for_local_init_op"),
-        local_init_op=group("local_init_op"),
+        local_init_op=group("local_init_op", *local_init_ops),
         summary_op=first.summary_op,
         saver=first.saver,
     )

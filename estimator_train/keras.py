@@ -14,7 +14,7 @@ from estimator_train.export import PredictOutput
 from estimator_train.function_session import FunctionSessionCreator, HookGraph, eager_mode
 from estimator_train.keras_export import write_saved_model
 from estimator_train.model_copy import ModelSource, finalize_state, statistics
-from estimator_train.model_fn import EstimatorSpec, ModeKeys, Run, argument_names, metrics_of
+from estimator_train.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, argument_names, metrics_of
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -61,8 +61,8 @@ def model_to_estimator(
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
 
 
-class KerasModel:
-    """What the Estimator's loop needs of a Keras model: `prepare` makes a run of it.
+class KerasModel(PreparedModel):
+    """The `PreparedModel` of a Keras model.
 
     One copy of the model trains, another evaluates and predicts from checkpoints, so that neither disturbs the other; a
     third stays as given, for evaluation before training. They and their compiled functions live as long as it does.
@@ -78,18 +78,9 @@ class KerasModel:
         self._copies = {}
 
     def with_metrics(self, metric_fn):
-        """The same model, evaluated by the metrics of `metric_fn`, too; see `extenders.add_metrics`."""
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
-        """A `model_fn.Run` of the model in `mode`.
-
-        Args:
-          mode: one of `ModeKeys`.
-          input_fn, config, params: the Estimator's.
-          checkpoint_path: prefix of the checkpoint to start from; None: the given model's state.
-          last_step: the global step at which TRAIN ends, or None.
-        """
         if mode == ModeKeys.TRAIN and config.num_worker_replicas > 1:
             raise ValueError(
                 f"TF_CONFIG names {config.num_worker_replicas} workers, and a Keras model trains in one process; "
@@ -117,7 +108,6 @@ class KerasModel:
         return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
 
     def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
-        """Writes a SavedModel for serving into `folder`. For the arguments see `GraphModel.export`."""
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
         with eager_mode():

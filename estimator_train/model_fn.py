@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import inspect
 from typing import Any, NamedTuple
@@ -124,12 +125,42 @@ class Run:
     input_hooks: tuple = ()
 
 
+class PreparedModel(abc.ABC):
+    """What the Estimator's loop needs of a model, whatever its kind.
+
+    Attributes:
+      has_initial_values: whether it is worth something before it is trained, and so can be exported.
+    """
+
+    has_initial_values: bool
+
+    @abc.abstractmethod
+    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
+        """A `Run` of the model.
+
+        Args:
+          mode: one of `ModeKeys`.
+          input_fn, config, params: the Estimator's.
+          checkpoint_path: prefix of the checkpoint to start from; None: the model's initial values.
+          last_step: the global step at which TRAIN ends, or None.
+        """
+
+    @abc.abstractmethod
+    def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
+        """Writes a SavedModel into `folder`, with a MetaGraph for each mode of the dict `receiver_fns`."""
+
+    @abc.abstractmethod
+    def with_metrics(self, metric_fn):
+        """The same model, evaluated by the metrics of `metric_fn`, too; see `extenders.add_metrics`."""
+
+
 def check_hooks(hooks):
-    """`hooks` as a tuple. Raises TypeError for one that is no SessionRunHook."""
-    for hook in hooks or ():
+    """`hooks`, any iterable or None, as a tuple. Raises TypeError for one that is no SessionRunHook."""
+    hooks = tuple(hooks or ())
+    for hook in hooks:
         if not isinstance(hook, v1.train.SessionRunHook):
             raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
-    return tuple(hooks or ())
+    return hooks
 
 
 def argument_names(function):
@@ -246,7 +277,7 @@ def _check_is_tensor(value, name):
 def _check_graph(spec):
     """Raises ValueError for a tensor or op of the spec that is not of the default graph."""
     pairs = [part for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple) for part in metric]
-    for element in [*tf.nest.flatten(spec.predictions), spec.loss, spec.train_op, *pairs]:
+    for element in [*tf.nest.flatten(spec.predictions, expand_composites=True), spec.loss, spec.train_op, *pairs]:
         if element is not None and getattr(element, "graph", None) is not v1.get_default_graph():
             raise ValueError(
                 f"{element} of the EstimatorSpec is not of the Estimator's graph: make every tensor and op inside "

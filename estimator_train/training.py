@@ -102,11 +102,15 @@ class EvalSpec(
             cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs, every_steps
         )
 
+    def __getnewargs_ex__(self):
+        return tuple(self)[:-1], {"every_steps": self.every_steps}  # for copies: it is keyword-only
+
 
 def train_and_evaluate(estimator, train_spec, eval_spec):
     """Trains, evaluates and exports checkpoints on the way, and the last one at the end, however training ended.
 
-    A training that had been finished before is evaluated and exported all the same.
+    A training that had been finished before is evaluated and exported all the same, and one that goes on from a
+    checkpoint has that evaluated and exported first.
 
     Args:
       estimator: the `Estimator`; its RunConfig saves checkpoints.
@@ -155,6 +159,7 @@ def _run_in_cluster(estimator, train_spec, specs):
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
 
     def train(hooks):
+        _watch(evaluations, train_spec.hooks)
         hooks = [*train_spec.hooks, *hooks]
         listeners = train_spec.saving_listeners
         estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
@@ -188,6 +193,9 @@ class _Evaluation:
         )
 
     def start(self, global_step):
+        """Evaluates what training goes on from: a kill may have come between that checkpoint and its evaluation."""
+        if global_step > 0:
+            self.run(is_the_final_export=False)
         if self.spec.every_steps is not None:  # else the first checkpoint is due
             self._timer.update_last_triggered_step(global_step)
 
@@ -224,7 +232,7 @@ class _Evaluation:
 
 
 class _EvaluateCheckpoints(v1.train.CheckpointSaverListener):
-    """Evaluates a training's checkpoints, but for its first and for the one at `max_steps`, which is evaluated afterwards.
+    """Evaluates a training's checkpoints, but for that of step 0 and for the one at `max_steps`, evaluated afterwards.
 
     Before the first step it tells the early-stopping hooks what there is to watch.
     """
@@ -243,12 +251,17 @@ class _EvaluateCheckpoints(v1.train.CheckpointSaverListener):
 
     def _start(self, global_step):
         self._started = True
-        metric_names = {evaluation.spec.name: evaluation.metric_names for evaluation in self._evaluations}
-        for hook in self._train_spec.hooks:
-            if isinstance(hook, StopOnMetricHook):
-                hook.watch(metric_names)
+        _watch(self._evaluations, self._train_spec.hooks)
         for evaluation in self._evaluations:
             evaluation.start(global_step)
+
+
+def _watch(evaluations, hooks):
+    """Tells the early-stopping hooks what there is to watch."""
+    metric_names = {evaluation.spec.name: evaluation.metric_names for evaluation in evaluations}
+    for hook in hooks:
+        if isinstance(hook, StopOnMetricHook):
+            hook.watch(metric_names)
 
 
 def _saving_for(estimator, specs):

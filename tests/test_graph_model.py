@@ -45,8 +45,10 @@ def make_estimator(tmp_path):
 
 
 def mean_spec(mode, loss, **fields):
-    """A spec whose train_op counts the step alone."""
-    return et.EstimatorSpec(mode, loss=loss, train_op=v1.assign_add(v1.train.get_global_step(), 1), **fields)
+    """A spec whose train_op counts the step alone, where there was data for the loss."""
+    with tf.control_dependencies([loss]):
+        train_op = v1.assign_add(v1.train.get_global_step(), 1)
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op, **fields)
 
 
 # model_fn and its arguments
@@ -111,6 +113,12 @@ def test_subclasses_may_add_members_but_override_none():
         def train(self, input_fn):
             return self
 
+    class Steps(et.Estimator):
+        def _create_global_step(self, graph):
+            return None
+
+    with pytest.raises(ValueError, match="Steps does override .*_create_global_step"):
+        Steps(linear, params={"rate": 1.0})
     assert Named(linear, "a", params={"rate": 1.0}).describe() == "in a"
     with pytest.raises(ValueError, match="Faster does override .*train"):
         Faster(linear, params={"rate": 1.0})
@@ -141,6 +149,16 @@ def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator
 def test_predictions_come_one_by_one_with_the_trained_variables(make_estimator):
     estimator = make_estimator().train(numbers(4), steps=1)
     assert [example["y"] for example in estimator.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]
+
+
+def test_predict_drops_the_labels(make_estimator):
+    def model_fn(features, labels, mode):
+        assert mode != et.ModeKeys.PREDICT or labels is None
+        return mean_spec(mode, tf.reduce_mean(features["x"]), predictions=features["x"])
+
+    assert list(make_estimator(model_fn).predict(numbers(3))) == [0, 1, 2]
+    without = make_estimator(lambda features, mode: mean_spec(mode, tf.constant(0.0), predictions=features["x"]))
+    assert list(without.predict(numbers(3))) == [0, 1, 2]
 
 
 def test_a_suspended_predict_generator_leaves_the_callers_mode_alone(make_estimator):
@@ -273,6 +291,12 @@ def test_tensors_make_predict_endless_which_is_warned_of(make_estimator, log_lin
     assert any("predict yields forever" in line for line in log_lines)
 
 
+@pytest.mark.parametrize("nothing", [({}, {}), (None, None)])
+def test_a_model_may_need_no_input(nothing, make_estimator):
+    estimator = make_estimator(lambda features, labels, mode: mean_spec(mode, tf.constant(1.0)))
+    assert estimator.train(lambda: nothing, steps=2).get_variable_value("global_step") == 2
+
+
 def test_a_tuple_that_is_no_pair_is_an_error(make_estimator):
     with pytest.raises(ValueError, match="len 2 tuple, got 3"):
         make_estimator().train(lambda: tf.data.Dataset.from_tensors(({"x": [1.0]}, 0.0, 1.0)), steps=1)
@@ -313,10 +337,50 @@ def test_evaluation_of_odd_batches_counts_every_example_once(replicas, count, mi
     assert results["mean"] == (count - 1) / 2
 
 
-def test_an_odd_last_batch_is_trained_on(mirrored, make_estimator):
+def test_an_incomplete_group_of_batches_is_left_out_of_training(mirrored, make_estimator):
     estimator = make_estimator(train_distribute=mirrored(2))
     estimator.train(numbers(12, batch_size=4))
-    assert estimator.get_variable_value("global_step") == 2
+    assert estimator.get_variable_value("global_step") == 1
+    assert estimator.train(numbers(2, batch_size=2)).get_variable_value("global_step") == 1
+
+
+def test_static_batch_sizes_stay_static_in_training(mirrored, make_estimator):
+    def model_fn(features, labels, mode):
+        return mean_spec(mode, tf.reduce_mean(tf.reshape(features["x"], [features["x"].shape[0], 1])))
+
+    def input_fn():
+        return numbers(20)().unbatch().batch(4, drop_remainder=True)
+
+    estimator = make_estimator(model_fn, train_distribute=mirrored(2))
+    assert estimator.train(input_fn).get_variable_value("global_step") == 2
+
+
+def test_padded_batches_of_several_lengths_are_evaluated(mirrored, make_estimator):
+    def input_fn():
+        lengths = tf.data.Dataset.range(1, 10)
+        return lengths.map(lambda n: ({"x": tf.ones([n])}, 0.0)).padded_batch(4)
+
+    def model_fn(features, labels, mode):
+        total = v1.metrics.mean(tf.reduce_sum(features["x"], axis=1))
+        return mean_spec(mode, tf.reduce_mean(features["x"]), eval_metric_ops={"length": total})
+
+    estimator = make_estimator(model_fn, eval_distribute=mirrored(2))
+    assert estimator.evaluate(input_fn)["length"] == 5
+
+
+@pytest.mark.parametrize("kind", [tf.distribute.MirroredStrategy, v1.distribute.MirroredStrategy])
+def test_mirrored_strategies_of_both_generations_train_on_cpu_devices(kind, make_estimator):
+    estimator = make_estimator(train_distribute=kind(["CPU:0", "CPU:1"]))
+    assert estimator.train(numbers(8), steps=1).get_variable_value("w") == 3.5
+
+
+def test_within_the_scope_of_a_strategy_that_is_not_given_nothing_is_distributed(mirrored, make_estimator):
+    estimator = make_estimator()
+    with mirrored(2).scope():
+        estimator.train(numbers(12))
+        assert estimator.evaluate(numbers(12))["mean"] == 5.5
+        assert len(list(estimator.predict(numbers(9)))) == 9
+    assert estimator.get_variable_value("global_step") == 3
 
 
 def test_the_input_context_tells_of_the_replicas(mirrored, make_estimator):
@@ -458,6 +522,49 @@ def test_a_scaffold_has_its_say(make_estimator):
     assert (2, "only", 12.0) in events(estimator.model_dir)
 
 
+def test_a_local_init_op_of_ones_own_leaves_metrics_to_us(make_estimator):
+    def model_fn(features, labels, mode):
+        metric = keras.metrics.Mean()
+        metric.update_state(features["x"])
+        scaffold = v1.train.Scaffold(local_init_op=tf.group(v1.local_variables_initializer(), v1.tables_initializer()))
+        return mean_spec(mode, tf.reduce_mean(features["x"]), eval_metric_ops={"mean": metric}, scaffold=scaffold)
+
+    assert make_estimator(model_fn).evaluate(numbers(4)) == {"mean": 1.5, "loss": 1.5, "global_step": 0}
+
+
+def test_a_saver_of_some_variables_leaves_others_their_shape(make_estimator):
+    def model_fn(features, labels, mode, params):
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        last = v1.get_variable("last", [params["classes"]], initializer=v1.zeros_initializer())
+        scaffold = None
+        if mode == et.ModeKeys.PREDICT:
+            ready = tf.constant([], tf.string)
+            scaffold = v1.train.Scaffold(None, None, None, ready, ready, last.initializer, saver=v1.train.Saver([w]))
+        return mean_spec(mode, tf.constant(0.0), predictions=w + 0 * features["x"], scaffold=scaffold)
+
+    make_estimator(model_fn, {"classes": 2}).train(numbers(4), steps=1)
+    assert list(make_estimator(model_fn, {"classes": 3}).predict(numbers(2))) == [0, 0]
+
+
+def test_hooks_and_listeners_may_come_from_iterators(make_estimator):
+    calls = []
+
+    class Hook(et.SessionRunHook):
+        def begin(self):
+            calls.append("hook")
+
+    class Listener(et.CheckpointSaverListener):
+        def after_save(self, session, step):
+            calls.append(f"saved {step}")
+
+    def model_fn(features, labels, mode):
+        return mean_spec(mode, tf.reduce_mean(features["x"]), training_hooks=(Hook() for _ in range(2)))
+
+    hooks, listeners = iter([Hook()]), iter([Listener()])
+    make_estimator(model_fn).train(numbers(4), hooks=hooks, saving_listeners=listeners)
+    assert sorted(calls) == ["hook", "hook", "hook", "saved 0", "saved 1"]
+
+
 def test_a_checkpoint_object_may_be_the_saver(make_estimator):
     def object_based(features, labels, mode):
         w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
@@ -474,6 +581,26 @@ def test_a_checkpoint_object_may_be_the_saver(make_estimator):
 
 
 # files
+
+
+def test_the_checkpoint_file_says_which_checkpoint_is_the_newest(make_estimator, tmp_path):
+    estimator = make_estimator(save_checkpoints_steps=1).train(numbers(4, epochs=None), steps=3)
+    v1.train.update_checkpoint_state(str(tmp_path / "run"), "model.ckpt-2", ["model.ckpt-2", "model.ckpt-3"])
+    assert estimator.latest_checkpoint().endswith("model.ckpt-2")  # rolled back by hand
+    (tmp_path / "run" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"\n')
+    assert estimator.latest_checkpoint().endswith("model.ckpt-1")
+
+
+def test_an_iterators_state_may_be_saved_too(make_estimator):
+    def input_fn():
+        iterator = v1.data.make_initializable_iterator(numbers(12)())
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+        saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
+        v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, saveable)
+        return iterator.get_next()
+
+    estimator = make_estimator().train(input_fn, steps=1)
+    assert estimator.latest_checkpoint().endswith("-1")
 
 
 def test_the_graph_is_written_unless_it_is_not_wanted(make_estimator, tmp_path):
@@ -585,6 +712,8 @@ def test_an_export_that_fails_leaves_nothing(make_estimator, tmp_path):
     estimator = make_estimator()
     with pytest.raises(ValueError, match="Couldn't find trained model at"):
         estimator.export_saved_model(tmp_path / "export", receiver)
+    with pytest.raises(ValueError, match=r"No valid modes for exporting: \['predict'\]"):
+        estimator.export_saved_model(tmp_path / "export", receiver, experimental_mode="predict")
     with pytest.raises(ValueError, match="input_receiver_fn must be defined"):
         estimator.export_saved_model(tmp_path / "export", None)
     estimator.train(numbers(4), steps=1)

@@ -39,7 +39,7 @@ def _start(is_module, script):
     if is_module:
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
-        runpy.run_path(script, run_name="__main__")
+        runpy.run_path(str(Path(script).resolve()), run_name="__main__")  # absolute, as python makes __file__
 
 
 def _show_own_frames(show, kind, error, traceback):

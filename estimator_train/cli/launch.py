@@ -1,0 +1,108 @@
+"""estimator_train launch: the processes of a TF_CONFIG cluster, on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import click
+
+_POLL_SECS = 0.2
+_GRACE_SECS = 10  # from being asked to stop until being killed
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes that train.")
+@click.option("--ps", type=click.IntRange(0), default=0, show_default=True, help="Parameter servers.")
+@click.option("--evaluator", is_flag=True, help="A process that evaluates the checkpoints, too.")
+@click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)
+def launch(workers, ps, evaluator, arguments):
+    """Start estimator_train ARGUMENTS in several processes, with the TF_CONFIG of each.
+
+    \b
+      estimator_train launch --workers 2 --ps 1 --evaluator -- run script.py --its --flags
+
+    The first worker is the chief. All stop when one fails, and the first failure's exit code is the command's.
+    """
+    tasks = [
+        ("chief", 0),
+        *(("worker", index) for index in range(workers - 1)),
+        *(("ps", index) for index in range(ps)),
+    ]
+    cluster = {}
+    for (job, _), address in zip(tasks, _free_addresses(len(tasks)), strict=True):
+        cluster.setdefault(job, []).append(address)
+    processes = {}
+    try:
+        for job, index in [*tasks, *([("evaluator", 0)] if evaluator else [])]:
+            processes[f"{job} {index}"] = _start(cluster, job, index, arguments)
+        return _wait(processes)
+    finally:
+        _stop(processes.values())
+
+
+def _free_addresses(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+
+
+def _start(cluster, job, index, arguments):
+    """The process of a task, with its name before every line that it prints."""
+    tf_config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "estimator_train", *arguments],
+        env=os.environ | {"TF_CONFIG": tf_config, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+    def show():
+        with process.stdout as lines:
+            for line in lines:
+                click.echo(f"[{job} {index}] {line}", nl=False)
+
+    process.shown = threading.Thread(target=show, daemon=True)
+    process.shown.start()
+    return process
+
+
+def _wait(processes):
+    """The exit code of the first process that fails, or 0 once all have ended."""
+    running = dict(processes)
+    while running:
+        for name, process in list(running.items()):
+            code = process.poll()
+            if code:
+                code = 128 - code if code < 0 else code  # as a shell tells of a signal
+                click.echo(f"estimator_train: {name} failed with exit code {code}; stopping the others", err=True)
+                return code
+            if code == 0:
+                del running[name]
+        time.sleep(_POLL_SECS)
+    return 0
+
+
+def _stop(processes):
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    end = time.monotonic() + _GRACE_SECS
+    for process in processes:
+        try:
+            process.wait(max(0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.shown.join()

@@ -1,0 +1,261 @@
+"""Early-stopping hooks stop trainings at the step that evaluations tell, under every strategy and on any checkpoint."""
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import experimental as early
+
+v1 = tf.compat.v1
+EVERY_STEP = {"run_every_secs": None, "run_every_steps": 1}
+
+
+def keras_estimator(config):
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(1.0), "mae")
+    return et.model_to_estimator(model, config=config)
+
+
+def model_fn(features, labels, mode):
+    w = v1.get_variable("w", [], initializer=v1.zeros_initializer(), aggregation=tf.VariableAggregation.MEAN)
+    loss = tf.reduce_mean(tf.abs(labels - features * w))
+    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@pytest.fixture(params=["keras", "model_fn"])
+def make_estimator(request, tmp_path):
+    """Gives an Estimator of a model with one weight w and the loss |y - wx|; far labels let w grow by 1 a step."""
+
+    def make(folder="run", **config):
+        settings = {"save_checkpoints_steps": 2, "log_step_count_steps": None, "save_summary_steps": None} | config
+        config = et.RunConfig(tmp_path / folder, **settings)
+        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
+
+    return make
+
+
+@pytest.fixture
+def estimator(tmp_path):
+    return et.Estimator(model_fn, tmp_path / "run")
+
+
+def label(value, batches=None):
+    """An input_fn of so many batches of one example, whose feature is 1."""
+    return lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], value))).repeat(batches)
+
+
+FAR = label(1e3)
+AT_5 = et.EvalSpec(label(5.0, 1), throttle_secs=0)  # the loss of step 2 is 3, of 4 it is 1, of 6 1, of 8 3, of 10 5
+
+
+def steps_trained(estimator):
+    checkpoint = estimator.latest_checkpoint()
+    return 0 if checkpoint is None else int(checkpoint.rpartition("-")[2])
+
+
+def write_losses(folder, losses):
+    """Writes the events of evaluations, from a dict of steps to losses."""
+    with tf.Graph().as_default(), v1.summary.FileWriter(folder) as writer:
+        for step, loss in losses.items():
+            writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag="loss", simple_value=loss)]), step)
+
+
+# the step
+
+
+@pytest.mark.parametrize(
+    ("make_hook", "last"),
+    [
+        (lambda estimator: early.stop_if_no_decrease_hook(estimator, "loss", 4, **EVERY_STEP), 8),
+        (lambda estimator: early.stop_if_higher_hook(estimator, "loss", 2, min_steps=4, **EVERY_STEP), 8),
+        (lambda estimator: early.stop_if_lower_hook(estimator, "loss", 2, run_every_secs=0), 4),
+        (lambda estimator: early.stop_if_no_increase_hook(estimator, "loss", 5, min_steps=3, **EVERY_STEP), 12),
+    ],
+    ids=["no decrease", "higher", "lower", "no increase"],
+)
+def test_training_stops_at_the_first_step_whose_evaluation_tells_it_to(make_hook, last, make_estimator):
+    estimator = make_estimator()
+    hooks = [make_hook(estimator)]
+    metrics, _ = et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=hooks, max_steps=12), AT_5)
+    assert metrics["global_step"] == steps_trained(estimator) == last
+
+
+NO_DECREASE, NO_INCREASE = early.stop_if_no_decrease_hook, early.stop_if_no_increase_hook
+
+
+@pytest.mark.parametrize(
+    ("make_hook", "limit", "min_steps", "losses", "stops"),
+    [
+        (NO_DECREASE, 20, 0, {0: 3.0, 10: 2.0, 20: 2.0, 29: 5.0}, False),
+        (NO_DECREASE, 20, 0, {0: 3.0, 10: 2.0, 20: 2.0, 30: 5.0}, True),
+        (NO_DECREASE, 20, 0, {0: 3.0, 10: 2.0, 30: 1.0}, False),
+        (NO_DECREASE, 20, 0, {0: 3.0, 10: 2.0, 30: 2.0, 40: 1.0}, True),  # it had to stop at 30
+        (NO_DECREASE, 20, 15, {0: 1.0, 10: 2.0, 20: 5.0, 30: 6.0}, False),
+        (NO_DECREASE, 20, 0, {}, False),
+        (NO_INCREASE, 20, 0, {0: 1.0, 10: 2.0, 20: 2.0, 30: 1.0}, True),
+        (NO_INCREASE, 20, 0, {0: 1.0, 10: 2.0, 20: 2.5, 30: 1.0}, False),
+        (early.stop_if_higher_hook, 2.0, 0, {0: 2.0, 10: 1.0}, False),
+        (early.stop_if_higher_hook, 2.0, 0, {0: 2.5, 10: 1.0}, True),
+        (early.stop_if_higher_hook, 2.0, 5, {0: 2.5, 10: 1.0}, False),
+        (early.stop_if_lower_hook, 2.0, 0, {0: 2.0, 10: 3.0}, False),
+        (early.stop_if_lower_hook, 2.0, 10, {0: 3.0, 10: 1.5}, True),
+        (early.stop_if_lower_hook, 2.0, 11, {0: 3.0, 10: 1.5}, False),
+    ],
+)
+def test_evaluations_in_the_events_tell_when_to_stop(make_hook, limit, min_steps, losses, stops, estimator):
+    write_losses(estimator.eval_dir(), losses)
+    hook = make_hook(estimator, "loss", limit, min_steps=min_steps, **EVERY_STEP)
+    estimator.train(FAR, hooks=[hook], steps=3)
+    assert steps_trained(estimator) == (1 if stops else 3)
+
+
+# how often
+
+
+@pytest.mark.parametrize(
+    ("interval", "called_after"),
+    [
+        ({"run_every_secs": None, "run_every_steps": 4}, [1, 5, 9]),
+        ({"run_every_secs": 0}, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        ({}, [1]),
+    ],
+)
+def test_should_stop_fn_is_called_after_the_first_step_and_then_at_the_interval(interval, called_after, make_estimator):
+    estimator = make_estimator(save_checkpoints_steps=1)
+    calls = []
+    hook = early.make_early_stopping_hook(estimator, lambda: calls.append(steps_trained(estimator)), **interval)
+    estimator.train(FAR, hooks=[hook], steps=10)
+    assert calls == called_after
+
+
+def test_the_step_that_early_stopping_logs_is_the_last(make_estimator, log_lines):
+    estimator = make_estimator()
+    hook = early.make_early_stopping_hook(estimator, lambda: True, **EVERY_STEP)
+    estimator.train(FAR, hooks=[hook])
+    assert "Requesting early stopping at global step 1" in log_lines
+    assert steps_trained(estimator) == 1
+
+
+def test_hooks_that_run_every_so_many_steps_do_so_with_several_steps_a_call(tmp_path):
+    config = et.RunConfig(tmp_path, steps_per_loop=4, save_checkpoints_steps=4, save_summary_steps=None)
+    estimator = keras_estimator(config)
+    calls = []
+    hook = early.make_early_stopping_hook(
+        estimator, lambda: calls.append(steps_trained(estimator)), run_every_secs=None, run_every_steps=4
+    )
+    estimator.train(FAR, hooks=[hook], steps=16)
+    assert calls == [4, 8, 12, 16]
+
+
+def test_both_intervals_or_none_are_refused(estimator):
+    with pytest.raises(ValueError, match="the other be None; given: run_every_secs=60 and run_every_steps=5"):
+        early.make_early_stopping_hook(estimator, bool, run_every_steps=5)
+    with pytest.raises(ValueError, match="the other be None; given: run_every_secs=60 and run_every_steps=5"):
+        early.stop_if_lower_hook(estimator, "loss", 1, run_every_steps=5)
+    with pytest.raises(ValueError, match="given: run_every_secs=None and run_every_steps=None"):
+        early.make_early_stopping_hook(estimator, bool, run_every_secs=None)
+
+
+def test_arguments_of_other_types_are_refused(estimator):
+    with pytest.raises(TypeError, match="estimator must be an Estimator, given: 'run'"):
+        early.make_early_stopping_hook("run", bool)
+    with pytest.raises(TypeError, match="estimator must be an Estimator, given: 'run'"):
+        early.stop_if_lower_hook("run", "loss", 1)
+    with pytest.raises(TypeError, match="should_stop_fn must be callable, given: True"):
+        early.make_early_stopping_hook(estimator, True)
+
+
+# strategies
+
+
+def test_the_hooks_work_under_a_strategy_with_both_intervals(make_estimator, mirrored):
+    estimator = make_estimator(train_distribute=mirrored(2))
+    default = early.stop_if_higher_hook(estimator, "loss", 5)
+    lower = early.stop_if_lower_hook(estimator, "loss", 2, **EVERY_STEP)
+    metrics, _ = et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[default, lower], max_steps=6), AT_5)
+    assert metrics == {"loss": 1, "global_step": 4}
+
+
+# which evaluation, which metric
+
+
+def test_an_unknown_metric_is_an_error_before_training(make_estimator):
+    estimator = make_estimator()
+    hook = early.stop_if_lower_hook(estimator, "los", 2)
+    with pytest.raises(ValueError, match=r"watches the metric 'los', and the evaluation has \['loss'\]"):
+        et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[hook], max_steps=4), AT_5)
+    assert steps_trained(estimator) == 0
+
+
+def test_an_unknown_metric_is_an_error_outside_of_train_and_evaluate(estimator):
+    write_losses(estimator.eval_dir(), {1: 1.0})
+    with pytest.raises(ValueError, match=r"watches the metric 'los', and the evaluation has \['loss'\]"):
+        estimator.train(FAR, hooks=[early.stop_if_lower_hook(estimator, "los", 2)], steps=1)
+
+
+def test_the_only_evaluation_is_watched_whatever_its_name(make_estimator):
+    estimator = make_estimator()
+    hook = early.stop_if_lower_hook(estimator, "loss", 2, **EVERY_STEP)
+    eval_spec = AT_5._replace(name="val")
+    metrics, _ = et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[hook], max_steps=6), eval_spec)
+    assert metrics["global_step"] == 4
+
+
+def test_of_several_evaluations_the_one_without_a_name_or_in_eval_dir_is_watched(estimator):
+    far = et.EvalSpec(FAR, steps=1, name="far", throttle_secs=0)
+    estimator = et.Estimator(model_fn, estimator.model_dir, et.RunConfig(save_checkpoints_steps=2))
+    unnamed = early.stop_if_lower_hook(estimator, "loss", 2, **EVERY_STEP)
+    et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[unnamed], max_steps=8), [far, AT_5])
+    assert steps_trained(estimator) == 4
+    val = early.stop_if_higher_hook(estimator, "loss", 2, estimator.eval_dir("val"), min_steps=6, **EVERY_STEP)
+    specs = [far, AT_5._replace(name="val")]
+    et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[val], max_steps=12), specs)
+    assert steps_trained(estimator) == 8
+
+
+def test_several_named_evaluations_need_an_eval_dir(estimator):
+    hook = early.stop_if_lower_hook(estimator, "loss", 2)
+    specs = [AT_5._replace(name=name) for name in ("a", "b")]
+    with pytest.raises(ValueError, match=r"needs eval_dir=.* \['a', 'b'\]"):
+        et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[hook], max_steps=2), specs)
+    assert steps_trained(estimator) == 0
+
+
+# checkpoints
+
+
+def test_checkpoints_are_the_same_with_and_without_the_hook(make_estimator):
+    estimator = make_estimator()
+
+    def train(hooked):
+        hooks = [early.make_early_stopping_hook(estimator, lambda: False, **EVERY_STEP)] if hooked else []
+        estimator.train(FAR, hooks=hooks, steps=1)
+        return estimator.get_variable_names()
+
+    assert train(hooked=False) == train(hooked=True) == train(hooked=False)
+    assert estimator.get_variable_value("global_step") == 3
+    assert estimator.evaluate(AT_5.input_fn)["loss"] == 2
+
+
+# make_stop_at_checkpoint_step_hook
+
+
+def test_the_chief_stops_at_the_checkpoint_step(make_estimator):
+    estimator = make_estimator()
+    estimator.train(FAR, hooks=[early.make_stop_at_checkpoint_step_hook(estimator, 3)], max_steps=9)
+    assert steps_trained(estimator) == 3
+
+
+def test_a_worker_stops_once_the_step_is_in_a_checkpoint(estimator, monkeypatch):
+    cluster = (
+        '{"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "task": {"type": "worker", "index": 0}}'
+    )
+    monkeypatch.setenv("TF_CONFIG", cluster)
+    worker = et.Estimator(model_fn, estimator.model_dir)
+    hook = early.make_stop_at_checkpoint_step_hook(worker, 3, wait_after_file_check_secs=0)
+    estimator.train(FAR, hooks=[hook], max_steps=4)  # the newest checkpoint is that of step 0
+    assert steps_trained(estimator) == 4
+    estimator.train(FAR, hooks=[hook], max_steps=9)
+    assert steps_trained(estimator) == 5

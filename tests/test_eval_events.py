@@ -1,0 +1,38 @@
+"""Metrics of evaluations are read back from all event files of a pattern, as far as these can be read."""
+
+import os
+
+import tensorflow as tf
+
+from estimator_train.eval_events import read_eval_metrics
+
+v1 = tf.compat.v1
+
+
+def write(folder, suffix, metrics_by_step):
+    """Path of a new event file with these metrics."""
+    with tf.Graph().as_default(), v1.summary.FileWriter(folder, filename_suffix=suffix) as writer:
+        for step, metrics in metrics_by_step.items():
+            values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+            path = v1.Summary.Value(tag="checkpoint_path", tensor=tf.make_tensor_proto("model.ckpt-1"))
+            writer.add_summary(v1.Summary(value=[*values, path]), step)
+    return tf.io.gfile.glob(f"{folder}/*{suffix}")[0]
+
+
+def test_metrics_of_all_files_come_in_the_order_of_their_steps(tmp_path):
+    write(str(tmp_path), ".a", {20: {"loss": 2.0, "auc": 0.5}, 10: {"loss": 1.0}})
+    write(str(tmp_path), ".b", {5: {"loss": 3.0}})
+    metrics = read_eval_metrics(str(tmp_path / "*.tfevents.*"))
+    assert list(metrics.items()) == [(5, {"loss": 3}), (10, {"loss": 1}), (20, {"loss": 2, "auc": 0.5})]
+
+
+def test_there_are_no_metrics_without_files(tmp_path):
+    assert read_eval_metrics(str(tmp_path / "eval" / "*.tfevents.*")) == {}
+
+
+def test_a_torn_file_counts_as_far_as_it_goes(tmp_path, log_lines):
+    torn = write(str(tmp_path), ".a", {1: {"loss": 1.0}, 2: {"loss": 2.0}})
+    write(str(tmp_path), ".b", {3: {"loss": 3.0}})
+    os.truncate(torn, os.path.getsize(torn) - 3)
+    assert read_eval_metrics(str(tmp_path / "*.tfevents.*")) == {1: {"loss": 1}, 3: {"loss": 3}}
+    assert any(torn in line and "damaged" in line for line in log_lines)

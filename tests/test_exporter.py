@@ -1,0 +1,309 @@
+"""Exporters keep the SavedModels that they promise, whatever ends or kills a training."""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import export
+
+v1 = tf.compat.v1
+
+
+def keras_estimator(config):
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(1.0), "mae")
+    return et.model_to_estimator(model, config=config)
+
+
+def model_fn(features, labels, mode):
+    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
+    if mode == et.ModeKeys.PREDICT:
+        return et.EstimatorSpec(mode, predictions={"dense": prediction})
+    loss = tf.reduce_mean(tf.abs(labels - prediction))
+    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@pytest.fixture(params=["keras", "model_fn"])
+def make_estimator(request, tmp_path):
+    """Gives an Estimator of a model with one weight w and the loss |y - wx|; far labels let w grow by 1 a step."""
+
+    def make():
+        config = et.RunConfig(tmp_path / "run", save_checkpoints_steps=1, save_summary_steps=None)
+        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
+
+    return make
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """An estimator with the checkpoints of steps 0 to 4, in which w is the step."""
+    config = et.RunConfig(tmp_path / "run", save_checkpoints_steps=1, save_summary_steps=None)
+    return et.Estimator(model_fn, config=config).train(FAR, steps=4)
+
+
+def label(value, batches=None):
+    """An input_fn of so many batches of one example, whose feature is 1."""
+    return lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], value))).repeat(batches)
+
+
+FAR = label(1e3)
+
+
+def evaluated(at_label, exporter, name=None):
+    """An EvalSpec with the loss |label - step|, evaluated at every checkpoint."""
+    return et.EvalSpec(label(at_label, 1), name=name, exporters=exporter, throttle_secs=0)
+
+
+def receiver():
+    x = v1.placeholder(tf.float32, [None, 1])
+    return et.export.TensorServingInputReceiver(x, x)
+
+
+def step_of(path):
+    """The w of a SavedModel, which is the step that it was exported at."""
+    serve = tf.saved_model.load(path).signatures["serving_default"]
+    return serve(tf.constant([[1.0]]))["dense"].numpy().item()
+
+
+def steps_in(estimator, name):
+    """The steps of an exporter's SavedModels, the oldest first."""
+    folder = os.path.join(estimator.model_dir, "export", name)
+    return [step_of(os.path.join(folder, seconds)) for seconds in sorted(os.listdir(folder))]
+
+
+def ask(exporter, estimator, step, *, is_final=False, **eval_result):
+    """What the exporter gives for the checkpoint of the step."""
+    return exporter.export(
+        estimator,
+        os.path.join(estimator.model_dir, "export", exporter.name),
+        os.path.join(estimator.model_dir, f"model.ckpt-{step}"),
+        {"global_step": np.int64(step)} | {name: np.float32(value) for name, value in eval_result.items()},
+        is_final,
+    )
+
+
+def less_auc(best_eval_result, current_eval_result):
+    return current_eval_result["auc"] > best_eval_result["auc"]
+
+
+# Exporter
+
+
+def test_exporter_is_a_base_to_derive_from():
+    with pytest.raises(TypeError, match="abstract"):
+        et.Exporter()
+
+    class Named(et.Exporter):
+        name = "named"
+
+        def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+            return None
+
+    assert et.EvalSpec(FAR, exporters=[Named()]).exporters[0].name == "named"
+
+
+@pytest.mark.parametrize("kind", [et.LatestExporter, et.BestExporter])
+def test_keeping_no_export_is_refused(kind):
+    with pytest.raises(ValueError, match="exports_to_keep must be positive, or None to keep all, given: 0"):
+        kind("name", receiver, exports_to_keep=0)
+
+
+# FinalExporter
+
+
+def test_final_exporter_exports_once_with_assets(trained, tmp_path):
+    (tmp_path / "labels.txt").write_text("NORMAL\n")
+    exporter = et.FinalExporter("final", receiver, {"more/labels.txt": str(tmp_path / "labels.txt")}, as_text=True)
+    assert ask(exporter, trained, 3, loss=1) is None
+    path = ask(exporter, trained, 4, is_final=True, loss=1)
+    assert isinstance(path, bytes)
+    path = path.decode()
+    assert os.path.dirname(path) == os.path.join(trained.model_dir, "export", "final")
+    assert step_of(path) == 4
+    assert sorted(os.listdir(path)) == ["assets.extra", "saved_model.pbtxt", "variables"]
+    with open(os.path.join(path, "assets.extra", "more", "labels.txt")) as file:
+        assert file.read() == "NORMAL\n"
+
+
+# LatestExporter
+
+
+def test_latest_exporter_keeps_the_newest(make_estimator):
+    estimator = make_estimator()
+    exporter = et.LatestExporter("latest", receiver, exports_to_keep=2)
+    _, (path,) = et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=3), evaluated(9.0, exporter))
+    assert steps_in(estimator, "latest") == [2, 3]
+    assert step_of(path) == 3
+
+
+def test_latest_exporter_keeps_all_where_asked_and_leaves_other_folders_alone(trained):
+    keeps_all = et.LatestExporter("latest", receiver, exports_to_keep=None)
+    for step in range(5):
+        ask(keeps_all, trained, step)
+    folder = os.path.join(trained.model_dir, "export", "latest")
+    os.mkdir(os.path.join(folder, "2024"))
+    ask(et.LatestExporter("latest", receiver, exports_to_keep=1), trained, 4)
+    assert sorted(os.listdir(folder))[1:] == ["2024"]
+
+
+def test_exports_within_one_second_keep_their_order(trained, monkeypatch):
+    monkeypatch.setattr(export, "time", SimpleNamespace(time=lambda: 1700000000.5))
+    latest, best = et.LatestExporter("latest", receiver, exports_to_keep=2), et.BestExporter("best", receiver)
+    best_alone = et.BestExporter("best_alone", receiver, exports_to_keep=1)
+    for step in range(5):
+        for exporter in (latest, best, best_alone):
+            ask(exporter, trained, step, loss=10 - step)
+    assert steps_in(trained, "latest") == [3, 4]
+    assert steps_in(trained, "best") == [0, 1, 2, 3, 4]
+    assert steps_in(trained, "best_alone") == [4]
+
+
+# BestExporter
+
+
+def test_best_exporter_exports_only_what_is_better_than_all_before(make_estimator):
+    estimator = make_estimator()
+    exporter = et.BestExporter(serving_input_receiver_fn=receiver)
+    eval_spec = evaluated(2.0, exporter)  # the losses 1, 0, 1, 2
+    _, exports = et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=4), eval_spec)
+    assert steps_in(estimator, "best_exporter") == [1, 2]
+    assert exports == [None]
+
+
+@pytest.mark.parametrize("name", [None, "val"])
+def test_best_exporter_exports_no_worse_model_after_a_restart(name, make_estimator):
+    def train(max_steps):
+        estimator = make_estimator()
+        eval_spec = evaluated(2.0, et.BestExporter(serving_input_receiver_fn=receiver), name)
+        et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=max_steps), eval_spec)
+        return steps_in(estimator, "best_exporter")
+
+    assert train(3) == [1, 2]
+    assert train(4) == [1, 2]
+
+
+def test_best_exporter_exports_a_better_model_after_a_restart(trained):
+    assert ask(et.BestExporter("best", receiver), trained, 1, loss=3)
+    assert ask(et.BestExporter("best", receiver), trained, 2, loss=4) is None
+    assert ask(et.BestExporter("best", receiver), trained, 3, loss=3) is None
+    assert ask(et.BestExporter("best", receiver), trained, 4, loss=2)
+    assert steps_in(trained, "best") == [1, 4]
+
+
+def test_best_exporter_keeps_the_best_where_it_keeps_one(trained):
+    exporter = et.BestExporter("best", receiver, exports_to_keep=1)
+    for step, loss in enumerate([5, 3, 4, 1, 2]):
+        ask(exporter, trained, step, loss=loss)
+    assert steps_in(trained, "best") == [3]
+
+
+def test_best_exporter_takes_any_compare_fn_also_after_a_restart(trained):
+    for step, auc in {1: 0.5, 2: 0.75, 3: 0.6}.items():
+        ask(et.BestExporter("best", receiver, compare_fn=less_auc), trained, step, auc=auc, loss=9 - step)
+    assert steps_in(trained, "best") == [1, 2]
+
+
+def test_compare_fn_gets_all_metrics_but_summaries_after_a_restart(trained):
+    seen = []
+
+    def compare_fn(best_eval_result, current_eval_result):
+        seen.append(best_eval_result)
+
+    result = {"global_step": np.int64(1), "loss": np.float32(0.1), "table": np.eye(2), "image": b"a summary"}
+    folder = os.path.join(trained.model_dir, "export", "best")
+    et.BestExporter("best", receiver).export(trained, folder, trained.latest_checkpoint(), result, False)
+    ask(et.BestExporter("best", receiver, compare_fn=compare_fn), trained, 2, loss=1)
+    (best,) = seen
+    assert best["loss"] == np.float32(0.1)
+    assert best["global_step"] == 1
+    np.testing.assert_array_equal(best["table"], np.eye(2))
+    assert "image" not in best
+
+
+def test_best_exporter_beats_the_events_where_tf_estimator_left_its_exports(trained):
+    trained.evaluate(label(2.0, 1), checkpoint_path=os.path.join(trained.model_dir, "model.ckpt-1"))  # its loss is 1
+    folder = os.path.join(trained.model_dir, "export", "best")
+    trained.export_saved_model(folder, receiver)
+    exporter = et.BestExporter("best", receiver)
+    assert ask(exporter, trained, 2, loss=2) is None
+    assert ask(et.BestExporter("best", receiver, event_file_pattern="other/*.tfevents.*"), trained, 2, loss=2)
+    trained.export_saved_model(folder, receiver)
+    assert ask(exporter, trained, 2, loss=0.5)
+
+
+def test_a_bad_compare_fn_is_refused():
+    with pytest.raises(ValueError, match="compare_fn must not be None"):
+        et.BestExporter(compare_fn=None)
+    with pytest.raises(ValueError, match=r"arguments best_eval_result and current_eval_result; .* has \['a', 'b'\]"):
+        et.BestExporter(compare_fn=lambda a, b: True)
+
+
+def test_the_default_compare_fn_needs_a_loss(trained):
+    exporter = et.BestExporter("best", receiver)
+    ask(exporter, trained, 1, loss=3)
+    with pytest.raises(ValueError, match="current_eval_result has no loss.*give .* a compare_fn"):
+        ask(exporter, trained, 2, auc=3)
+
+
+KILLED = """
+import os, signal, sys
+import tensorflow as tf
+import estimator_train as et
+
+v1 = tf.compat.v1
+AT_3 = lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], 3.0)))  # the loss is |3 - step|
+exports = 0
+
+def model_fn(features, labels, mode):
+    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
+    if mode == et.ModeKeys.PREDICT:
+        return et.EstimatorSpec(mode, predictions={"dense": prediction})
+    loss = tf.reduce_mean(tf.abs(labels - prediction))
+    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(-prediction, global_step=v1.train.get_global_step())
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+def train(model_dir, killed_export):
+    def receiver():
+        global exports
+        exports += 1
+        if exports == killed_export:
+            os.kill(os.getpid(), signal.SIGKILL)
+        x = v1.placeholder(tf.float32, [None, 1])
+        return et.export.TensorServingInputReceiver(x, x)
+
+    estimator = et.Estimator(model_fn, model_dir, et.RunConfig(save_checkpoints_steps=1))
+    exporter = et.BestExporter(serving_input_receiver_fn=receiver, exports_to_keep=1)
+    eval_spec = et.EvalSpec(AT_3, name="val", exporters=exporter, throttle_secs=0)
+    train_spec = et.TrainSpec(lambda: AT_3().repeat(), max_steps=5)
+    return et.train_and_evaluate(estimator, train_spec, eval_spec)
+
+if __name__ == "__main__":
+    train(sys.argv[1], killed_export=3)
+"""
+
+
+@pytest.mark.slow
+def test_the_best_model_is_exported_though_a_kill_came_between_its_evaluation_and_its_export(tmp_path):
+    script, model_dir = tmp_path / "killed.py", str(tmp_path / "run")
+    script.write_text(KILLED)
+    environment = os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(et.__file__))}
+    killed = subprocess.run([sys.executable, script, model_dir], env=environment, timeout=100, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    estimator = et.Estimator(model_fn, model_dir)
+    assert estimator.latest_checkpoint().endswith("-3")
+    metrics, exports = runpy.run_path(str(script))["train"](model_dir, killed_export=None)
+    assert metrics["global_step"] == 5
+    assert exports == [None]
+    folder = os.path.join(model_dir, "export", "best_exporter")
+    best = [name for name in os.listdir(folder) if name.isdigit()]
+    assert [step_of(os.path.join(folder, name)) for name in best] == [3]

@@ -1,0 +1,334 @@
+"""train_and_evaluate evaluates and exports the checkpoints that its specs ask for, of Keras models and model_fns."""
+
+import copy
+import glob
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+def keras_estimator(config):
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(1.0), "mae", metrics=["mse"])
+    return et.model_to_estimator(model, config=config)
+
+
+def model_fn(features, labels, mode):
+    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
+    if mode == et.ModeKeys.PREDICT:
+        return et.EstimatorSpec(mode, predictions={"dense": prediction})
+    loss = tf.reduce_mean(tf.abs(labels - prediction))
+    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
+    metrics = {"mse": v1.metrics.mean_squared_error(labels, prediction)}
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+
+@pytest.fixture(params=["keras", "model_fn"])
+def make_estimator(request, tmp_path):
+    """Gives an Estimator of a model with one weight w and the loss |y - wx|; far labels let w grow by 1 a step."""
+
+    def make(folder="run", **config):
+        settings = {"save_checkpoints_steps": 3, "log_step_count_steps": None, "save_summary_steps": None} | config
+        config = et.RunConfig(tmp_path / folder, **settings)
+        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
+
+    return make
+
+
+@pytest.fixture
+def estimator(tmp_path):
+    return et.Estimator(model_fn, tmp_path / "run")
+
+
+def label(value, batches=None):
+    """An input_fn of so many batches of one example, whose feature is 1."""
+    return lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], value))).repeat(batches)
+
+
+FAR = label(1e3)
+AT_5 = label(5.0, 1)  # its loss is |5 - step|
+
+
+def evaluations(estimator, name=None):
+    """The (step, loss) of each evaluation, in their order."""
+    return [
+        (event.step, value.simple_value)
+        for path in sorted(glob.glob(os.path.join(estimator.eval_dir(name), "*.tfevents.*")))
+        for event in v1.train.summary_iterator(path)
+        for value in event.summary.value
+        if value.tag == "loss"
+    ]
+
+
+def receiver():
+    x = v1.placeholder(tf.float32, [None, 1])
+    return et.export.TensorServingInputReceiver(x, x)
+
+
+class Recorder(et.Exporter):
+    """Exports nothing, but keeps what it was asked for; it skips all but the steps `exported`."""
+
+    def __init__(self, name="recorder", exported=()):
+        self._name, self._exported = name, exported
+        self.asked = []
+
+    @property
+    def name(self):
+        return self._name
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        step = int(eval_result["global_step"])
+        assert export_path == os.path.join(estimator.model_dir, "export", self._name)
+        assert checkpoint_path == os.path.join(estimator.model_dir, f"model.ckpt-{step}")
+        self.asked.append((step, is_the_final_export))
+        return f"{self._name}-{step}".encode() if step in self._exported else None
+
+
+class StopAfter(et.SessionRunHook):
+    def __init__(self, steps):
+        self._left = steps
+
+    def after_run(self, run_context, run_values):
+        self._left -= 1
+        if not self._left:
+            run_context.request_stop()
+
+
+# when
+
+
+@pytest.mark.parametrize(
+    ("when", "steps"),
+    [
+        ({"throttle_secs": 0}, [3, 6, 9, 10]),
+        ({}, [3, 10]),
+        ({"every_steps": 6}, [6, 10]),
+        ({"every_steps": 4}, [4, 8, 10]),
+    ],
+    ids=["every checkpoint", "throttled", "every 6", "every 4"],
+)
+def test_evaluations_come_at_exactly_the_steps_asked_for(when, steps, make_estimator):
+    estimator = make_estimator()
+    metrics, exports = et.train_and_evaluate(
+        estimator, et.TrainSpec(FAR, max_steps=10), et.EvalSpec(AT_5, steps=None, **when)
+    )
+    assert evaluations(estimator) == [(step, abs(5 - step)) for step in steps]
+    assert metrics == {"loss": 5, "mse": 25, "global_step": 10}
+    assert exports == []
+
+
+def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estimator):
+    estimator = make_estimator(save_checkpoints_steps=None, save_checkpoints_secs=600)
+    et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=5), et.EvalSpec(AT_5, every_steps=2))
+    assert [step for step, _ in evaluations(estimator)] == [2, 4, 5]
+    assert estimator.config.save_checkpoints_secs == 600
+
+
+def test_skipped_evaluations_are_logged(make_estimator, log_lines):
+    et.train_and_evaluate(make_estimator(), et.TrainSpec(FAR, max_steps=9), et.EvalSpec(AT_5))
+    assert log_lines.count("Skip the current checkpoint eval due to throttle secs (600 secs).") == 1
+
+
+def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, batches):
+    x = np.random.default_rng(3).normal(size=(24, 1)).astype("float32")
+    train, evaluate = batches((x, 2 * x), 4), batches((x, 3 * x), 7)
+    together, apart = make_estimator("together"), make_estimator("apart")
+    metrics, _ = et.train_and_evaluate(together, et.TrainSpec(train), et.EvalSpec(evaluate, None, throttle_secs=0))
+    assert metrics == apart.train(train).evaluate(evaluate)
+    assert metrics["global_step"] == 6
+    (middle, loss), _ = evaluations(together)
+    checkpoint = os.path.join(together.model_dir, f"model.ckpt-{middle}")
+    assert loss == apart.evaluate(evaluate, checkpoint_path=checkpoint)["loss"]
+
+
+def test_evaluations_do_not_restart_the_training_data(make_estimator):
+    starts = []
+
+    def examples():
+        starts.append(None)
+        for _ in range(8):
+            yield [[1.0]], [[1e3]]
+
+    def input_fn():
+        spec = tf.TensorSpec([1, 1])
+        return tf.data.Dataset.from_generator(examples, output_signature=(spec, spec))
+
+    metrics, _ = et.train_and_evaluate(make_estimator(), et.TrainSpec(input_fn), et.EvalSpec(AT_5, throttle_secs=0))
+    assert metrics["global_step"] == 8
+    assert len(starts) == 1
+
+
+def test_no_function_is_built_again_for_each_evaluation_of_a_keras_model(tmp_path):
+    def traces(evaluated):
+        calls = []
+
+        def loss(y_true, y_pred):
+            calls.append(None)
+            return tf.abs(y_true - y_pred)
+
+        model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+        model.compile("sgd", loss)
+        estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path / str(evaluated)))
+        et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=evaluated), et.EvalSpec(AT_5, None, every_steps=1))
+        assert len(evaluations(estimator)) == evaluated
+        return len(calls)
+
+    assert traces(1) == traces(5)
+
+
+# the end
+
+
+@pytest.mark.parametrize("end", ["max_steps", "data", "hook", "early stopping"])
+def test_final_exporter_exports_the_last_checkpoint_however_training_ended(end, make_estimator):
+    estimator = make_estimator()
+    early = et.experimental.stop_if_lower_hook(estimator, "loss", 3, run_every_secs=None, run_every_steps=1)
+    spec = {
+        "max_steps": et.TrainSpec(FAR, max_steps=6),
+        "data": et.TrainSpec(label(1e3, 6)),
+        "hook": et.TrainSpec(FAR, hooks=[StopAfter(6)], max_steps=50),
+        "early stopping": et.TrainSpec(FAR, hooks=[early], max_steps=50),  # the loss is 2 at step 3, and 1 at 6
+    }[end]
+    last = 3 if end == "early stopping" else 6
+    exporters = [et.FinalExporter("final", receiver), recorder := Recorder()]
+    metrics, (path, nothing) = et.train_and_evaluate(
+        estimator, spec, et.EvalSpec(AT_5, throttle_secs=0, exporters=exporters)
+    )
+    assert metrics["global_step"] == last
+    assert nothing is None
+    assert [step for step, _ in evaluations(estimator)] == list(range(3, last + 1, 3))
+    assert recorder.asked[-1] == (last, True)
+    assert [is_final for _, is_final in recorder.asked].count(True) == 1
+    serve = tf.saved_model.load(path).signatures["serving_default"]
+    assert serve(tf.constant([[1.0]]))["dense"].numpy() == last
+    assert len(os.listdir(os.path.dirname(path))) == 1
+
+
+def test_a_finished_training_still_gives_metrics_and_exports(make_estimator):
+    train_spec = et.TrainSpec(FAR, max_steps=4)
+    exporter = et.FinalExporter("final", receiver)
+    eval_spec = et.EvalSpec(AT_5, exporters=exporter)
+    metrics, _ = et.train_and_evaluate(make_estimator(), train_spec, eval_spec)
+    again, (path,) = et.train_and_evaluate(make_estimator(), train_spec, eval_spec)
+    assert again == metrics == {"loss": 1, "mse": 1, "global_step": 4}
+    assert tf.io.gfile.exists(os.path.join(path, b"saved_model.pb"))
+
+
+def test_an_exporter_that_skipped_a_checkpoint_is_asked_again_once_it_is_the_last(estimator):
+    skips, exports = Recorder("skips"), Recorder("exports", exported=[4])
+    eval_spec = et.EvalSpec(AT_5, exporters=[skips, exports], every_steps=2)
+    _, results = et.train_and_evaluate(estimator, et.TrainSpec(label(1e3, 4)), eval_spec)
+    assert skips.asked == [(2, False), (4, False), (4, True)]
+    assert exports.asked == [(2, False), (4, False)]
+    assert results == [None, b"exports-4"]
+
+
+def test_training_that_goes_on_first_evaluates_what_a_kill_may_have_left_undone(make_estimator):
+    estimator = make_estimator()
+    estimator.train(FAR, max_steps=3)
+    recorder = Recorder()
+    eval_spec = et.EvalSpec(AT_5, throttle_secs=0, exporters=recorder)
+    et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=9), eval_spec)
+    assert recorder.asked == [(3, False), (6, False), (9, True)]
+
+
+# several evaluations
+
+
+def test_each_of_several_evaluations_has_its_own_times_metrics_and_exports(make_estimator):
+    estimator = make_estimator(save_checkpoints_steps=2)
+    near = et.EvalSpec(AT_5, name="near", every_steps=4, exporters=Recorder("a", exported=[8]))
+    far = et.EvalSpec(FAR, steps=1, name="far", throttle_secs=0, exporters=Recorder("b"))
+    metrics, exports = et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=8), [near, far])
+    assert [step for step, _ in evaluations(estimator, "near")] == [4, 8]
+    assert evaluations(estimator, "far") == [(step, 1e3 - step) for step in (2, 4, 6, 8)]
+    assert {name: results["loss"] for name, results in metrics.items()} == {"near": 3, "far": 992}
+    assert exports == {"near": [b"a-8"], "far": [None]}
+
+
+def test_evaluations_of_one_name_and_exporters_of_one_name_are_refused(estimator):
+    train_spec = et.TrainSpec(FAR, max_steps=1)
+    with pytest.raises(ValueError, match="EvalSpecs must have different names"):
+        et.train_and_evaluate(estimator, train_spec, [et.EvalSpec(FAR), et.EvalSpec(AT_5)])
+    specs = [et.EvalSpec(FAR, name=name, exporters=Recorder("twice")) for name in "ab"]
+    with pytest.raises(ValueError, match="Exporters must have different names.*twice"):
+        et.train_and_evaluate(estimator, train_spec, specs)
+
+
+# what is refused
+
+
+def test_arguments_of_other_types_are_refused(estimator):
+    train_spec, eval_spec = et.TrainSpec(FAR), et.EvalSpec(FAR)
+    for arguments in [
+        ("estimator", train_spec, eval_spec),
+        (estimator, FAR, eval_spec),
+        (estimator, train_spec, FAR),
+        (estimator, train_spec, [eval_spec, FAR]),
+    ]:
+        with pytest.raises(TypeError, match="must be an? .*, given: "):
+            et.train_and_evaluate(*arguments)
+    with pytest.raises(ValueError, match="at least one EvalSpec"):
+        et.train_and_evaluate(estimator, train_spec, [])
+
+
+def test_training_without_checkpoints_is_refused(make_estimator):
+    estimator = make_estimator(save_checkpoints_steps=None, save_checkpoints_secs=None)
+    with pytest.raises(ValueError, match="Set save_checkpoints_steps or save_checkpoints_secs"):
+        et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=1), et.EvalSpec(AT_5))
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "arguments"),
+    [
+        (TypeError, "input_fn must be callable, given: 'data'", {"input_fn": "data"}),
+        (ValueError, "max_steps >= 1, given: 0", {"max_steps": 0}),
+        (TypeError, "SessionRunHook, given: 7", {"hooks": [7]}),
+        (TypeError, "CheckpointSaverListeners, given: 7", {"saving_listeners": [7]}),
+    ],
+)
+def test_a_bad_train_spec_is_refused(error, match, arguments):
+    with pytest.raises(error, match=match):
+        et.TrainSpec(**{"input_fn": FAR} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "arguments"),
+    [
+        (TypeError, "input_fn must be callable, given: None", {"input_fn": None}),
+        (ValueError, "steps >= 1, given: 0", {"steps": 0}),
+        (ValueError, "every_steps >= 1, given: 0", {"every_steps": 0}),
+        (ValueError, "start_delay_secs >= 0, given: -1", {"start_delay_secs": -1}),
+        (ValueError, "throttle_secs >= 0, given: -1", {"throttle_secs": -1}),
+        (TypeError, "name must be a string, given: 7", {"name": 7}),
+        (TypeError, "SessionRunHook, given: 7", {"hooks": [7]}),
+        (TypeError, "exporters must be an Exporter or an iterable of them, given: 7", {"exporters": [7]}),
+        (ValueError, "must have a name", {"exporters": Recorder("")}),
+        (ValueError, "must have a name", {"exporters": Recorder(None)}),
+        (ValueError, "different names.*'a', 'a'", {"exporters": (Recorder(name) for name in "aa")}),
+    ],
+)
+def test_a_bad_eval_spec_is_refused(error, match, arguments):
+    with pytest.raises(error, match=match):
+        et.EvalSpec(**{"input_fn": FAR} | arguments)
+
+
+def test_specs_are_tuples_with_the_defaults_of_tf_estimator():
+    assert et.TrainSpec(FAR) == (FAR, None, (), ())
+    assert et.EvalSpec(FAR) == (FAR, 100, None, (), (), 120, 600, None)
+    exporter = Recorder()
+    assert et.EvalSpec(FAR, exporters=exporter).exporters == et.EvalSpec(FAR, exporters=[exporter]).exporters
+    assert et.EvalSpec(FAR)._replace(steps=3).steps == 3
+
+
+def test_an_eval_spec_can_be_copied():
+    spec = et.EvalSpec(lambda: None, name="val", every_steps=3)
+    assert copy.copy(spec) == spec
+    assert copy.deepcopy(spec).every_steps == 3
