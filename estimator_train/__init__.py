@@ -21,7 +21,7 @@ _HOMES = {
         ),
         "drop_in": "install",
         "estimator": "Estimator",
-        "exporter": "BestExporter Exporter FinalExporter LatestExporter",
+        "exporter": "BestCheckpointExporter BestExporter Exporter FinalExporter LatestExporter",
         "extenders": "add_metrics",
         "heads": (
             "BinaryClassHead Head LogisticRegressionHead MultiClassHead MultiHead MultiLabelHead PoissonRegressionHead "

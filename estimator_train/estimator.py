@@ -126,6 +126,12 @@ class Estimator:
                 "Train has been called wrong configuration: task_type "
                 f"{self._config.task_type} does not train; use train_and_evaluate in every task of a cluster."
             )
+        if self._config._distribute_coordinator_mode is not None:
+            raise ValueError(
+                f"TF_CONFIG names a cluster, and {self._config.train_distribute!r} would train in this process alone, "
+                "beside the others in one model_dir; unset TF_CONFIG, or train a model_fn over parameter servers, "
+                "without train_distribute."
+            )
         hooks = check_hooks(hooks)
         listeners = self._check_listeners(saving_listeners, hooks)
 

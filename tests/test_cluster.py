@@ -114,6 +114,14 @@ def test_a_second_evaluator_is_refused(monkeypatch, tmp_path):
         train_and_evaluate(tmp_path)
 
 
+def test_a_strategy_in_a_cluster_is_refused_before_two_processes_write_one_folder(monkeypatch, tmp_path):
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    config = et.RunConfig(tmp_path, train_distribute=tf.distribute.OneDeviceStrategy("CPU:0"))
+    with pytest.raises(ValueError, match="TF_CONFIG names a cluster.*would train in this process alone"):
+        et.Estimator(counting, config=config).train(input_fn)
+
+
 def test_an_evaluator_ends_with_the_last_checkpoint_of_training_that_is_over(monkeypatch, tmp_path, log_lines):
     et.Estimator(counting, tmp_path).train(input_fn, steps=3)
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}

@@ -7,6 +7,9 @@ import click
 
 from estimator_train import __version__
 from estimator_train.cli.evaluate import evaluate
+from estimator_train.cli.export import export
+from estimator_train.cli.launch import launch
+from estimator_train.cli.predict import predict
 from estimator_train.cli.run import run
 from estimator_train.cli.train import train
 
@@ -30,7 +33,10 @@ def commands():
       estimator_train                                   on the embedded data set, synthetic_oct
       estimator_train --dataset oct2017 --data-dir OCT2017 --gpus 2
       estimator_train --dataset images --data-dir FOLDER --model mobilenet_v2
+      estimator_train --dataset oct2017 --data-dir OCT2017 --evaluate-every 500 --early-stopping 3 --keep-best
       estimator_train evaluate --model-dir runs/oct2017
+      estimator_train predict --model-dir runs/oct2017 scan.jpeg
+      estimator_train export --model-dir runs/oct2017 --format saved_model --out DIR
       estimator_train run old_script.py --its --own --flags
 
     The flags of training: estimator_train train --help
@@ -39,7 +45,10 @@ def commands():
 
 commands.add_command(train)
 commands.add_command(evaluate)
+commands.add_command(predict)
+commands.add_command(export)
 commands.add_command(run)
+commands.add_command(launch)
 
 
 def main():

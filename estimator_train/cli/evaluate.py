@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import tabulate
 
-from estimator_train.cli.settings import Settings
+from estimator_train.cli.settings import Settings, checkpoint_prefix
 
 
 @click.command()
@@ -21,14 +21,8 @@ def evaluate(model_dir, checkpoint, all_checkpoints):
     """
     if checkpoint and all_checkpoints:
         raise click.ClickException("--checkpoint and --all exclude each other; give one")
-    if not Path(model_dir).is_dir():
-        raise click.ClickException(f"--model-dir {model_dir}: there is no such folder")
-    settings = Settings.load(model_dir)
-    if settings is None:
-        raise click.ClickException(f"--model-dir {model_dir} holds no run: it has no run.json")
-    checkpoint = checkpoint and checkpoint.removesuffix(".index")
-    if checkpoint and not Path(f"{checkpoint}.index").exists():
-        raise click.ClickException(f"--checkpoint {checkpoint}: there is no such checkpoint")
+    settings = Settings.of_run(model_dir)
+    checkpoint = checkpoint_prefix(checkpoint)
 
     from estimator_train.cli import job  # TensorFlow comes with it
 

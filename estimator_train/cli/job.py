@@ -13,16 +13,28 @@ import sys
 import click
 import tensorflow as tf
 import tf_keras as keras
+import tqdm
 
 from estimator_train import checkpoints, datasets, distribution, models
 from estimator_train.cli.settings import one_line_errors
+from estimator_train.early_stopping import stop_if_no_decrease_hook
+from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
+from estimator_train.exporter import BestCheckpointExporter, Exporter
 from estimator_train.hooks import ProgressHook, TimingHook
+from estimator_train.input_fns.image_files import decode_files, decode_image
 from estimator_train.keras import model_to_estimator
+from estimator_train.model_copy import finalize_state
 from estimator_train.run_config import RunConfig
+from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
+
+v1 = tf.compat.v1
 
 
-def train(settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, save_checkpoints_steps):
-    """Trains in `model_dir` up to `max_steps`, and evaluates."""
+def train(
+    settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, save_checkpoints_steps,
+    evaluate_every, early_stopping, keep_best,
+):  # fmt: skip
+    """Trains in `model_dir` up to `max_steps`, and evaluates: at the end, and every `evaluate_every` steps."""
     with one_line_errors():
         strategy = distribution.gpus(gpus) if gpus else distribution.cpu_replicas(replicas) if replicas else None
         config = RunConfig(
@@ -40,10 +52,29 @@ def train(settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, 
 
     timing = TimingHook(model_dir)
     _say_plan(settings, data, model_dir, max_steps, strategy)
+    hooks = [timing, ProgressHook(max_steps)]
     with _one_line_run_errors():
-        estimator.train(train_input_fn, hooks=[timing, ProgressHook(max_steps)], max_steps=max_steps)
+        if evaluate_every is None:
+            estimator.train(train_input_fn, hooks=hooks, max_steps=max_steps)
+            _say_timing(timing.summary(), model_dir, max_steps)
+            _say_metrics(estimator.latest_checkpoint(), estimator.evaluate(eval_input_fn))
+            return
+        if early_stopping:
+            # Asked after every step, it stops at that of the evaluation, and not one interval later.
+            patience = early_stopping * evaluate_every
+            hooks.append(stop_if_no_decrease_hook(estimator, "loss", patience, run_every_secs=None, run_every_steps=1))
+        exporters = [_SayMetrics(), *([BestCheckpointExporter()] if keep_best else [])]
+        train_spec = TrainSpec(train_input_fn, max_steps, hooks)
+        eval_spec = EvalSpec(eval_input_fn, steps=None, exporters=exporters, every_steps=evaluate_every)
+        metrics, _ = train_and_evaluate(estimator, train_spec, eval_spec)
         _say_timing(timing.summary(), model_dir, max_steps)
-        _say_metrics(estimator.latest_checkpoint(), estimator.evaluate(eval_input_fn))
+        step = metrics["global_step"]
+        if early_stopping and data and step < max_steps:  # a data set is endless: nothing else has stopped it
+            click.echo(f"stopped at step {step}: the loss did not fall in {early_stopping} evaluations")
+        _say_metrics(estimator.latest_checkpoint(), metrics)
+        if keep_best:
+            best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", exporters[-1].name))
+            click.echo(f"the best checkpoint is kept as {best}")
 
 
 def evaluate(settings, model_dir, checkpoint_paths):
@@ -54,6 +85,51 @@ def evaluate(settings, model_dir, checkpoint_paths):
     _, eval_input_fn = _input_fns(settings, data)
     with _one_line_run_errors():
         return [estimator.evaluate(eval_input_fn, checkpoint_path=path) for path in checkpoint_paths]
+
+
+def predict(settings, model_dir, checkpoint, paths):
+    """The probabilities of the classes, a list of floats, by path, of those images that can be decoded."""
+    estimator = _estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+    decoded = []
+
+    def load(paths):
+        images, places = decode_files(paths, settings.image_size)
+        return images, tf.gather(paths, places)
+
+    def note(paths):
+        decoded.extend(path.decode() for path in paths)
+        return len(paths) > 0
+
+    def input_fn():
+        batches = tf.data.Dataset.from_tensor_slices(paths).batch(settings.batch_size)
+        batches = batches.map(load, num_parallel_calls=tf.data.AUTOTUNE)
+        batches = batches.filter(lambda _, paths: tf.ensure_shape(tf.numpy_function(note, [paths], tf.bool), ()))
+        return batches.map(lambda images, _: images).prefetch(tf.data.AUTOTUNE)
+
+    with _one_line_run_errors():
+        predictions = [
+            _probabilities(prediction, settings.class_names)
+            for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
+        ]
+    return dict(zip(decoded, predictions, strict=True))
+
+
+def export(settings, model_dir, checkpoint, file_format, folder):
+    """Writes the model with the state of the checkpoint into `folder`, and returns the path there."""
+    if file_format == "saved_model":
+        estimator = _estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+        receiver_fn = _image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
+        with _one_line_run_errors():
+            return os.fsdecode(estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint))
+    model = _trained_model(settings, checkpoint)
+    path = os.path.join(folder, "weights.h5" if file_format == "weights" else "model.keras")
+    try:
+        with one_line_errors():  # Keras cannot save a model without variables, for one
+            model.save_weights(path) if file_format == "weights" else model.save(path)
+    except NotImplementedError as error:
+        message = f"{settings.model}: its model has no get_config(); add it, or export saved_model or weights"
+        raise click.ClickException(message) from error
+    return path
 
 
 def checkpoint_paths(model_dir, every):
@@ -72,7 +148,72 @@ def checkpoint_paths(model_dir, every):
     return [path for path in paths if damages[path] is None]
 
 
+def _probabilities(prediction, class_names):
+    """The values of the only output, one for each class."""
+    values, *others = prediction.values()
+    if others or values.shape != (len(class_names),):
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in prediction.items())
+        raise click.ClickException(
+            f"the model gives {shapes} for an image, and predict needs one probability for each of the "
+            f"{len(class_names)} classes"
+        )
+    return values.tolist()
+
+
+def _image_receiver_fn(image_size):
+    """Takes encoded images, which are decoded as in training, or, at `images:serving_default`, decoded ones."""
+
+    def receiver_fn():
+        image_bytes = v1.placeholder(tf.string, [None], name="image_bytes")
+        spec = tf.TensorSpec((*image_size, 3), tf.float32)
+        decoded = tf.map_fn(lambda encoded: decode_image(encoded, image_size), image_bytes, fn_output_signature=spec)
+        images = v1.placeholder_with_default(decoded, [None, *image_size, 3], name="images")
+        return TensorServingInputReceiver(images, {"image_bytes": image_bytes}, {"images": {"images": images}})
+
+    return receiver_fn
+
+
+def _receiver_fn(settings):
+    """Takes the inputs of the Keras model by their names."""
+    model = _model(settings, weights="none")
+    if not model.inputs:
+        raise click.ClickException(f"the model {model.name} does not tell its inputs; give it Input layers")
+    return build_raw_serving_input_receiver_fn(dict(zip(model.input_names, model.inputs, strict=True)))
+
+
+def _trained_model(settings, checkpoint):
+    """The compiled Keras model with all that the checkpoint holds, the optimizer's state included."""
+    model = _model(settings, weights="none")
+    root = tf.train.Checkpoint(root=model, estimator_global_step=tf.Variable(0, dtype=tf.int64))
+    with _one_line_run_errors():
+        checkpoints.restore(root, model, checkpoint, trains=True)
+    if model.built and isinstance(model.optimizer, keras.optimizers.Optimizer):
+        model.optimizer.build(model.trainable_variables)  # the variables take their values as they are made
+        if getattr(model.optimizer, "use_ema", False):
+            model.optimizer.finalize_variable_values(model.trainable_variables)  # the averages, as in evaluation
+    finalize_state(model)
+    return model
+
+
+class _SayMetrics(Exporter):
+    """Says the metrics of evaluations on the way."""
+
+    name = "say_metrics"
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        if not is_the_final_export:
+            with tqdm.tqdm.external_write_mode():  # a progress bar makes room
+                _say_metrics(checkpoint_path, eval_result)
+
+
 def _estimator(settings, config, weights):
+    model = _model(settings, weights)
+    with one_line_errors():
+        return model_to_estimator(model, config=config)
+
+
+def _model(settings, weights):
+    """The compiled Keras model of the settings."""
     if settings.seed is not None:
         keras.utils.set_random_seed(settings.seed)
     if ":" in settings.model:
@@ -83,14 +224,11 @@ def _estimator(settings, config, weights):
         }
         build = _load_function(settings.model)
         named = inspect.signature(build).parameters
-        model = build(**{name: value for name, value in offered.items() if name in named})
-    else:
-        with one_line_errors():
-            model = models.build_model(
-                settings.model, image_size=settings.image_size, num_classes=len(settings.class_names), weights=weights
-            )
+        return build(**{name: value for name, value in offered.items() if name in named})
     with one_line_errors():
-        return model_to_estimator(model, config=config)
+        return models.build_model(
+            settings.model, image_size=settings.image_size, num_classes=len(settings.class_names), weights=weights
+        )
 
 
 def _input_fns(settings, data):

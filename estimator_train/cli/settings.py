@@ -52,6 +52,16 @@ class Settings:
         except (ValueError, TypeError) as error:
             raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
 
+    @classmethod
+    def of_run(cls, model_dir):
+        """The settings of the run that must be in `model_dir`."""
+        if not Path(model_dir).is_dir():
+            raise click.ClickException(f"--model-dir {model_dir}: there is no such folder")
+        settings = cls.load(model_dir)
+        if settings is None:
+            raise click.ClickException(f"--model-dir {model_dir} holds no run: it has no run.json")
+        return settings
+
     def check_same_model(self, other, model_dir):
         """Refuses to go on in a folder whose checkpoints are of another model or of other classes."""
         for field in ("model", "image_size", "class_names"):
@@ -103,14 +113,22 @@ def _names_made_by(node):
     return names | {part.name for part in ast.walk(node) if isinstance(part, ast.FunctionDef)}
 
 
-def check_folder(model_dir):
-    """Checks that `model_dir` can be written to, or made."""
-    path = Path(model_dir)
+def check_folder(folder, flag):
+    """Checks that `folder` can be written to, or made."""
+    path = Path(folder)
     if path.exists() and not path.is_dir():
-        raise click.ClickException(f"--model-dir {path} is a file; give a folder")
+        raise click.ClickException(f"{flag} {path} is a file; give a folder")
     existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if parent.exists())
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
-        raise click.ClickException(f"--model-dir {path}: no permission to write in {existing}")
+        raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
+
+
+def checkpoint_prefix(path):
+    """The path prefix of the checkpoint that `--checkpoint` gives, which must be there; None where it gives none."""
+    prefix = path and path.removesuffix(".index")
+    if prefix and not Path(f"{prefix}.index").exists():
+        raise click.ClickException(f"--checkpoint {prefix}: there is no such checkpoint")
+    return prefix
 
 
 def _text(value):

@@ -45,10 +45,15 @@ class _ImageSize(click.ParamType):
 @click.option(
     "--save-checkpoints-steps", type=click.IntRange(1), help="Steps between checkpoints.  [default: 10 minutes]"
 )
+@click.option("--evaluate-every", type=click.IntRange(1), metavar="STEPS", help="Steps between evaluations on the way.")
+@click.option(
+    "--early-stopping", type=click.IntRange(1), metavar="N", help="Stop after N evaluations without a lower loss."
+)
+@click.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint of the lowest loss in export/.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the initial weights and the order of the images.")
 def train(
     dataset, data_dir, input_fn, eval_input_fn, model, weights, image_size, model_dir, batch_size, epochs, max_steps,
-    gpus, replicas, steps_per_loop, save_checkpoints_steps, seed,
+    gpus, replicas, steps_per_loop, save_checkpoints_steps, evaluate_every, early_stopping, keep_best, seed,
 ):  # fmt: skip
     """Train a model on a data set and evaluate it.
 
@@ -58,6 +63,9 @@ def train(
         raise click.ClickException("--gpus and --replicas exclude each other; give one")
     if epochs and max_steps:
         raise click.ClickException("--epochs and --max-steps exclude each other; give one")
+    for flag, given in [("--early-stopping", early_stopping), ("--keep-best", keep_best)]:
+        if given and not evaluate_every:
+            raise click.ClickException(f"{flag} goes by evaluations on the way; give --evaluate-every STEPS, too")
     if input_fn and (dataset or data_dir):
         raise click.ClickException("--input-fn takes the place of --dataset and --data-dir; give one or the other")
     if bool(input_fn) != bool(eval_input_fn):
@@ -69,7 +77,7 @@ def train(
     if not input_fn:
         dataset = dataset or datasets.NAMES[0]
     model_dir = model_dir or os.path.join("runs", dataset or "own")
-    check_folder(model_dir)
+    check_folder(model_dir, "--model-dir")
 
     with one_line_errors():
         for reference, flag in [(input_fn, "--input-fn"), (eval_input_fn, "--eval-input-fn"), (model, "--model")]:
@@ -101,4 +109,7 @@ def train(
 
     from estimator_train.cli import job  # TensorFlow comes with it
 
-    job.train(settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, save_checkpoints_steps)
+    job.train(
+        settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, save_checkpoints_steps,
+        evaluate_every, early_stopping, keep_best,
+    )  # fmt: skip

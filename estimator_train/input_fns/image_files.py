@@ -58,7 +58,7 @@ def image_files(
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
     def load(paths, indices):
-        images, places = _decode(paths, image_size)
+        images, places = decode_files(paths, image_size)
         indices, bad = tf.gather(indices, places), _others(paths, places)
         batch = images, tf.one_hot(indices, len(labels)) if one_hot else indices
         if on_error == "skip":
@@ -84,6 +84,28 @@ def image_files(
 
     input_fn.skipped = skipped
     return input_fn
+
+
+def decode_image(encoded, image_size):
+    """Returns the image of an encoded JPEG or PNG, a string scalar: float32 RGB of (height, width, 3) in [0, 1]."""
+    image = tf.io.decode_jpeg(encoded, channels=3)  # decodes PNG as well
+    return tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size)
+
+
+def decode_files(paths, image_size):
+    """Decodes in parallel: returns the images that can be decoded and their places in `paths`, in order.
+
+    Graphs have no try but Dataset.ignore_errors. One for a batch costs next to nothing, one for each image
+    does not.
+    """
+
+    def decode(place, path):
+        return decode_image(tf.io.read_file(path), image_size), place
+
+    images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
+    images = images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
+    none = tf.data.Dataset.from_tensors((tf.zeros((0, *image_size, 3)), tf.zeros((0,), tf.int64)))
+    return images.batch(tf.size(paths, tf.int64)).concatenate(none).take(1).get_single_element()
 
 
 def _list_files(file_pattern, labels, skip):
@@ -112,23 +134,6 @@ def _glob(pattern):
     if not found:
         raise FileNotFoundError(f"no file matches {pattern!r}")
     return found
-
-
-def _decode(paths, image_size):
-    """Decodes in parallel: returns the images that can be decoded and their places in `paths`, in order.
-
-    Graphs have no try but Dataset.ignore_errors. One for a batch costs next to nothing, one for each image
-    does not.
-    """
-
-    def decode(place, path):
-        image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)  # decodes PNG as well
-        return tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size), place
-
-    images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
-    images = images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
-    none = tf.data.Dataset.from_tensors((tf.zeros((0, *image_size, 3)), tf.zeros((0,), tf.int64)))
-    return images.batch(tf.size(paths, tf.int64)).concatenate(none).take(1).get_single_element()
 
 
 def _others(paths, places):

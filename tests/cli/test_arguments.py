@@ -30,7 +30,9 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["evaluate", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], *([name, "--help"] for name in ("train", "evaluate", "predict", "export"))]
+)
 def test_help_answers_without_tensorflow(run, arguments):
     code, output, errors = run(*arguments)
     assert (code, errors) == (0, "")
@@ -52,6 +54,9 @@ def files(tmp_path):
         "seed": None,
     }  # fmt: skip
     (tmp_path / "run" / "run.json").write_text(json.dumps(settings))
+    own = settings | {"dataset": None, "input_fn": "data.py:train_input_fn", "eval_input_fn": "data.py:train_input_fn"}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "run.json").write_text(json.dumps(own))
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "run.json").write_text("{")
 
@@ -80,6 +85,9 @@ OWN = ["--eval-input-fn", "data.py:train_input_fn", "--model", "data.py:train_in
         (["--model-dir", "file"], "--model-dir file is a file"),
         (["--model-dir", "run"], "the run in run has model vgg16, not small_cnn; use another --model-dir"),
         (["--model-dir", "torn"], "run.json cannot be read"),
+        (["--early-stopping", "3"], "--early-stopping goes by evaluations on the way; give --evaluate-every STEPS"),
+        (["--keep-best"], "--keep-best goes by evaluations on the way; give --evaluate-every STEPS"),
+        (["--evaluate-every", "0"], "--evaluate-every"),
         (["--speed", "9"], "No such option '--speed'"),
         (["evalute"], "No such command 'evalute'"),
         (["--input-fn", "data.py:train_input_fn"], "--input-fn and --eval-input-fn go together"),
@@ -95,6 +103,18 @@ OWN = ["--eval-input-fn", "data.py:train_input_fn", "--model", "data.py:train_in
         (["evaluate", "--model-dir", "empty"], "holds no run"),
         (["evaluate", "--model-dir", "run", "--checkpoint", "run/model.ckpt-9"], "there is no such checkpoint"),
         (["evaluate", "--model-dir", "run", "--checkpoint", "x", "--all"], "--checkpoint and --all exclude each other"),
+        (["predict", "--model-dir", "run"], "Missing argument"),
+        (["predict", "file"], "--model-dir"),
+        (["predict", "--model-dir", "empty", "file"], "holds no run"),
+        (["predict", "--model-dir", "own", "file"], "own was trained by an input_fn, not on a data set of images"),
+        (["predict", "--model-dir", "run", "--json", "--csv", "file"], "--json and --csv exclude each other"),
+        (["predict", "--model-dir", "run", "--checkpoint", "run/x", "file"], "there is no such checkpoint"),
+        (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),
+        (["export", "--model-dir", "run", "--format", "onnx", "--out", "new"], "saved_model"),
+        (["export", "--model-dir", "run", "--format", "keras"], "--out"),
+        (["export", "--model-dir", "nowhere", "--format", "keras", "--out", "new"], "there is no such folder"),
+        (["export", "--model-dir", "run", "--format", "keras", "--out", "file"], "--out file is a file; give a folder"),
+        (["export", "--model-dir", "run", "--format", "saved_model", "--out", "classes"], "classes is there already"),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_exit_code_2(run, files, monkeypatch, tmp_path, arguments, message):

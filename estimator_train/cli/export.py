@@ -1,0 +1,48 @@
+"""estimator_train export: the trained model of a run, as files for elsewhere."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
+
+_FILES = {"saved_model": "", "keras": "model.keras", "weights": "weights.h5"}  # in the folder; "" is the folder itself
+
+
+@click.command()
+@click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run.")
+@click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(list(_FILES)),
+    required=True,
+    help="A SavedModel, the whole Keras model as DIR/model.keras, or its weights as DIR/weights.h5.",
+)
+@click.option("--out", metavar="DIR", required=True, help="Folder to write to; a SavedModel is this folder.")
+def export(model_dir, checkpoint, file_format, out):
+    """Export the trained model of a run.
+
+    The SavedModel of a run on images takes encoded JPEG or PNG files as image_bytes, and at its signature
+    images:serving_default images as they are after decoding: float32 RGB in [0, 1].
+    """
+    settings = Settings.of_run(model_dir)
+    checkpoint = checkpoint_prefix(checkpoint)
+    check_folder(out, "--out")
+    target = Path(out, _FILES[file_format])
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
+
+    from estimator_train.cli import job  # TensorFlow comes with it
+
+    if checkpoint is None:
+        (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
+    with one_line_errors():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
+            os.replace(job.export(settings, model_dir, checkpoint, file_format, unfinished), target)
+    click.echo(f"exported {checkpoint} as {target}")

@@ -1,0 +1,95 @@
+"""estimator_train predict: classes of image files."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+import tabulate
+
+from estimator_train.cli.settings import Settings, checkpoint_prefix
+from estimator_train.datasets.images import subfolders
+
+
+@click.command()
+@click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run on a data set of images.")
+@click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, with all digits.")
+@click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
+def predict(model_dir, checkpoint, as_json, as_csv, images):
+    """Tell the classes of images, with their probabilities.
+
+    Of a FOLDER all JPEG and PNG files are taken, those in folders below it too. What cannot be read is named on
+    standard error, and the exit code is then 1.
+    """
+    if as_json and as_csv:
+        raise click.ClickException("--json and --csv exclude each other; give one")
+    settings = Settings.of_run(model_dir)
+    if not settings.dataset:
+        raise click.ClickException(f"--model-dir {model_dir} was trained by an input_fn, not on a data set of images")
+    checkpoint = checkpoint_prefix(checkpoint)
+    found = {argument: _image_files(argument) for argument in images}
+    paths = list(dict.fromkeys(path for paths in found.values() for path in paths))
+    absent = [argument for argument, paths in found.items() if not paths]
+    if not paths:
+        raise click.ClickException(f"there is no image file {', '.join(absent)}")
+
+    from estimator_train.cli import job  # TensorFlow comes with it
+
+    if checkpoint is None:
+        (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
+    predictions = job.predict(settings, model_dir, checkpoint, paths)
+    write = _write_json if as_json else _write_csv if as_csv else _write_table
+    write(settings.class_names, predictions)
+    undecodable = [path for path in paths if path not in predictions]
+    for argument in absent:
+        click.echo(f"estimator_train: {argument}: there is no such image file", err=True)
+    for path in undecodable:
+        click.echo(f"estimator_train: {path} cannot be decoded: no readable JPEG or PNG", err=True)
+    return 1 if absent or undecodable else 0
+
+
+def _image_files(argument):
+    """Paths of the images that an argument stands for; a name may hold the signs of a pattern."""
+    found = [argument] if os.path.exists(argument) else sorted(glob.glob(argument, recursive=True))
+    return [path for place in found for path in (_files_below(Path(place)) if os.path.isdir(place) else [place])]
+
+
+def _files_below(folder):
+    """Paths of the JPEG and PNG files in a folder and in those below it, less hidden ones."""
+    files = [str(path) for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
+    here = sorted(path for path in files if path.lower().endswith((".jpg", ".jpeg", ".png")))
+    return here + [path for subfolder in subfolders(folder) for path in _files_below(subfolder)]
+
+
+def _write_table(class_names, predictions):
+    rows = [[path, _best(class_names, values), *values] for path, values in predictions.items()]
+    click.echo(tabulate.tabulate(rows, headers=["file", "class", *class_names], floatfmt=".4f"))
+
+
+def _write_csv(class_names, predictions):
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["file", "class", *class_names])
+    writer.writerows([path, _best(class_names, values), *values] for path, values in predictions.items())
+
+
+def _write_json(class_names, predictions):
+    entries = [
+        {
+            "file": path,
+            "class": _best(class_names, values),
+            "probabilities": dict(zip(class_names, values, strict=True)),
+        }
+        for path, values in predictions.items()
+    ]
+    click.echo(json.dumps(entries, indent=2))
+
+
+def _best(class_names, probabilities):
+    return class_names[probabilities.index(max(probabilities))]

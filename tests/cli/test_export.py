@@ -1,0 +1,148 @@
+"""estimator_train export: files that predict, elsewhere, what the command predicts."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train import input_fns, model_to_estimator, models
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+
+# Python that has TensorFlow, and not this package.
+SERVE = """
+import json, sys
+import tensorflow as tf
+folder, *paths = sys.argv[1:]
+serve = tf.saved_model.load(folder).signatures["serving_default"]
+(values,) = serve(image_bytes=tf.constant([open(path, "rb").read() for path in paths])).values()
+assert "estimator_train" not in sys.modules
+print(json.dumps(values.numpy().tolist()))
+"""
+
+
+@pytest.fixture
+def export(command, trained):
+    """Exports the run into `out` in a format; returns the folder."""
+
+    def export(file_format):
+        code, output, errors = command(
+            "export", "--model-dir", trained.model_dir, "--format", file_format, "--out", "out"
+        )
+        assert code == 0, errors
+        assert output.startswith(f"exported {trained.model_dir}/model.ckpt-12 as out")
+        return Path("out")
+
+    return export
+
+
+@pytest.fixture
+def images(scans):
+    """The decoded images of a few files, as training takes them."""
+    paths = [str(scans / "bright" / "7.png"), str(scans / "dark" / "0.jpeg")]
+    return next(iter(input_fns.image_files(paths, ["bright", "dark"], (24, 32))()))[0]
+
+
+@pytest.fixture
+def expected(trained, images):
+    """What the Estimator predicts for `images`."""
+    predictions = trained.predict(lambda: tf.data.Dataset.from_tensors(images))
+    return np.stack([next(iter(prediction.values())) for prediction in predictions])
+
+
+def test_a_fresh_process_serves_image_files_as_predict_does(command, export, scans, trained):
+    paths = [*map(str, sorted(scans.rglob("*.*"))), *map(str, sorted(REAL.rglob("*.jpeg")))]
+    _, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", *paths)
+    expected = [[entry["probabilities"][name] for name in ("bright", "dark")] for entry in json.loads(output)]
+    environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+    result = subprocess.run(
+        [sys.executable, "-c", SERVE, export("saved_model"), *paths],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert result.returncode == 0, result.stderr
+    np.testing.assert_allclose(json.loads(result.stdout), expected, atol=1e-6)
+
+
+def test_the_saved_model_takes_decoded_images_too(export, images, expected):
+    serve = tf.saved_model.load(str(export("saved_model"))).signatures["images:serving_default"]
+    assert serve.structured_input_signature[1]["images"].shape.as_list() == [None, 24, 32, 3]
+    (served,) = serve(images=images).values()
+    np.testing.assert_allclose(served, expected, atol=1e-6)
+
+
+def test_the_keras_file_is_the_whole_trained_model(export, images, expected):
+    model = keras.models.load_model(export("keras") / "model.keras")
+    np.testing.assert_allclose(model.predict(images, verbose=0), expected, atol=1e-6)
+    assert int(model.optimizer.iterations) == 12
+    assert any(np.any(variable.numpy()) for variable in model.optimizer.variables[2:])  # Adam's moments
+
+
+def test_weights_load_into_a_model_of_the_same_layers(export, images, expected):
+    weights = str(export("weights") / "weights.h5")
+    model = models.build_model("small_cnn", image_size=(24, 32), num_classes=2, weights=weights)
+    np.testing.assert_allclose(model.predict(images, verbose=0), expected, atol=1e-6)
+
+
+def test_the_averages_of_an_optimizer_are_exported_as_they_are_evaluated(command, own_flags, tmp_path):
+    code = (tmp_path / "own.py").read_text().replace("SGD(0.05)", "SGD(0.05, use_ema=True, ema_momentum=0.5)")
+    (tmp_path / "own.py").write_text(code)
+    assert command(*own_flags, "--model-dir", "run", "--max-steps", "4")[0] == 0
+    for file_format in ("keras", "saved_model"):
+        arguments = ["--model-dir", "run", "--format", file_format, "--out", file_format]
+        assert command("export", *arguments)[0] == 0
+    build = runpy.run_path("own.py")["build"]
+    (predicted,) = model_to_estimator(build(), model_dir="run").predict(
+        lambda: tf.data.Dataset.from_tensors(tf.ones([1, 1]))
+    )
+    (expected,) = predicted.values()
+    model = keras.models.load_model("keras/model.keras")
+    np.testing.assert_allclose(model.predict(np.ones([1, 1]), verbose=0)[0], expected, atol=1e-6)
+    signature = tf.saved_model.load("saved_model").signatures["serving_default"]
+    (name,) = signature.structured_input_signature[1]  # the Keras model's own
+    (served,) = signature(**{name: tf.ones([1, 1])}).values()
+    np.testing.assert_allclose(served[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("file_format", "target"), [("saved_model", "out"), ("keras", "out/model.keras")])
+def test_what_is_there_already_is_refused_and_kept(command, export, trained, file_format, target):
+    export(file_format)
+    before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
+    arguments = ["--model-dir", trained.model_dir, "--format", file_format, "--out", "out"]
+    code, output, errors = command("export", *arguments)
+    assert (code, output) == (2, "")
+    assert errors == f"estimator_train: --out out: {target} is there already; remove it, or give another folder\n"
+    assert before == {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
+
+
+@pytest.mark.parametrize("file_format", ["saved_model", "keras", "weights"])
+def test_nothing_half_written_is_left(command, trained, monkeypatch, file_format):
+    def fail(*arguments, **options):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", fail)
+    arguments = ["--model-dir", trained.model_dir, "--format", file_format, "--out", "new/out"]
+    code, _, errors = command("export", *arguments)
+    assert (code, errors) == (2, "estimator_train: no space left\n")
+    assert [path for path in Path("new").rglob("*") if path.is_file()] == []
+
+
+def test_one_folder_takes_the_keras_file_and_the_weights(export):
+    export("keras")
+    assert sorted(os.listdir(export("weights"))) == ["model.keras", "weights.h5"]
+
+
+def test_the_checkpoint_can_be_chosen(command, trained, images, expected):
+    arguments = ["--model-dir", trained.model_dir, "--format", "keras", "--out", "out"]
+    assert command("export", *arguments, "--checkpoint", f"{trained.model_dir}/model.ckpt-6")[0] == 0
+    model = keras.models.load_model("out/model.keras")
+    assert int(model.optimizer.iterations) == 6
+    assert not np.allclose(model.predict(images, verbose=0), expected, atol=1e-6)

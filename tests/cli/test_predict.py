@@ -1,0 +1,112 @@
+"""estimator_train predict: a class and probabilities for every image file that can be read."""
+
+import csv
+import dataclasses
+import io
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train import input_fns, model_to_estimator
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+
+
+def test_json_holds_what_the_estimator_predicts(command, trained, scans):
+    code, output, errors = command("predict", "--model-dir", trained.model_dir, "--json", scans)
+    assert (code, errors) == (0, "")
+    entries = json.loads(output)
+    paths = sorted(map(str, scans.rglob("*.*")))
+    assert [entry["file"] for entry in entries] == paths
+    assert [entry["class"] for entry in entries] == [Path(path).parent.name for path in paths]
+
+    input_fn = input_fns.image_files(paths, ["bright", "dark"], (24, 32), num_epochs=1)
+    expected = [next(iter(prediction.values())) for prediction in trained.predict(input_fn)]
+    given = [[entry["probabilities"]["bright"], entry["probabilities"]["dark"]] for entry in entries]
+    np.testing.assert_allclose(given, expected, atol=1e-6)
+
+
+def test_files_folders_and_patterns_give_each_file_once_in_the_order_given(command, trained, scans):
+    arguments = [f"{scans}/dark/[12].jpeg", scans / "bright", scans / "dark" / "2.jpeg"]
+    code, output, _ = command("predict", "--model-dir", trained.model_dir, "--csv", *arguments)
+    assert code == 0
+    header, *rows = csv.reader(io.StringIO(output))
+    assert header == ["file", "class", "bright", "dark"]
+    bright = [f"{scans}/bright/{index}.{'png' if index == 7 else 'jpeg'}" for index in range(8)]
+    assert [row[0] for row in rows] == [f"{scans}/dark/1.jpeg", f"{scans}/dark/2.jpeg", *bright]
+    assert all(np.isclose(float(row[2]) + float(row[3]), 1) for row in rows)
+
+
+def test_a_table_is_shown_where_no_format_is_named(command, trained, scans):
+    _, output, _ = command("predict", "--model-dir", trained.model_dir, scans / "dark" / "0.jpeg")
+    headers, _, row = output.splitlines()
+    assert headers.split() == ["file", "class", "bright", "dark"]
+    assert row.split()[:2] == [f"{scans}/dark/0.jpeg", "dark"]
+
+
+def test_unreadable_images_are_named_and_the_others_predicted(command, trained, scans, tmp_path):
+    whole = (scans / "dark" / "0.jpeg").read_bytes()
+    for name, content in {"a cut.jpeg": whole[:200], "b[1].jpeg": whole, "c empty.png": b"", "d.txt": b"text"}.items():
+        (tmp_path / name).write_bytes(content)
+    arguments = ["a cut.jpeg", "b[1].jpeg", "c empty.png", "d.txt", "nowhere.jpeg"]
+    code, output, errors = command("predict", "--model-dir", trained.model_dir, "--json", *arguments)
+    assert code == 1
+    assert [entry["file"] for entry in json.loads(output)] == ["b[1].jpeg"]
+    named = [line for line in errors.splitlines() if line.startswith("estimator_train: ")]
+    assert named == [
+        "estimator_train: nowhere.jpeg: there is no such image file",
+        "estimator_train: a cut.jpeg cannot be decoded: no readable JPEG or PNG",
+        "estimator_train: c empty.png cannot be decoded: no readable JPEG or PNG",
+        "estimator_train: d.txt cannot be decoded: no readable JPEG or PNG",
+    ]
+
+
+def test_a_batch_without_a_readable_image_does_not_stop_the_rest(command, trained, scans, tmp_path):
+    for index in range(5):  # a batch is 4
+        (tmp_path / f"{index}.jpeg").write_text("text")
+    code, output, _ = command(
+        "predict", "--model-dir", trained.model_dir, "--json", tmp_path, scans / "bright" / "0.jpeg"
+    )
+    assert (code, len(json.loads(output))) == (1, 1)
+    code, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", tmp_path)
+    assert (code, json.loads(output)) == (1, [])
+
+
+def test_a_checkpoint_can_be_chosen(command, trained, scans):
+    flags = ["predict", "--model-dir", trained.model_dir, "--csv", scans / "dark" / "0.jpeg"]
+    _, newest, _ = command(*flags)
+    assert command(*flags, "--checkpoint", f"{trained.model_dir}/model.ckpt-12.index")[1] == newest
+    assert command(*flags, "--checkpoint", f"{trained.model_dir}/model.ckpt-6")[1] != newest
+
+
+TWO_OUTPUTS = """
+import tf_keras as keras
+
+def build(image_size):
+    image = keras.Input([*image_size, 3])
+    flat = keras.layers.Flatten()(image)
+    model = keras.Model(image, [keras.layers.Dense(2, name="a")(flat), keras.layers.Dense(3, name="b")(flat)])
+    model.compile("sgd", "mse")
+    return model
+"""
+
+
+def test_a_model_of_other_outputs_is_refused(command, settings, scans, tmp_path):
+    (tmp_path / "two.py").write_text(TWO_OUTPUTS)
+    dataclasses.replace(settings, model=str(tmp_path / "two.py:build")).save(tmp_path / "run")
+    model = runpy.run_path(str(tmp_path / "two.py"))["build"](settings.image_size)
+    example = tf.zeros([1, *settings.image_size, 3]), (tf.zeros([1, 2]), tf.zeros([1, 3]))
+    model_to_estimator(model, model_dir=tmp_path / "run").train(lambda: tf.data.Dataset.from_tensors(example))
+    code, output, errors = command("predict", "--model-dir", "run", scans / "dark" / "0.jpeg")
+    assert (code, output) == (2, "")
+    assert "the model gives a (2,), b (3,) for an image, and predict needs one probability for each of the 2" in errors
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
+def test_real_scans_are_predicted(command, trained):
+    code, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", REAL)
+    assert (code, len(json.loads(output))) == (0, 28)

@@ -1,0 +1,59 @@
+"""Training that evaluates on the way, stops early and keeps the best checkpoint.
+
+Model folders are absolute: TensorFlow keeps a writer of events for each name as long as the process lives.
+"""
+
+import json
+import re
+
+import tensorflow as tf
+
+
+def evaluated(output):
+    """Steps of the evaluations that were said."""
+    return [int(step) for step in re.findall(r"^evaluated \S+model\.ckpt-(\d+): loss", output, re.MULTILINE)]
+
+
+def test_it_evaluates_every_n_steps_and_at_the_end(command, own_flags, tmp_path):
+    code, output, _ = command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "7", "--evaluate-every", "3")
+    assert code == 0
+    assert evaluated(output) == [3, 6, 7]
+    assert "trained 7 steps" in output
+
+
+def test_it_stops_at_the_evaluation_that_is_one_too_many_and_keeps_the_best(command, own_flags, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "50", "--evaluate-every", "2"]
+    code, output, _ = command(*flags, "--early-stopping", "2", "--keep-best")
+    assert code == 0
+    assert evaluated(output) == [2, 4, 6, 8, 10, 10]  # the last line says once more where training ended
+    assert "trained 10 steps" in output
+    assert (
+        output.splitlines()[-1] == f"the best checkpoint is kept as {tmp_path}/run/export/best_checkpoint/model.ckpt-6"
+    )
+    assert tf.train.latest_checkpoint(tmp_path / "run").endswith("model.ckpt-10")
+
+    best = f"{tmp_path}/run/export/best_checkpoint/model.ckpt-6"
+    with open(f"{best}.eval_result.json") as file:
+        loss = json.load(file)["loss"]
+    _, output, _ = command("evaluate", "--model-dir", tmp_path / "run", "--checkpoint", best)
+    assert output.split()[-1] == f"{loss:.4f}"
+
+
+def test_the_best_of_an_earlier_training_stays_the_best(command, own_flags, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--keep-best"]
+    assert command(*flags, "--max-steps", "6")[0] == 0
+    code, output, _ = command(*flags, "--max-steps", "10")
+    assert code == 0
+    assert (
+        output.splitlines()[-1] == f"the best checkpoint is kept as {tmp_path}/run/export/best_checkpoint/model.ckpt-6"
+    )
+
+
+def test_a_data_set_that_is_stopped_early_says_so(command, scans, tmp_path):
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16"]
+    flags += ["--model-dir", tmp_path / "run", "--batch-size", "4", "--seed", "1", "--max-steps", "200"]
+    code, output, _ = command(*flags, "--evaluate-every", "5", "--early-stopping", "1")
+    assert code == 0
+    last = evaluated(output)[-1]
+    assert last < 200 and last % 5 == 0
+    assert f"stopped at step {last}: the loss did not fall in 1 evaluations" in output

@@ -1,0 +1,149 @@
+"""BestCheckpointExporter: the best checkpoint is kept, whole, through restarts and kills."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import checkpoints
+
+v1 = tf.compat.v1
+
+
+def train_input_fn():
+    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.constant([[2.0]]))).repeat()
+
+
+def eval_input_fn():
+    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.constant([[1.0]])))
+
+
+def model_fn(features, labels, mode):
+    weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
+    loss = tf.reduce_mean((features * weight - labels) ** 2)
+    train_op = v1.train.GradientDescentOptimizer(0.05).minimize(loss, v1.train.get_global_step())
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def keras_model():
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(0.05), "mse")
+    return model
+
+
+@pytest.fixture(params=["keras", "model_fn"])
+def estimator(request, tmp_path):
+    """Trained past what it is evaluated on: of the evaluations at steps 2, 4, ... that of step 6 is the best."""
+    config = et.RunConfig(str(tmp_path / "run"), save_checkpoints_steps=2)
+    if request.param == "keras":
+        return et.model_to_estimator(keras_model(), config=config)
+    return et.Estimator(model_fn, config=config)
+
+
+def train_and_evaluate(estimator, max_steps, exporter):
+    eval_spec = et.EvalSpec(eval_input_fn, steps=None, exporters=exporter, every_steps=2)
+    return et.train_and_evaluate(estimator, et.TrainSpec(train_input_fn, max_steps), eval_spec)
+
+
+def result_of(path):
+    with open(f"{path}.eval_result.json") as file:
+        return json.load(file)
+
+
+def test_the_best_is_kept_alone_and_is_evaluated_as_it_was(estimator):
+    _, (exported,) = train_and_evaluate(estimator, 10, et.BestCheckpointExporter())
+    assert exported is None  # the last is not the best
+    folder = os.path.join(estimator.model_dir, "export", "best_checkpoint")
+    best = tf.train.latest_checkpoint(folder)
+    assert best == os.path.join(folder, "model.ckpt-6")
+    assert all(name.startswith("model.ckpt-6.") for name in set(os.listdir(folder)) - {"checkpoint"})
+    original = {name for name in os.listdir(estimator.model_dir) if name.startswith("model.ckpt-6.")}
+    assert set(os.listdir(folder)) == original | {"checkpoint", "model.ckpt-6.eval_result.json"}
+    metrics = estimator.evaluate(eval_input_fn, checkpoint_path=best)
+    assert result_of(best) == {name: pytest.approx(value) for name, value in metrics.items()}
+    assert metrics["global_step"] == 6
+
+
+def test_a_restarted_training_goes_on_from_the_best(estimator):
+    _, (exported,) = train_and_evaluate(estimator, 6, et.BestCheckpointExporter())
+    assert exported.decode().endswith("export/best_checkpoint/model.ckpt-6")
+    train_and_evaluate(estimator, 12, et.BestCheckpointExporter())
+    assert tf.train.latest_checkpoint(os.path.dirname(exported.decode())) == exported.decode()
+
+
+def test_any_compare_fn_decides(estimator):
+    exporter = et.BestCheckpointExporter(
+        "largest", lambda best_eval_result, current_eval_result: best_eval_result["loss"] < current_eval_result["loss"]
+    )
+    train_and_evaluate(estimator, 8, exporter)
+    assert tf.train.latest_checkpoint(os.path.join(estimator.model_dir, "export", "largest")).endswith("model.ckpt-2")
+
+
+@pytest.mark.parametrize(
+    ("compare_fn", "message"), [(None, "must not be None"), (lambda a, b: True, r"arguments.*\['a', 'b'\]")]
+)
+def test_a_compare_fn_of_other_arguments_is_refused(compare_fn, message):
+    with pytest.raises(ValueError, match=message):
+        et.BestCheckpointExporter(compare_fn=compare_fn)
+
+
+def test_a_result_without_a_loss_is_refused(estimator, tmp_path):
+    estimator.train(train_input_fn, max_steps=4)
+    exporter, newest = et.BestCheckpointExporter(), estimator.latest_checkpoint()
+    exporter.export(estimator, str(tmp_path / "best"), newest, {"loss": np.float32(1)}, False)
+    with pytest.raises(ValueError, match="current_eval_result has no loss"):
+        exporter.export(estimator, str(tmp_path / "best"), newest, {"mae": np.float32(1)}, False)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, monkeypatch, tmp_path):
+    estimator.train(train_input_fn, max_steps=4)
+    older, newer = (os.path.join(estimator.model_dir, f"model.ckpt-{step}") for step in (2, 4))
+    results = {"model.ckpt-2": {"loss": 2.0}, "model.ckpt-4": {"loss": 1.0}}
+    operations = {name: getattr(tf.io.gfile, name) for name in ("copy", "rename", "remove", "makedirs")}
+
+    def export_killed_before(operation, folder):
+        """Exports the newer over the older, up to a file operation; returns whether it came to that one."""
+        exporter = et.BestCheckpointExporter()
+        exporter.export(estimator, folder, older, results["model.ckpt-2"], False)
+        count = iter(range(operation, -1, -1))
+
+        def or_killed(function):
+            def run(*arguments, **options):
+                if next(count) == 0:
+                    raise Killed
+                return function(*arguments, **options)
+
+            return run
+
+        with monkeypatch.context() as patch:
+            for name, function in operations.items():
+                patch.setattr(tf.io.gfile, name, or_killed(function))
+            try:
+                exporter.export(estimator, folder, newer, results["model.ckpt-4"], False)
+            except Killed:
+                return True
+        return False
+
+    kept = []
+    for operation in range(100):
+        folder = str(tmp_path / f"killed-before-{operation}")
+        killed = export_killed_before(operation, folder)
+        best = tf.train.latest_checkpoint(folder)
+        kept.append(os.path.basename(best))
+        assert checkpoints.damage_of(best) is None
+        assert result_of(best) == results[kept[-1]]
+        # A restart exports the next best, and nothing is left behind.
+        et.BestCheckpointExporter().export(estimator, folder, newer, {"loss": 0.5}, False)
+        files = [name for name in os.listdir(folder) if not name.startswith("model.ckpt-4.")]
+        assert files == ["checkpoint"]
+        if not killed:
+            break
+    assert kept == sorted(kept) and set(kept) == set(results) and len(kept) > 8
