@@ -32,6 +32,7 @@ setup(
         "gpu": ["tensorflow[and-cuda]>=2.16,<2.22"],  # CUDA's libraries, from PyPI
         "test": [
             "pytest>=8",
+            "pytest-xdist>=3.5",  # two processes of tests: TensorFlow builds its graphs on one core
             "ruff>=0.9",  # lints and formats
         ],
     },

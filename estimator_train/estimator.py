@@ -187,15 +187,10 @@ class Estimator:
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
             log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
             start = time.perf_counter()
-            counter = _CountBatches(steps)
-            hooks = [*run.input_hooks, *hooks, counter, *run.spec.evaluation_hooks, results]
+            hooks = [*run.input_hooks, *hooks, _CountBatches(steps), *run.spec.evaluation_hooks, results]
             with v1.train.MonitoredSession(run.session_creator, hooks) as session:
                 while not session.should_stop():
                     session.run(updates)
-            if counter.count == 0:
-                raise ValueError(
-                    "evaluate got no data: the input_fn's data set is empty, or a hook stopped it before a batch."
-                )
             log.info("Inference Time : %0.5fs", time.perf_counter() - start)
             log.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
             metrics = dict(results.final_ops_values)
@@ -398,22 +393,28 @@ class _StopWhereReached(v1.train.SessionRunHook):
 
 
 class _CountBatches(v1.train.SessionRunHook):
-    """Counts the batches of an evaluation, stops it after `limit` of them, and says how far it is."""
+    """Stops an evaluation after `limit` batches, says how far it is, and refuses one without any."""
 
     def __init__(self, limit):
         self._limit = limit
 
     def after_create_session(self, session, coord):
-        self.count = 0
+        self._count = 0
 
     def after_run(self, run_context, run_values):
-        self.count += 1
+        self._count += 1
         if self._limit is None:
             return
-        if self.count % max(1, self._limit // 10) == 0 or self.count == self._limit:
-            log.info("Evaluation [%d/%d]", self.count, self._limit)
-        if self.count >= self._limit:
+        if self._count % max(1, self._limit // 10) == 0 or self._count == self._limit:
+            log.info("Evaluation [%d/%d]", self._count, self._limit)
+        if self._count >= self._limit:
             run_context.request_stop()
+
+    def end(self, session):
+        if self._count == 0:  # before the results are fetched, which there are none of
+            raise ValueError(
+                "evaluate got no data: the input_fn's data set is empty, or a hook stopped it before a batch."
+            )
 
 
 @contextlib.contextmanager

@@ -39,7 +39,8 @@ def _start(is_module, script):
     if is_module:
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
-        runpy.run_path(str(Path(script).resolve()), run_name="__main__")  # absolute, as python makes __file__
+        # Absolute, as python makes __file__: scripts look for their data beside it, wherever they have gone to.
+        runpy.run_path(str(Path(script).resolve()), run_name="__main__")
 
 
 def _show_own_frames(show, kind, error, traceback):

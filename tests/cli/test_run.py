@@ -60,7 +60,7 @@ tf.app.run(main)
     result = run(files, "run", "scripts/old.py", "--steps=5", "--all", "data")
     assert result.returncode == 3, result.stderr
     assert result.stdout.splitlines() == [
-        f"7 ['scripts/old.py', 'data'] 5 True {tmp_path / 'scripts'} scripts/old.py",
+        f"7 ['{tmp_path}/scripts/old.py', 'data'] 5 True {tmp_path / 'scripts'} {tmp_path}/scripts/old.py",
         "estimator_train.estimator_v1 train",
     ]
 
@@ -73,7 +73,7 @@ def test_every_argument_after_the_script_is_its_own(run, tmp_path):
     arguments = ["--help", "-m", "--", "train", "--version"]
     result = run(files, "run", "echo.py", *arguments)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == f"__main__ {['echo.py', *arguments]} {tmp_path}\n"
+    assert result.stdout == f"__main__ {[str(tmp_path / 'echo.py'), *arguments]} {tmp_path}\n"
 
 
 def test_a_module_runs_as_with_python_m(run, tmp_path):
