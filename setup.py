@@ -33,6 +33,7 @@ setup(
         "test": [
             "pytest>=8",
             "pytest-xdist>=3.5",  # two processes of tests: TensorFlow builds its graphs on one core
+            "pandas>=2",  # the frames that pandas_input_fn takes
             "ruff>=0.9",  # lints and formats
         ],
     },
