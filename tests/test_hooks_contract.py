@@ -47,7 +47,8 @@ def make_estimator(request, tmp_path):
     return make
 
 
-# A model_fn's graph computes anew what a hook's own session run asks for; these tell what a Keras model's steps hold.
+# In a model_fn's graph a hook's fetches may be computed before or after the step's updates, and are computed anew by a
+# session run of its own. These tests tell what a Keras model's steps hold.
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 
@@ -233,6 +234,7 @@ def test_hooks_find_loss_and_metrics_by_name(make_estimator, calls):
     assert [line.split(" (")[0] for line in only(calls, "the loss")] == ["the loss = 0.0", "the loss = -2.0"]
 
 
+@of_keras
 def test_a_hook_fetches_loss_global_step_and_its_own_ops_and_variables(make_estimator):
     def begin():
         loss = v1.get_default_graph().get_tensor_by_name("loss:0")
@@ -339,6 +341,7 @@ def test_a_listener_that_returns_true_stops_training(make_estimator, calls):
     assert only(calls, "A CheckpointSaverListener requested that training be stopped. listener: ")
 
 
+@of_keras
 def test_nan_tensor_hook_of_the_user_can_stop_training(make_estimator, calls):
     class Log(et.NanTensorHook):
         def __init__(self):
@@ -370,6 +373,7 @@ def test_a_checkpoint_saver_hook_of_the_user_replaces_ours_and_takes_listeners(w
     assert calls.count("Create CheckpointSaverHook.") == 1
 
 
+@of_keras
 def test_loss_and_step_rate_are_in_the_events(make_estimator):
     estimator = make_estimator(save_summary_steps=2, log_step_count_steps=2)
     estimator.train(ones(), steps=5)
@@ -401,6 +405,7 @@ def test_a_summary_that_a_hook_adds_is_written(make_estimator, tmp_path):
     assert scalars(estimator.model_dir, "tripled") == [(1, 0), (2, -3), (3, -6)]
 
 
+@of_keras
 def test_step_counter_hook_writes_the_step_rate(make_estimator, tmp_path, calls):
     hook = et.StepCounterHook(every_n_steps=2, output_dir=str(tmp_path / "own"))
     make_estimator(log_step_count_steps=None).train(ones(), hooks=[hook], steps=5)
