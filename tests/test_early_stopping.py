@@ -20,7 +20,8 @@ def keras_estimator(config):
 def model_fn(features, labels, mode):
     w = v1.get_variable("w", [], initializer=v1.zeros_initializer(), aggregation=tf.VariableAggregation.MEAN)
     loss = tf.reduce_mean(tf.abs(labels - features * w))
-    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
+    with tf.control_dependencies([loss]):  # else it may be read after the update
+        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
     return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 

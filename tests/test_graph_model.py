@@ -19,7 +19,8 @@ def linear(features, labels, mode, params):
     if mode == et.ModeKeys.PREDICT:
         return et.EstimatorSpec(mode, predictions={"y": w * x})
     loss = -tf.reduce_mean(w * x)
-    train_op = v1.train.GradientDescentOptimizer(params["rate"]).minimize(loss, v1.train.get_global_step())
+    with tf.control_dependencies([loss]):  # else it may be read after the update
+        train_op = v1.train.GradientDescentOptimizer(params["rate"]).minimize(loss, v1.train.get_global_step())
     return et.EstimatorSpec(
         mode,
         loss=loss,

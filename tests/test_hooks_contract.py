@@ -30,7 +30,8 @@ def model_fn(features, labels, mode):
     if mode == et.ModeKeys.PREDICT:
         return et.EstimatorSpec(mode, predictions={"dense": prediction})
     loss = tf.identity(-tf.reduce_mean(prediction), name="loss")
-    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
+    with tf.control_dependencies([loss]):  # else it may be read after the update
+        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
     metrics = {"mae": v1.metrics.mean_absolute_error(labels, prediction)}
     return et.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 
