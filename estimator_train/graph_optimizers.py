@@ -79,7 +79,9 @@ def _legacy_twin(optimizer):
     settings = {name: getattr(optimizer, name) for name in [*own, "clipnorm", "clipvalue", "global_clipnorm"]}
     if kind is keras.optimizers.Nadam:
         settings["schedule_decay"] = 1.0  # the new Nadam's momentum schedule; the legacy one's default is slower
-    return twin(_learning_rate(optimizer), **settings)
+    rate = _learning_rate(optimizer)
+    _forget_variables(optimizer, but=rate)
+    return twin(rate, **settings)
 
 
 def _learning_rate(optimizer):
@@ -99,6 +101,18 @@ def _learning_rate(optimizer):
             f"use tf_keras.optimizers.legacy.{kind} or a tf_keras.optimizers.schedules.LearningRateSchedule"
         )
     return rate if graph is v1.get_default_graph() else float(first)
+
+
+def _forget_variables(optimizer, but):
+    """Leaves the variables of `optimizer`, which has a twin to work for it, out of what its graph initialises and saves.
+
+    The rate of a schedule could not even be initialised: it reads the count of steps in whatever order.
+    """
+    strategy = tf.distribute.get_strategy()
+    idle = [value for value in vars(optimizer).values() if isinstance(value, tf.Variable) and value is not but]
+    idle += [copy for value in idle for copy in strategy.experimental_local_results(value)]
+    variables = v1.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
+    variables[:] = [variable for variable in variables if not any(variable is other for other in idle)]
 
 
 def _count_in(step, optimizer):

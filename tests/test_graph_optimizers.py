@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import Estimator, RunConfig
+from estimator_train import Estimator, EstimatorSpec, RunConfig
 from estimator_train.graph_optimizers import train_op
 from estimator_train.heads import RegressionHead
 
@@ -75,6 +75,22 @@ def test_a_step_follows_the_gradient_and_is_counted(make):
     values, step = train(make, steps=1)
     assert values.tolist() == [0.5, -1.0, 0.25]
     assert step == 1
+
+
+@pytest.mark.parametrize("rate", [0.1, schedules.ExponentialDecay(0.1, 1, 0.5)], ids=["a rate", "a schedule"])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_new_keras_optimizers_own_variables_are_neither_initialised_nor_saved(tmp_path, rate, replicas):
+    def model_fn(features):
+        v = v1.get_variable("v", initializer=1.0)
+        loss = tf.reduce_mean(features) * v
+        return EstimatorSpec("train", loss=loss, train_op=train_op(keras.optimizers.SGD(rate), loss, [v]))
+
+    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
+    estimator = Estimator(model_fn, tmp_path, RunConfig(train_distribute=strategy))
+    estimator.train(lambda: tf.data.Dataset.from_tensors([1.0]).repeat(), steps=2)
+    names = set(estimator.get_variable_names())
+    assert {"global_step", "v"} < names and not {name for name in names if name.startswith(("iter", "current"))}
+    assert estimator.get_variable_value("v") == pytest.approx(0.8 if rate == 0.1 else 0.85)
 
 
 def test_a_new_keras_optimizer_trains_in_one_graph_after_the_other():
