@@ -67,6 +67,8 @@ def latest_intact(model_dir):
         if damage is None:
             return path
         tf.get_logger().warning("Checkpoint %s is damaged and is passed over for the one before it: %s", path, damage)
+    if paths and tf.train.get_checkpoint_state(model_dir) != state:
+        return latest_intact(model_dir)  # a training has meanwhile saved others and deleted these
     if paths:
         raise CheckpointError(
             f"Every checkpoint in {model_dir} is damaged, the newest is {paths[-1]}; "

@@ -104,7 +104,7 @@ def _learning_rate(optimizer):
 
 
 def _forget_variables(optimizer, but):
-    """Leaves the variables of `optimizer`, which has a twin to work for it, out of what its graph initialises and saves.
+    """Leaves the variables of `optimizer`, whose twin works for it, out of what its graph initialises and saves.
 
     The rate of a schedule could not even be initialised: it reads the count of steps in whatever order.
     """

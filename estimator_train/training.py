@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_train import cluster
-from estimator_train.checkpoints import read_global_step
+from estimator_train import checkpoints, cluster
 from estimator_train.early_stopping import StopOnMetricHook
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
@@ -138,7 +137,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
         trainer.config.save_checkpoints_secs,
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
-    listener = _EvaluateCheckpoints(evaluations, train_spec)
+    listener = _EvaluateCheckpoints(estimator, evaluations, train_spec)
     trainer.train(
         train_spec.input_fn,
         hooks=train_spec.hooks,
@@ -146,7 +145,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
         saving_listeners=[*train_spec.saving_listeners, listener],
     )
     for evaluation in evaluations:
-        evaluation.run(is_the_final_export=True)
+        evaluation.run(estimator.latest_checkpoint(), is_the_final_export=True)
     if not isinstance(eval_spec, list):
         return evaluations[0].metrics, evaluations[0].exports
     return (
@@ -168,14 +167,20 @@ def _run_in_cluster(estimator, train_spec, specs):
         checkpoint = estimator.latest_checkpoint()
         if checkpoint is None:
             return has_ended
-        step = read_global_step(checkpoint)
-        is_last = has_ended or (train_spec.max_steps is not None and step >= train_spec.max_steps)
-        for evaluation in evaluations:
-            if is_last:
-                evaluation.run(is_the_final_export=True)
-            elif evaluation.checkpoint != checkpoint:
-                evaluation.run_if_due(step)
-        return is_last
+        try:
+            step = checkpoints.read_global_step(checkpoint)
+            is_last = has_ended or (train_spec.max_steps is not None and step >= train_spec.max_steps)
+            for evaluation in evaluations:
+                if is_last:
+                    evaluation.run(checkpoint, is_the_final_export=True)
+                elif evaluation.checkpoint != checkpoint and evaluation.is_due(step):
+                    evaluation.run(checkpoint, is_the_final_export=False)
+            return is_last
+        except (ValueError, tf.errors.OpError):
+            if tf.io.gfile.exists(f"{checkpoint}.index"):
+                raise
+            log.warning("Checkpoint %s was deleted by the training before it was evaluated.", checkpoint)
+            return False
 
     cluster.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
 
@@ -192,23 +197,25 @@ class _Evaluation:
             every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
         )
 
-    def start(self, global_step):
+    def start(self, checkpoint, global_step):
         """Evaluates what training goes on from: a kill may have come between that checkpoint and its evaluation."""
         if global_step > 0:
-            self.run(is_the_final_export=False)
+            self.run(checkpoint, is_the_final_export=False)
         if self.spec.every_steps is not None:  # else the first checkpoint is due
             self._timer.update_last_triggered_step(global_step)
 
-    def run_if_due(self, global_step):
-        if self._timer.should_trigger_for_step(global_step):
+    def is_due(self, global_step):
+        """Whether it is time to evaluate; the next is then counted from here."""
+        is_due = self._timer.should_trigger_for_step(global_step)
+        if is_due:
             self._timer.update_last_triggered_step(global_step)
-            self.run(is_the_final_export=False)
         elif self.spec.every_steps is None:
             log.info("Skip the current checkpoint eval due to throttle secs (%s secs).", self.spec.throttle_secs)
+        return is_due
 
-    def run(self, is_the_final_export):
-        """Evaluates the newest checkpoint. Exporters that skipped it before are asked again once it is the last."""
-        estimator, spec, checkpoint = self._estimator, self.spec, self._estimator.latest_checkpoint()
+    def run(self, checkpoint, is_the_final_export):
+        """Evaluates `checkpoint`. Exporters that skipped it before are asked again once it is the last."""
+        estimator, spec = self._estimator, self.spec
         if checkpoint != self.checkpoint:
             self.metrics = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint, spec.name)
             self.exports = [None] * len(spec.exporters)
@@ -237,7 +244,8 @@ class _EvaluateCheckpoints(v1.train.CheckpointSaverListener):
     Before the first step it tells the early-stopping hooks what there is to watch.
     """
 
-    def __init__(self, evaluations, train_spec):
+    def __init__(self, estimator, evaluations, train_spec):
+        self._estimator = estimator
         self._evaluations = evaluations
         self._train_spec = train_spec
         self._started = False
@@ -247,13 +255,14 @@ class _EvaluateCheckpoints(v1.train.CheckpointSaverListener):
             self._start(global_step_value)
         elif self._train_spec.max_steps is None or global_step_value < self._train_spec.max_steps:
             for evaluation in self._evaluations:
-                evaluation.run_if_due(global_step_value)
+                if evaluation.is_due(global_step_value):
+                    evaluation.run(self._estimator.latest_checkpoint(), is_the_final_export=False)
 
     def _start(self, global_step):
         self._started = True
         _watch(self._evaluations, self._train_spec.hooks)
         for evaluation in self._evaluations:
-            evaluation.start(global_step)
+            evaluation.start(self._estimator.latest_checkpoint(), global_step)
 
 
 def _watch(evaluations, hooks):

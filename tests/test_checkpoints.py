@@ -85,6 +85,22 @@ def test_when_all_are_damaged_that_is_an_error(model_dir):
         checkpoints.latest_intact(model_dir)
 
 
+def test_checkpoints_that_a_training_replaces_meanwhile_are_not_all_damaged(model_dir, monkeypatch):
+    damage_of = checkpoints.damage_of
+
+    def replaced_meanwhile(path):
+        newer = tf.train.Checkpoint(estimator_global_step=tf.Variable(9, dtype=tf.int64))
+        manager = tf.train.CheckpointManager(newer, model_dir, max_to_keep=1, checkpoint_name="model.ckpt")
+        for old in (1, 2, 3):
+            for file in model_dir.glob(f"model.ckpt-{old}.*"):
+                file.unlink()
+        manager.save(9)
+        return damage_of(path)
+
+    monkeypatch.setattr(checkpoints, "damage_of", replaced_meanwhile)
+    assert checkpoints.latest_intact(model_dir) == str(model_dir / "model.ckpt-9")
+
+
 def test_an_intact_checkpoint_is_found_without_a_warning(model_dir, warnings):
     assert checkpoints.latest_intact(model_dir) == str(model_dir / "model.ckpt-3")
     assert checkpoints.latest_intact(str(model_dir)) == str(model_dir / "model.ckpt-3")

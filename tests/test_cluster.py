@@ -50,6 +50,8 @@ def start(tmp_path):
     for process in processes:
         process.kill()
         process.wait()
+    for log in sorted(tmp_path.glob("*.log")):  # shown where the test fails
+        print(f"--- {log.name}\n{log.read_text()[-3000:]}")
 
 
 def wait_for_step(model_dir, step):
@@ -130,6 +132,27 @@ def test_an_evaluator_ends_with_the_last_checkpoint_of_training_that_is_over(mon
     assert any("Saving dict for global step 3" in line for line in log_lines)
 
 
+def test_an_evaluator_goes_on_to_the_next_checkpoint_when_training_deletes_the_one_it_reads(
+    monkeypatch, tmp_path, log_lines
+):
+    trainer = et.Estimator(counting, tmp_path, et.RunConfig(keep_checkpoint_max=1))
+    trainer.train(input_fn, steps=1)
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
+
+    def slow_input_fn():
+        if trainer.get_variable_value("global_step") < 3:
+            with tf.Graph().as_default():
+                trainer.train(input_fn, steps=1)
+        return input_fn()
+
+    train_and_evaluate(tmp_path, max_steps=3, eval_input_fn=slow_input_fn)
+    assert [line.rpartition("-")[2].split()[0] for line in log_lines if "was deleted" in line] == ["1", "2"]
+    assert [line for line in log_lines if "Saving dict for global step" in line][0].startswith(
+        "Saving dict for global step 3"
+    )
+
+
 def counting(features, labels, mode):
     step = tf.compat.v1.train.get_global_step()
     return et.EstimatorSpec(mode, loss=tf.reduce_mean(features), train_op=step.assign_add(1))
@@ -139,6 +162,6 @@ def input_fn():
     return tf.data.Dataset.from_tensors(([1.0], [1.0])).repeat(5)
 
 
-def train_and_evaluate(model_dir, max_steps=None):
-    eval_spec = et.EvalSpec(input_fn, start_delay_secs=0, throttle_secs=0)
+def train_and_evaluate(model_dir, max_steps=None, eval_input_fn=input_fn):
+    eval_spec = et.EvalSpec(eval_input_fn, start_delay_secs=0, throttle_secs=0)
     et.train_and_evaluate(et.Estimator(counting, model_dir), et.TrainSpec(input_fn, max_steps), eval_spec)
