@@ -15,6 +15,7 @@ import tf_keras as keras
 
 from estimator_train import checkpoints_of_215
 from estimator_train.function_session import eager_mode
+from estimator_train.multi_worker import naming_lost_workers
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 # Of Keras models, name-based, and of a tf.train.Checkpoint that a model_fn saves with.
@@ -40,7 +41,7 @@ class ObjectSaver:
 
     def save(self, session, save_path, global_step, **_):
         """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file; deletes what is beyond keep_max."""
-        with eager_mode():
+        with eager_mode(), naming_lost_workers(self._config.train_distribute):
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(
                     self._checkpoint,

@@ -1,18 +1,21 @@
-"""train_and_evaluate as one process of a TF_CONFIG cluster: asynchronous training over parameter servers.
+"""train_and_evaluate as one process of a TF_CONFIG cluster.
 
-The chief and the workers train, each with a graph of its own, on variables that the parameter servers hold; the chief
-alone writes checkpoints and summaries, and the evaluator evaluates and exports them. They meet in model_dir, where the
-chief and the workers leave a file each when they end, however they do: then the others end, too.
+The chief and the workers train: in step, by a MultiWorkerMirroredStrategy, or asynchronously, each with a graph of its
+own, on variables that parameter servers hold. The chief alone writes checkpoints and summaries, and the evaluator
+evaluates and exports them. They meet in model_dir, where the chief and the workers leave a file each when they end,
+however they do: then the others end, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
 
 import tensorflow as tf
 
+from estimator_train import multi_worker
 from estimator_train.run_config import TaskType
 
 v1 = tf.compat.v1
@@ -50,16 +53,17 @@ def run_task(config, train, evaluate, start_delay_secs):
         while not evaluate(ended.chief()):
             time.sleep(_POLL_SECS)
         return
-    server = _start_server(config)
-    if config.task_type == TaskType.PS:
-        _serve(server, ended)
-        return
+    in_step = multi_worker.is_one(config.train_distribute)
+    if not in_step:
+        server = _start_server(config)
+        if config.task_type == TaskType.PS:
+            _serve(server, ended)
+            return
     ended.forget()
-    _wait_before_training(config)
-    try:
-        train([] if config.is_chief else [_StopWithChief(ended)])
-    finally:
-        ended.tell()
+    if not in_step:
+        _wait_before_training(config)
+    with ended.told():
+        train([] if config.is_chief or in_step else [_StopWithChief(ended)])
 
 
 class _Ended:
@@ -77,7 +81,19 @@ class _Ended:
         if tf.io.gfile.exists(self._own):
             tf.io.gfile.remove(self._own)
 
-    def tell(self):
+    @contextlib.contextmanager
+    def told(self):
+        """Tells that this task has ended after what is done inside, unless it has lost another: both will be back."""
+        try:
+            yield
+        except multi_worker.LostWorkerError:
+            raise
+        except BaseException:
+            self._tell()
+            raise
+        self._tell()
+
+    def _tell(self):
         tf.io.gfile.makedirs(self._folder)
         with tf.io.gfile.GFile(self._own, "w") as file:
             file.write("")
@@ -121,26 +137,38 @@ def _serve(server, ended):
     del server  # it has served until here
 
 
+def check_address(place):
+    """Raises ValueError where the task of `place`, a RunConfig or its ClusterPlace, cannot listen at its address."""
+    with _naming_the_address(place) as address, socket.socket() as probe:  # TensorFlow would share a port
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a killed task has left does not count
+        probe.bind(("", int(address.rpartition(":")[2])))
+
+
 def _start_server(config):
     """The TensorFlow server of this task, listening.
 
     Raises:
       ValueError: its port is taken.
     """
-    task = f"{config.task_type} {config.task_id}"
-    address = config.cluster_spec.task_address(config.task_type, config.task_id)
-    try:
-        with socket.socket() as probe:  # TensorFlow would share a port with another server
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a killed task has left does not count
-            probe.bind(("", int(address.rpartition(":")[2])))
-        log.info("Starting the server of %s at %s.", task, address)
-        session_config = v1.ConfigProto()
-        if config.session_config is not None:
-            session_config.gpu_options.CopyFrom(config.session_config.gpu_options)
+    check_address(config)
+    session_config = v1.ConfigProto()
+    if config.session_config is not None:
+        session_config.gpu_options.CopyFrom(config.session_config.gpu_options)
+    with _naming_the_address(config) as address:
+        log.info("Starting the server of %s %s at %s.", config.task_type, config.task_id, address)
         return v1.train.Server(
             config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=session_config
         )
+
+
+@contextlib.contextmanager
+def _naming_the_address(place):
+    """Tells of the task of `place` and its address, which it gives, where what is done inside fails."""
+    address = place.cluster_spec.task_address(place.task_type, place.task_id)
+    try:
+        yield address
     except (OSError, OverflowError, tf.errors.OpError) as error:
+        task = f"{place.task_type} {place.task_id}"
         raise ValueError(f"TF_CONFIG's {task} cannot listen at {address}: {error}; give it a free port.") from error
 
 

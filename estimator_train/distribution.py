@@ -1,10 +1,13 @@
-"""Strategies from "2 GPUs" or "2 CPU replicas", and input for every replica of one."""
+"""Strategies from "2 GPUs", "2 CPU replicas" or TF_CONFIG, and input for every replica of one."""
 
 from __future__ import annotations
 
 import inspect
 
 import tensorflow as tf
+
+from estimator_train import cluster
+from estimator_train.run_config import TaskType, cluster_place, read_tf_config
 
 
 def gpus(count):
@@ -34,6 +37,23 @@ def cpu_replicas(count):
     if len(tf.config.get_logical_device_configuration(cpu) or []) < count:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
     return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(count)])
+
+
+def multi_worker():
+    """The `tf.distribute.MultiWorkerMirroredStrategy` of TF_CONFIG's cluster, over the GPUs of every worker.
+
+    None in the evaluator: it is none of the workers, and TensorFlow does not build the strategy there. To be called
+    before any other use of TensorFlow, as TensorFlow's own constructor.
+
+    Raises:
+      ValueError: TF_CONFIG is wrong, or this task cannot listen at its address.
+    """
+    place = cluster_place(read_tf_config(), in_step=True)
+    if place.task_type == TaskType.EVALUATOR:
+        return None
+    if place.cluster_spec:
+        cluster.check_address(place)
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def call_input_fn(input_fn, **offered):
@@ -92,12 +112,10 @@ def batch_size(batch):
 
 
 def _shared_out(strategy, dataset_fn, share):
-    if strategy.num_replicas_in_sync == 1:
-        return dataset_fn
-
     def shared_out(input_context):
         replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
-        return share(dataset_fn(input_context), replicas)
+        dataset = dataset_fn(input_context)
+        return dataset if replicas == 1 else share(dataset, replicas)
 
     return shared_out
 

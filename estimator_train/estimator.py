@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from estimator_train import checkpoints
+from estimator_train import checkpoints, multi_worker
 from estimator_train.export import new_export_folder
 from estimator_train.graph_model import GraphModel
 from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
@@ -126,11 +126,12 @@ class Estimator:
                 "Train has been called wrong configuration: task_type "
                 f"{self._config.task_type} does not train; use train_and_evaluate in every task of a cluster."
             )
-        if self._config._distribute_coordinator_mode is not None:
+        strategy = self._config.train_distribute
+        if self._config._distribute_coordinator_mode is not None and not multi_worker.is_one(strategy):
             raise ValueError(
-                f"TF_CONFIG names a cluster, and {self._config.train_distribute!r} would train in this process alone, "
-                "beside the others in one model_dir; unset TF_CONFIG, or train a model_fn over parameter servers, "
-                "without train_distribute."
+                f"TF_CONFIG names a cluster, and {strategy!r} would train in this process alone, beside the others in "
+                "one model_dir; unset TF_CONFIG, train a Keras model with MultiWorkerMirroredStrategy, or a model_fn over "
+                "parameter servers, without train_distribute."
             )
         hooks = check_hooks(hooks)
         listeners = self._check_listeners(saving_listeners, hooks)
@@ -303,7 +304,10 @@ class Estimator:
             logged = {"loss": spec.loss, "step": v1.train.get_global_step()}
             hooks.append(v1.train.LoggingTensorHook(logged, every_n_iter=every))
         hooks += spec.training_hooks
-        return [*hooks, _StopWhereReached(hooks)]
+        hooks.append(_StopWhereReached(hooks))
+        if multi_worker.is_one(config.train_distribute):
+            hooks = multi_worker.in_step(hooks, user_hooks, config, spec.scaffold)
+        return hooks
 
     def _chief_hooks(self, spec, user_hooks, listeners):
         """Those of them that save checkpoints and write events."""

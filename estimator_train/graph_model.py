@@ -7,7 +7,7 @@ import copy
 
 import tensorflow as tf
 
-from estimator_train import checkpoints, warm_start
+from estimator_train import checkpoints, multi_worker, warm_start
 from estimator_train.distribution import call_input_fn, distribute_in_graph, in_graphs
 from estimator_train.export import signatures, supervised_outputs
 from estimator_train.model_fn import (
@@ -58,6 +58,11 @@ class GraphModel(PreparedModel):
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
         del last_step  # each step is a run of the session, and the loop's hooks count those
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+        if multi_worker.is_one(strategy):
+            raise ValueError(
+                "MultiWorkerMirroredStrategy trains Keras models; a model_fn trains on several machines over parameter "
+                "servers, ps in TF_CONFIG's cluster, without a strategy."
+            )
         specs = []
 
         def build(features, labels):

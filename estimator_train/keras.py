@@ -7,7 +7,7 @@ import os
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints, keras_steps
+from estimator_train import checkpoints, keras_steps, multi_worker
 from estimator_train.distribution import call_input_fn, distribute
 from estimator_train.estimator import Estimator
 from estimator_train.export import PredictOutput
@@ -81,10 +81,11 @@ class KerasModel(PreparedModel):
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
-        if mode == ModeKeys.TRAIN and config.num_worker_replicas > 1:
+        is_one_of_several = config.num_worker_replicas > 1 and not multi_worker.is_one(config.train_distribute)
+        if mode == ModeKeys.TRAIN and is_one_of_several:
             raise ValueError(
-                f"TF_CONFIG names {config.num_worker_replicas} workers, and a Keras model trains in one process; "
-                "unset TF_CONFIG, or train a model_fn."
+                f"TF_CONFIG names {config.num_worker_replicas} workers; give RunConfig a "
+                "tf.distribute.MultiWorkerMirroredStrategy as train_distribute, or unset TF_CONFIG."
             )
         with eager_mode():
             if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
@@ -124,6 +125,8 @@ class KerasModel(PreparedModel):
 
     def _copy(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+        if mode == ModeKeys.EVAL and multi_worker.is_one(strategy):
+            raise ValueError("eval_distribute must not span a cluster's workers: one process evaluates a checkpoint.")
         if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
             raise ValueError(
                 "train, evaluate and predict do not run inside a strategy.scope() of another strategy than theirs; "
@@ -244,7 +247,8 @@ class _Steps:
         if self._function is not self._copy.function(self._mode):
             self._function = self._copy.function(self._mode)
             _, self._call = self._function.trace(self._iterator)
-        done, values = self._call(self._iterator, self._count())
+        with multi_worker.naming_lost_workers(self._copy.strategy):
+            done, values = self._call(self._iterator, self._count())
         if not done:
             raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
         if self._mode == ModeKeys.TRAIN:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator_train import step_values
 from estimator_train.distribution import batch_size
+from estimator_train.multi_worker import is_one
 
 
 class Loop:
@@ -60,11 +61,18 @@ class Loop:
             has_batch = batch.has_value()
         with tf.control_dependencies([has_batch]):
             seconds += tf.timestamp() - asked
+        if is_one(self._strategy):
+            has_batch = has_batch and self._is_whole(batch.get_value())
         # A step is not begun without data: those of its ops that need none, such as the count of the optimizer's
         # iterations, would run all the same.
         if has_batch:
             done, examples = self._step(batch.get_value(), done, examples)
         return has_batch, done, examples, seconds
+
+    def _is_whole(self, batch):
+        """Whether all replicas have examples: a process that has none left is given an empty batch by TensorFlow."""
+        is_empty = self._strategy.run(lambda batch: tf.cast(batch_size(batch) < 1, tf.int32), args=(batch,))
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, is_empty, axis=None) < 1
 
     def _step(self, batch, done, examples):
         logs, parts, count = self._strategy.run(self._one_replica, args=(batch,))

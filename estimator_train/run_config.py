@@ -94,11 +94,14 @@ class RunConfig:
     def __post_init__(self):
         self._settle()
         tf_config = read_tf_config()
-        # Under a strategy the cluster is the business of the strategy's resolver; this config stays local.
         coordinated = self.train_distribute is not None and bool(tf_config.get("cluster"))
+        if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
+            place = cluster_place(tf_config | _cluster_of(self.train_distribute), in_step=True)
+        else:  # any other strategy has no cluster, and its config stays local
+            place = ClusterPlace() if coordinated else cluster_place(tf_config)
         vars(self).update(
             model_dir=_agreed_model_dir(self.model_dir, tf_config),
-            _place=ClusterPlace() if coordinated else cluster_place(tf_config),
+            _place=place,
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
         )
 
@@ -253,8 +256,17 @@ def read_tf_config() -> dict:
     return tf_config
 
 
-def cluster_place(tf_config: dict) -> ClusterPlace:
+def _cluster_of(strategy):
+    """The cluster and the task of a MultiWorkerMirroredStrategy, as TF_CONFIG has them."""
+    resolver = strategy.cluster_resolver
+    cluster = resolver.cluster_spec().as_dict()
+    return {"cluster": cluster, "task": {"type": resolver.task_type, "index": resolver.task_id}} if cluster else {}
+
+
+def cluster_place(tf_config: dict, in_step: bool = False) -> ClusterPlace:
     """The place that a decoded TF_CONFIG gives to this process.
+
+    `in_step`: whether the workers train in step; then the first of them is the chief where none is named.
 
     Raises ValueError when the cluster has not exactly one chief, or the task is not one of the cluster's.
     """
@@ -274,6 +286,8 @@ def cluster_place(tf_config: dict) -> ClusterPlace:
         return ClusterPlace(master=tf_config.get("session_master", ""), **anywhere)
 
     chief = TaskType.MASTER if TaskType.MASTER in cluster_spec.jobs else TaskType.CHIEF
+    if in_step and not {TaskType.MASTER, TaskType.CHIEF} & set(cluster_spec.jobs):
+        chief = TaskType.WORKER
     task_type, task_id = _checked_task(cluster_spec, chief, task)
     if task_type == TaskType.EVALUATOR:
         return ClusterPlace(
@@ -298,7 +312,7 @@ def cluster_place(tf_config: dict) -> ClusterPlace:
         task_type=task_type,
         task_id=task_id,
         global_id_in_cluster=tasks.index((task_type, task_id)),
-        is_chief=task_type == chief,
+        is_chief=(task_type, task_id) == (chief, 0),
         num_worker_replicas=sum(job in (chief, TaskType.WORKER) for job, _ in tasks),
         num_ps_replicas=sum(job == TaskType.PS for job, _ in tasks),
         cluster_spec=cluster_spec,
@@ -312,7 +326,7 @@ def _checked_task(cluster_spec, chief, task):
     cluster = cluster_spec.as_dict()
     if chief == TaskType.MASTER and TaskType.CHIEF in cluster:
         raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep the chief.")
-    if chief not in cluster or cluster_spec.num_tasks(chief) != 1:
+    if chief not in cluster or (chief != TaskType.WORKER and cluster_spec.num_tasks(chief) != 1):
         raise ValueError(f"TF_CONFIG's cluster must have exactly one {chief}, got {cluster}.")
     if not task.get("type"):
         raise ValueError(f"TF_CONFIG's task needs a type, such as one of {sorted(cluster)}, got {task!r}.")

@@ -1,0 +1,212 @@
+"""Processes that train a Keras model in step: as one process with as many replicas, and all or none of them."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+from estimator_train import distribution
+
+SCRIPT = Path(__file__).parent / "data" / "multi_worker" / "train.py"
+BOUND_SECS = 150
+
+
+def free_addresses(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts tasks of a cluster of a chief and a worker, or a process on its own; what is left of them is killed."""
+    processes = []
+
+    def start(*tasks, model_dir="run", **settings):
+        cluster = dict(zip(("chief", "worker"), ([address] for address in free_addresses(2)), strict=True))
+        started = []
+        for task in tasks:
+            environment = os.environ | {"PYTHONPATH": str(Path(et.__file__).parents[1])}
+            if task != "alone":
+                environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}})
+                settings["strategy"] = "multi_worker"
+            folder = tmp_path / (model_dir if isinstance(model_dir, str) else model_dir[task])
+            log = tmp_path / f"{len(processes)}-{task}.log"
+            with log.open("wb") as file:
+                command = [sys.executable, SCRIPT, folder, json.dumps(settings)]
+                started.append(subprocess.Popen(command, env=environment, stdout=file, stderr=file))
+            started[-1].log = log
+            processes.append(started[-1])
+        return started
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        print(f"--- {process.log.name}\n{process.log.read_text()[-3000:]}")  # shown where the test fails
+
+
+def exit_codes(processes):
+    return [process.wait(BOUND_SECS) for process in processes]
+
+
+def saved_steps(process):
+    """The steps that a process says it saved at, and the folder of the last."""
+    lines = [line.split() for line in process.log.read_text().splitlines() if "Saving checkpoints for" in line]
+    steps = [int(line[line.index("for") + 1]) for line in lines]
+    return sorted(set(steps)), os.path.dirname(lines[-1][-1])
+
+
+def checkpoint(folder):
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(folder))
+    names = [name for name in reader.get_variable_to_shape_map() if "/.ATTRIBUTES/" in name]
+    return {name: reader.get_tensor(name) for name in names if "save_counter" not in name}
+
+
+@pytest.mark.slow
+def test_two_workers_and_an_evaluator_train_to_the_weights_of_one_process_with_two_replicas(start, tmp_path):
+    settings = {"max_steps": 20, "config": {"save_checkpoints_steps": 10}}
+    chief, worker, evaluator = start("chief", "worker", "evaluator", evaluate=True, **settings)
+    (alone,) = start("alone", model_dir="alone", strategy="mirrored", **settings)
+    assert exit_codes([chief, worker, evaluator, alone]) == [0] * 4
+    expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
+    assert expected.keys() == trained.keys() and len(expected) > 20  # BatchNorm's statistics and Adam's slots are there
+    for name, value in expected.items():
+        np.testing.assert_allclose(trained[name], value, atol=1e-5, err_msg=name)
+    assert len(list((tmp_path / "run").glob("events*"))) == 1  # the chief's alone
+    assert saved_steps(chief) == ([0, 10, 20], str(tmp_path / "run"))
+    steps, folder = saved_steps(worker)
+    assert steps == [0, 10, 20] and not os.path.exists(folder)
+    assert "Saving dict for global step 20" in evaluator.log.read_text()
+
+
+@pytest.mark.slow
+def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(start):
+    config = {"save_checkpoints_secs": 1}
+    chief, worker = start("chief", "worker", max_steps=500, stop_at=40, secs_a_step=0.1, config=config)
+    assert exit_codes([chief, worker]) == [0, 0]
+    steps, _ = saved_steps(chief)
+    assert saved_steps(worker)[0] == steps
+    assert steps[0] == 0 and steps[-1] == 40 and len(steps) > 3
+
+
+@pytest.mark.slow
+def test_training_ends_where_the_first_worker_has_no_more_data(start):
+    chief, worker = start("chief", "worker", batches=[3, 5], max_steps=None)
+    assert exit_codes([chief, worker]) == [0, 0]
+    assert saved_steps(chief)[0] == saved_steps(worker)[0] == [0, 3]
+    losses = [line for line in chief.log.read_text().splitlines() if "Loss for final step" in line]
+    assert losses and "nan" not in losses[0]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_last_checkpoint(start, tmp_path):
+    settings = {"max_steps": 100, "config": {"save_checkpoints_steps": 20}}
+    chief, worker = start("chief", "worker", secs_a_step=0.1, **settings)
+    end = time.monotonic() + BOUND_SECS
+    while not (tmp_path / "run" / "model.ckpt-40.index").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    worker.kill()
+    assert chief.wait(BOUND_SECS) == 1
+    line = chief.log.read_text().splitlines()[-1]
+    assert "TF_CONFIG's cluster has lost worker 0. Start that and this task again" in line
+    chief, worker = start("chief", "worker", **settings)
+    assert exit_codes([chief, worker]) == [0, 0]
+    steps, _ = saved_steps(chief)
+    assert steps[0] >= 40 and steps[-1] == 100
+
+
+@pytest.mark.slow
+def test_processes_that_see_different_folders_are_told_so(start, tmp_path):
+    (alone,) = start("alone", model_dir="chief's", max_steps=2)
+    assert exit_codes([alone]) == [0]
+    folders = {"chief": "chief's", "worker": "worker's"}
+    processes = start("chief", "worker", model_dir=folders)
+    assert exit_codes(processes) == [1, 1]
+    for process in processes:
+        assert "model_dir must be one folder that all of them see" in process.log.read_text()
+
+
+def test_a_laptop_and_an_evaluator_need_no_cluster(monkeypatch):
+    assert isinstance(distribution.multi_worker(), tf.distribute.MultiWorkerMirroredStrategy)
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
+    assert distribution.multi_worker() is None
+
+
+@pytest.mark.parametrize(
+    ("tf_config", "message"),
+    [
+        ("{", "TF_CONFIG is not valid JSON"),
+        ('{"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 1}}', "worker 1 .*not in its"),
+        ('{"cluster": {"worker": ["127.0.0.1:1"]}}', "task needs a type"),
+    ],
+)
+def test_a_wrong_tf_config_is_told_before_tensorflow_waits_for_others(monkeypatch, tf_config, message):
+    monkeypatch.setenv("TF_CONFIG", tf_config)
+    with pytest.raises(ValueError, match=message):
+        distribution.multi_worker()
+
+
+def test_a_port_in_use_is_named(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        cluster = {"worker": [address, "127.0.0.1:1"]}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+        with pytest.raises(ValueError, match=f"worker 0 cannot listen at {address}: .*in use.*give it a free port"):
+            distribution.multi_worker()
+
+
+class OfACluster(tf.distribute.MultiWorkerMirroredStrategy):
+    """As in a cluster, whose other processes are not there."""
+
+    def __init__(self):
+        super().__init__()
+        self.cluster_resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": ["127.0.0.1:1", "127.0.0.1:2"]}), task_type="worker", task_id=0
+        )
+
+    cluster_resolver = None
+
+
+def test_the_first_worker_is_the_chief_where_none_is_named():
+    config = et.RunConfig(train_distribute=OfACluster())
+    assert (config.is_chief, config.num_worker_replicas, config.task_type) == (True, 2, "worker")
+
+
+def model_fn(features, labels, mode):
+    step = tf.compat.v1.train.get_global_step()
+    return et.EstimatorSpec(mode, loss=tf.reduce_mean(features), train_op=step.assign_add(1))
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensors(([1.0], [1.0]))
+
+
+def test_what_a_cluster_in_step_cannot_do_is_refused(tmp_path):
+    config = et.RunConfig(tmp_path, train_distribute=OfACluster(), eval_distribute=OfACluster())
+    with pytest.raises(ValueError, match="a model_fn trains on several machines over parameter servers"):
+        et.Estimator(model_fn, config=config).train(input_fn)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[1])])
+    model.compile("sgd", "mse")
+    estimator = et.model_to_estimator(model, config=config)
+    with pytest.raises(ValueError, match="one process evaluates a checkpoint"):
+        estimator.evaluate(input_fn)
+    saver = et.CheckpointSaverHook(str(tmp_path), save_steps=1)
+    with pytest.raises(
+        ValueError, match="in step with the others, which a CheckpointSaverHook"
+    ):
+        estimator.train(input_fn, hooks=[saver])
