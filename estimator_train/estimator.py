@@ -130,8 +130,8 @@ class Estimator:
         if self._config._distribute_coordinator_mode is not None and not multi_worker.is_one(strategy):
             raise ValueError(
                 f"TF_CONFIG names a cluster, and {strategy!r} would train in this process alone, beside the others in "
-                "one model_dir; unset TF_CONFIG, train a Keras model with MultiWorkerMirroredStrategy, or a model_fn over "
-                "parameter servers, without train_distribute."
+                "one model_dir; unset TF_CONFIG, train a Keras model with MultiWorkerMirroredStrategy, or a model_fn "
+                "over parameter servers, without train_distribute."
             )
         hooks = check_hooks(hooks)
         listeners = self._check_listeners(saving_listeners, hooks)
