@@ -5,6 +5,8 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.input_fns.service import check_service, distribute, index_batches
+
 
 def image_files(
     file_pattern,
@@ -19,6 +21,7 @@ def image_files(
     one_hot=True,
     seed=None,
     on_error="raise",
+    service=None,
 ):
     """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its folder.
 
@@ -43,18 +46,26 @@ def image_files(
       on_error: "raise", or "skip" to leave out files that cannot be decoded or whose folder is not in
         `labels`. Those are in the list `input_fn.skipped` and are logged in one line when the data ends;
         data without end logs a line whenever it meets new ones.
+      service: "grpc://host:port", the dispatcher of a tf.data service whose workers read and decode the files; they
+        find them under the same paths. Every image still comes once an epoch, in batches that come as they are ready,
+        and `shuffle` draws from all files, whatever `buffer_size` is. The workers send what this function gives:
+        0.6 MB for an image of the default size. What a worker had in hand when it died is missing in that epoch.
 
     The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
     files.
 
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file has a folder in `labels`.
-      ValueError: a file's folder is not in `labels`, or `on_error` is neither "raise" nor "skip".
+      ValueError: a file's folder is not in `labels`, `on_error` is neither "raise" nor "skip", or `service` is no such
+        address.
+      ConnectionError: from the input_fn, where nothing answers at `service`.
       tf.errors.InvalidArgumentError: from the dataset; names a file that cannot be decoded, or tells that
         none can.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
+    if service is not None:
+        check_service(service)
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
     def load(paths, indices):
@@ -71,12 +82,22 @@ def image_files(
         shard = slice(None)
         if input_context is not None:
             shard = slice(input_context.input_pipeline_id, None, input_context.num_input_pipelines)
-        files = tf.data.Dataset.from_tensor_slices((tf.constant(paths[shard], tf.string), indices[shard]))
-        if shuffle:
-            # The first shuffle spreads the classes over the whole list, the second draws anew each epoch.
-            files = files.shuffle(len(paths), seed=seed, reshuffle_each_iteration=False)
-            files = files.shuffle(buffer_size, seed=seed)
-        batches = files.repeat(num_epochs).batch(batch_size).map(load, num_parallel_calls=tf.data.AUTOTUNE)
+        files = tf.constant(paths[shard], tf.string), tf.constant(indices[shard])
+        if service is None:
+            batches = tf.data.Dataset.from_tensor_slices(files)
+            if shuffle:
+                # The first shuffle spreads the classes over the whole list, the second draws anew each epoch.
+                batches = batches.shuffle(len(paths), seed=seed, reshuffle_each_iteration=False)
+                batches = batches.shuffle(buffer_size, seed=seed)
+            batches = batches.repeat(num_epochs).batch(batch_size)
+        else:
+            rows = index_batches(
+                len(paths[shard]), batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle, seed=seed
+            )
+            batches = rows.map(lambda rows: (tf.gather(files[0], rows), tf.gather(files[1], rows)))
+        batches = batches.map(load, num_parallel_calls=tf.data.AUTOTUNE)
+        if service is not None:
+            batches = distribute(batches, service)
         if on_error == "skip":
             batches = _leave_out(batches, skipped, len(set(paths[shard])), endless=num_epochs is None)
             batches = batches.rebatch(batch_size)

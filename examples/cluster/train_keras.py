@@ -1,0 +1,32 @@
+"""Trains a Keras model on images: one process of a TF_CONFIG cluster whose workers train in step, or all by itself.
+
+python train_keras.py --data-dir FOLDER --model-dir FOLDER --max-steps 1000
+"""
+
+import argparse
+
+import estimator_train as et
+from estimator_train import datasets, distribution, input_fns, models
+
+import tensorflow as tf  # isort: skip  (tf.keras is Keras 2 only after estimator_train)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data-dir", required=True, help="drawn into where it is empty; every task sees it")
+parser.add_argument("--model-dir", required=True, help="every task sees it")
+parser.add_argument("--max-steps", type=int, default=1000)
+parser.add_argument("--service", help="grpc://host:port of a tf.data service that decodes the images")
+args = parser.parse_args()
+
+tf.get_logger().setLevel("INFO")
+strategy = distribution.multi_worker()
+data = datasets.open_dataset("synthetic_oct", args.data_dir)
+images = {"labels": data.class_names, "image_size": data.image_size, "service": args.service}
+train_input_fn = input_fns.image_files(data.train_paths, shuffle=True, batch_size=32, **images)
+eval_input_fn = input_fns.image_files(data.eval_paths, num_epochs=1, **images)
+
+model = models.build_model("small_cnn", image_size=data.image_size, num_classes=len(data.class_names))
+config = et.RunConfig(args.model_dir, save_checkpoints_steps=200, train_distribute=strategy)
+estimator = et.model_to_estimator(model, config=config)
+train_spec = et.TrainSpec(train_input_fn, max_steps=args.max_steps)
+eval_spec = et.EvalSpec(eval_input_fn, steps=None, start_delay_secs=0, throttle_secs=0)
+et.train_and_evaluate(estimator, train_spec, eval_spec)

@@ -1,0 +1,154 @@
+"""image_files through a tf.data service: two workers and their dispatcher, in this process, on loopback."""
+
+import gc
+import socket
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train.input_fns import image_files
+
+CLASSES = ["cat", "dog"]
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """The dispatcher's address and its two workers."""
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.removeprefix("grpc://")
+    servers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
+    yield dispatcher.target, servers
+    gc.collect()  # iterators that still ask for data would hold up the end
+    for server in servers:
+        server.stop()
+    dispatcher.stop()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Forty images of one pixel, twenty a class, told apart by their value."""
+    folder = tmp_path_factory.mktemp("many")
+    for i in range(40):
+        path = folder / CLASSES[i // 20] / f"{i:02}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(tf.io.encode_png(np.full((1, 1, 1), i, np.uint8)).numpy())
+    return folder
+
+
+def values_of(images):
+    return np.rint(np.asarray(images)[:, 0, 0, 0] * 255).astype(int).tolist()
+
+
+def batches_of(dataset):
+    return [values_of(images) for images, _ in dataset.as_numpy_iterator()]
+
+
+def in_any_order(batches):
+    return sorted(batches, key=lambda batch: batch[0])
+
+
+def test_workers_decode_what_this_process_would(workers, many):
+    service, servers = workers
+    before = [server._num_tasks() for server in servers]
+    there, here = (
+        list(image_files(many / "*/*", CLASSES, (2, 3), num_epochs=1, service=address)().as_numpy_iterator())
+        for address in (service, None)
+    )
+    assert [server._num_tasks() for server in servers] == [number + 1 for number in before]
+    for got, expected in zip(there, here, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, got, expected)
+
+
+def test_the_batches_are_those_of_this_process_in_any_order(workers, many):
+    def batches(service):
+        return batches_of(image_files(many / "*/*", CLASSES, (1, 1), batch_size=16, num_epochs=2, service=service)())
+
+    assert in_any_order(batches(workers[0])) == in_any_order(batches(None))
+
+
+def test_shuffle_gives_every_image_once_an_epoch_anew_by_the_seed(workers, many):
+    def epochs(seed):
+        make = image_files(many / "*/*", CLASSES, (1, 1), True, 16, 2, seed=seed, service=workers[0])
+        batches = batches_of(make())
+        assert [len(batch) for batch in batches] == [16] * 5
+        return batches
+
+    first = epochs(5)
+    assert sorted(sum(first, [])) == sorted([*range(40), *range(40)])
+    assert in_any_order(epochs(5)) == in_any_order(first)
+    assert in_any_order(epochs(6)) != in_any_order(first)
+    # One batch an epoch: the two epochs hold the same, in another order.
+    one, other = batches_of(image_files(many / "*/*", CLASSES, (1, 1), True, 40, 2, service=workers[0])())
+    assert sorted(one) == sorted(other) == list(range(40)) and one != other
+
+
+def test_without_num_epochs_the_data_has_no_end(workers, many):
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=40, service=workers[0])
+    assert batches_of(make().take(3)) == [list(range(40))] * 3
+
+
+def test_input_pipelines_share_the_files(workers, many):
+    make = image_files(many / "*/*", CLASSES, (1, 1), True, batch_size=6, num_epochs=1, service=workers[0])
+    datasets = [make(tf.distribute.InputContext(2, index, 2)) for index in range(2)]
+    assert [sorted(sum(batches_of(dataset), [])) for dataset in datasets] == [
+        list(range(0, 40, 2)),
+        list(range(1, 40, 2)),
+    ]
+
+
+def test_damaged_files_are_named_or_left_out(workers, tmp_path, many):
+    folder = tmp_path / "cat"
+    folder.mkdir()
+    for path in (many / "cat").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "04.png").write_bytes(b"not an image")
+    make = image_files(folder / "*", CLASSES, (1, 1), batch_size=3, num_epochs=1, service=workers[0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cat/04.png.*cannot be decoded"):
+        list(make())
+    make = image_files(folder / "*", CLASSES, (1, 1), False, 3, 1, on_error="skip", service=workers[0])
+    batches = batches_of(make())
+    assert sorted(sum(batches, [])) == [*range(4), *range(5, 20)]
+    assert [len(batch) for batch in batches] == [3] * 6 + [1]
+    assert make.skipped == [str(folder / "04.png")]
+
+
+def test_a_session_reads_from_it(workers, many):
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=40, num_epochs=1, service=workers[0])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        images, _ = tf.compat.v1.data.make_one_shot_iterator(make()).get_next()
+        assert values_of(session.run(images)) == list(range(40))
+
+
+def test_an_estimator_of_two_replicas_trains_and_evaluates_every_image_once(workers, many, mirrored, tmp_path):
+    model = keras.Sequential([keras.layers.Flatten(input_shape=(1, 1, 3)), keras.layers.Dense(2, "softmax")])
+    model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
+    config = et.RunConfig(tmp_path, train_distribute=mirrored(2), eval_distribute=mirrored(2))
+    estimator = et.model_to_estimator(model, config=config)
+    estimator.train(image_files(many / "*/*", CLASSES, (1, 1), True, 3, service=workers[0]), max_steps=5)
+    there, here = (
+        estimator.evaluate(image_files(many / "*/*", CLASSES, (1, 1), batch_size=7, num_epochs=1, service=service))
+        for service in (workers[0], None)
+    )
+    assert there == pytest.approx(here, abs=1e-6)
+    assert there["global_step"] == 5
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost:5000", "grpc://localhost", "grpc://localhost:port", "grpc://:1", "grpc://localhost:1/", 5000]
+)
+def test_an_address_that_is_none_is_refused_at_once(many, address):
+    with pytest.raises(ValueError, match=f'"grpc://host:port", got {address!r}'):
+        image_files(many / "*/*", CLASSES, service=address)
+
+
+def test_a_service_that_is_not_there_is_one_error(many):
+    with socket.socket() as taken:  # bound, but not listening
+        taken.bind(("127.0.0.1", 0))
+        address = f"grpc://127.0.0.1:{taken.getsockname()[1]}"
+        make = image_files(many / "*/*", CLASSES, service=address)
+        with pytest.raises(ConnectionError, match=f"no tf.data service answers at {address} .*start its dispatcher"):
+            make()

@@ -1,0 +1,120 @@
+"""The Kubernetes manifests in examples/cluster: every task gets a TF_CONFIG that is one, and runs the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+import estimator_train as et
+
+CLUSTER = Path(__file__).parents[1] / "examples" / "cluster"
+MANIFESTS = sorted(CLUSTER.glob("*.yaml"))
+SCRIPTS = {"": "train.py", "_keras": "train_keras.py"}
+TASKS = {"": {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}, "_keras": {"chief": 1, "worker": 2, "evaluator": 1}}
+
+
+def objects_of(path):
+    """The Kubernetes objects in a file, those of a List one by one."""
+    for document in yaml.safe_load_all(path.read_text()):
+        yield from document["items"] if document["kind"] == "List" else [document]
+
+
+def jobs_of(variant):
+    return {
+        each["metadata"]["name"]: each for each in objects_of(CLUSTER / f"jobs{variant}.yaml") if each["kind"] == "Job"
+    }
+
+
+def replicas_of(variant):
+    (job,) = objects_of(CLUSTER / f"tfjob{variant}.yaml")
+    return {name.lower(): spec for name, spec in job["spec"]["tfReplicaSpecs"].items()}
+
+
+def containers_of(value):
+    """Every container anywhere in an object."""
+    if isinstance(value, dict):
+        yield from value.get("containers", [])
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from containers_of(part)
+
+
+def place_of(tf_config, monkeypatch, model_dir):
+    monkeypatch.setenv("TF_CONFIG", tf_config)
+    return et.RunConfig(model_dir)
+
+
+def test_every_container_runs_the_same_image():
+    images = [container["image"] for path in MANIFESTS for container in containers_of(list(objects_of(path)))]
+    assert len(images) == 4 + 4 + 3 + 3 + 2
+    assert set(images) == {"registry.example.com/estimator-train"}
+
+
+@pytest.mark.parametrize("variant", SCRIPTS)
+def test_every_task_runs_the_same_command_of_a_script_that_is_there(variant):
+    paths = [CLUSTER / f"{kind}{variant}.yaml" for kind in ("tfjob", "jobs")]
+    commands = [container["command"] for path in paths for container in containers_of(list(objects_of(path)))]
+    assert all(command == commands[0] for command in commands)
+    assert commands[0][:3] == ["estimator_train", "run", SCRIPTS[variant]]
+    assert (CLUSTER / SCRIPTS[variant]).is_file()
+
+
+@pytest.mark.parametrize("variant", SCRIPTS)
+def test_jobs_give_each_task_its_place(variant, monkeypatch, tmp_path):
+    jobs = jobs_of(variant)
+    assert {name: job["spec"]["completions"] for name, job in jobs.items()} == TASKS[variant]
+    (service,) = (each for each in objects_of(CLUSTER / f"jobs{variant}.yaml") if each["kind"] == "Service")
+    pods = {name: [f"{name}-{index}" for index in range(job["spec"]["completions"])] for name, job in jobs.items()}
+    for name, job in jobs.items():
+        assert job["spec"]["completionMode"] == "Indexed" and job["spec"]["parallelism"] == job["spec"]["completions"]
+        template = job["spec"]["template"]
+        assert template["spec"]["subdomain"] == service["metadata"]["name"]
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        (container,) = template["spec"]["containers"]
+        environment = {each["name"]: each for each in container["env"]}
+        # Kubernetes fills in only what stands before.
+        assert list(environment) == ["TASK_TYPE", "TASK_INDEX", "TF_CONFIG"]
+        for index in range(len(pods[name])):
+            text = environment["TF_CONFIG"]["value"].replace("$(TASK_TYPE)", name).replace("$(TASK_INDEX)", str(index))
+            config = place_of(text, monkeypatch, tmp_path)
+            assert (config.task_type, config.task_id) == (name, index)
+            trainers = {job: hosts for job, hosts in pods.items() if job != "evaluator"}
+            assert json.loads(text)["cluster"] == {
+                job: [f"{host}.training:2222" for host in hosts] for job, hosts in trainers.items()
+            }
+
+
+@pytest.mark.parametrize("variant", SCRIPTS)
+def test_the_tfjob_has_the_tasks_of_the_jobs(variant, monkeypatch, tmp_path):
+    replicas = {name: spec["replicas"] for name, spec in replicas_of(variant).items()}
+    assert replicas == TASKS[variant]
+    # As the operator makes it: the evaluator is not of the cluster.
+    cluster = {
+        name: [f"training-{name}-{index}.default.svc:2222" for index in range(count)]
+        for name, count in replicas.items()
+        if name != "evaluator"
+    }
+    for name, count in replicas.items():
+        for index in range(count):
+            tf_config = {"cluster": cluster, "task": {"type": name, "index": index}, "environment": "cloud"}
+            config = place_of(json.dumps(tf_config), monkeypatch, tmp_path)
+            assert (config.task_type, config.task_id, config.is_chief) == (name, index, name == "chief")
+    for spec in replicas_of(variant).values():
+        (container,) = spec["template"]["spec"]["containers"]
+        assert container["name"] == "tensorflow"  # else the operator sets no TF_CONFIG
+
+
+def test_the_workers_of_the_data_service_find_the_dispatcher_and_the_files():
+    by_kind = {(each["kind"], each["metadata"]["name"]): each for each in objects_of(CLUSTER / "data_service.yaml")}
+    dispatcher = by_kind["Service", "data-dispatcher"]
+    pod = by_kind["Deployment", "data-dispatcher"]["spec"]["template"]
+    assert dispatcher["spec"]["selector"] == pod["metadata"]["labels"]
+    port = str(dispatcher["spec"]["ports"][0]["port"])
+    assert pod["spec"]["containers"][0]["command"][-2:] == ["--port", port]
+    worker = by_kind["Deployment", "data-worker"]["spec"]["template"]["spec"]
+    (container,) = worker["containers"]
+    assert f"data-dispatcher:{port}" in container["command"]
+    (trainer,) = jobs_of("")["chief"]["spec"]["template"]["spec"]["containers"]
+    assert container["volumeMounts"] == trainer["volumeMounts"]  # the same paths
