@@ -6,7 +6,9 @@ Checkpoints of Keras models are object-based: the model is the root, its optimiz
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import logging
 import os
 import re
 
@@ -41,7 +43,7 @@ class ObjectSaver:
 
     def save(self, session, save_path, global_step, **_):
         """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file; deletes what is beyond keep_max."""
-        with eager_mode(), naming_lost_workers(self._config.train_distribute):
+        with eager_mode(), naming_lost_workers(self._config.train_distribute), root_logger_left_alone():
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(
                     self._checkpoint,
@@ -51,6 +53,20 @@ class ObjectSaver:
                     checkpoint_name=os.path.basename(save_path),
                 )
             return self._managers[save_path].save(checkpoint_number=int(global_step))
+
+
+@contextlib.contextmanager
+def root_logger_left_alone():
+    """Around what saves: TensorFlow then logs through absl, which gives a root logger without handlers one.
+
+    Every line of TensorFlow's own logger, which has one, would be printed twice from there on.
+    """
+    nothing = logging.NullHandler()
+    logging.root.addHandler(nothing)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(nothing)
 
 
 def latest_intact(model_dir):

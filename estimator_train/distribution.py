@@ -57,11 +57,45 @@ def multi_worker():
 
 
 def call_input_fn(input_fn, **offered):
-    """Calls `input_fn` on the CPU with those of `offered` (mode, params, config, input_context) that it names."""
+    """Calls `input_fn` on the CPU with those of `offered` (mode, params, config, input_context) that it names.
+
+    The data set of one that does not name input_context is sharded by its own auto_shard_policy, if it has one.
+    """
     parameters = inspect.signature(input_fn).parameters
     bound = getattr(input_fn, "keywords", {})  # what a functools.partial has settled
     with tf.device("/cpu:0"):
-        return input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
+        result = input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
+        shards_itself = "input_context" in parameters or "input_context" not in offered
+        if shards_itself or not isinstance(result, tf.data.Dataset):
+            return result
+        return _auto_sharded(result, offered["input_context"])
+
+
+def _auto_sharded(dataset, context):
+    """The part of `dataset` that is this input pipeline's, where its options ask for one: unset, they read as AUTO."""
+    policies = tf.data.experimental.AutoShardPolicy
+    if context.num_input_pipelines == 1:
+        return dataset
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    if policy in (policies.AUTO, policies.OFF):
+        return dataset
+    # What experimental_distribute_dataset does, which would also take the batch for that of all replicas. In a data set
+    # sparse and ragged tensors are variants.
+    specs = [
+        (spec.dtype, spec.shape) if isinstance(spec, tf.TensorSpec) else (tf.variant, tf.TensorShape(None))
+        for spec in tf.nest.flatten(dataset.element_spec)
+    ]
+    types, shapes = zip(*specs, strict=True)
+    sharded = tf.raw_ops.AutoShardDataset(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        num_workers=context.num_input_pipelines,
+        index=context.input_pipeline_id,
+        auto_shard_policy=int(policy),
+        num_replicas=context.num_replicas_in_sync,
+        output_types=types,
+        output_shapes=shapes,
+    )
+    return tf.data.experimental.from_variant(sharded, dataset.element_spec)
 
 
 def distribute(strategy, dataset_fn):

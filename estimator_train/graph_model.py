@@ -258,7 +258,7 @@ def _inputs(input_fn, **offered):
             drop_incomplete=offered["mode"] == ModeKeys.TRAIN,
         )
         return *_features_and_labels(batch), (_StartInput(start),)
-    result = call_input_fn(input_fn, **offered)
+    result = call_input_fn(input_fn, input_context=_input_context(offered["mode"], offered["config"]), **offered)
     if not isinstance(result, tf.data.Dataset) and not _are_arrays(result):
         if offered["mode"] == ModeKeys.PREDICT and not v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
             log.warning(
@@ -268,6 +268,17 @@ def _inputs(input_fn, **offered):
     with tf.device("/cpu:0"):
         iterator = v1.data.make_initializable_iterator(_dataset(result, offered["mode"]))
         return *_features_and_labels(iterator.get_next()), (_StartInput(iterator.initializer),)
+
+
+def _input_context(mode, config):
+    """The share of a process on its own, or of one of those that train over parameter servers."""
+    if mode != ModeKeys.TRAIN or config.num_worker_replicas < 2:
+        return tf.distribute.InputContext()
+    return tf.distribute.InputContext(
+        num_input_pipelines=config.num_worker_replicas,
+        input_pipeline_id=config.global_id_in_cluster,
+        num_replicas_in_sync=config.num_worker_replicas,
+    )
 
 
 def _dataset(result, mode):

@@ -33,7 +33,8 @@ def write_saved_model(model, serve, receiver_fn, folder, as_text):
     root = tf.Module()
     root.parts = _variables_and_resources(model)  # not the model: Keras would trace all of its layers, too
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
-    tf.saved_model.save(root, folder, signatures=functions)
+    with checkpoints.root_logger_left_alone():
+        tf.saved_model.save(root, folder, signatures=functions)
     _edit(folder, {key: signature.method_name for key, signature in defs.items()}, as_text)
 
 

@@ -43,7 +43,8 @@ class ModelSource:
         folder = tempfile.mkdtemp(prefix="estimator_train-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._state = os.path.join(folder, "given")
-        tf.train.Checkpoint(root=given).write(self._state)
+        with checkpoints.root_logger_left_alone():
+            tf.train.Checkpoint(root=given).write(self._state)
         # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
         self._vocabularies = [_vocabulary(layer) for layer in _lookups(given)]
         if is_model:

@@ -57,7 +57,8 @@ def in_step(hooks, user_hooks, config, scaffold):
     if not set(savers).isdisjoint(user_hooks):
         raise ValueError(
             "Under MultiWorkerMirroredStrategy every process saves in step with the others, which a "
-            "CheckpointSaverHook among the hooks does not; set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
+            "CheckpointSaverHook among the hooks does not; set save_checkpoints_steps or save_checkpoints_secs of "
+            "RunConfig."
         )
     steps, secs = config.save_checkpoints_steps, config.save_checkpoints_secs
     if not config.is_chief and (steps or secs):

@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints
+from estimator_train import RunConfig, checkpoints
+from estimator_train.model_copy import ModelSource
 
 layers = keras.layers
 
@@ -140,6 +141,15 @@ def test_a_checkpoint_without_a_global_step_is_refused(tmp_path):
     path = tf.train.Checkpoint(weights=tf.Variable(1.0)).write(tmp_path / "other")
     with pytest.raises(ValueError, match="holds no global step"):
         checkpoints.read_global_step(path)
+
+
+def test_saving_leaves_the_root_logger_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(logging.root, "handlers", [])
+    model = dense(2)
+    saver = checkpoints.ObjectSaver(tf.train.Checkpoint(root=model), RunConfig())
+    saver.save(None, str(tmp_path / "model.ckpt"), 1)
+    ModelSource(model)
+    assert logging.root.handlers == []
 
 
 def dense(*units):

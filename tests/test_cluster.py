@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
+from estimator_train.graph_model import GraphModel
 
 SCRIPT = Path(__file__).parent / "data" / "cluster" / "train.py"
 BOUND_SECS = 120
@@ -151,6 +152,23 @@ def test_an_evaluator_goes_on_to_the_next_checkpoint_when_training_deletes_the_o
     assert [line for line in log_lines if "Saving dict for global step" in line][0].startswith(
         "Saving dict for global step 3"
     )
+
+
+def test_each_process_that_trains_is_told_its_share_of_the_input(monkeypatch, tmp_path):
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
+    contexts = []
+
+    def sharded_input_fn(input_context):
+        contexts.append(input_context)
+        return input_fn()
+
+    config = et.RunConfig(tmp_path)
+    for mode in (et.ModeKeys.TRAIN, et.ModeKeys.EVAL):
+        GraphModel(counting, None, None).prepare(mode, sharded_input_fn, config, None, None, None)
+    train, evaluation = contexts
+    assert (train.num_input_pipelines, train.input_pipeline_id) == (3, 2)
+    assert (evaluation.num_input_pipelines, evaluation.input_pipeline_id) == (1, 0)
 
 
 def counting(features, labels, mode):

@@ -118,6 +118,56 @@ def test_an_input_fn_runs_on_the_cpu():
     assert "CPU:0" in distribution.call_input_fn(lambda: tf.constant(1)).device
 
 
+def with_policy(dataset, policy):
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = policy
+    return dataset.with_options(options)
+
+
+def shards(input_fn, count=2):
+    contexts = [tf.distribute.InputContext(count, index, count) for index in range(count)]
+    return [distribution.call_input_fn(input_fn, input_context=context) for context in contexts]
+
+
+def test_data_whose_options_ask_for_it_is_sharded_by_examples():
+    def input_fn():
+        dataset = tf.data.Dataset.range(8).map(lambda x: {"a": tf.SparseTensor([[0]], [x], [1]), "b": x}).batch(2)
+        return with_policy(dataset, tf.data.experimental.AutoShardPolicy.DATA).prefetch(1)
+
+    batches = [[batch["b"].numpy().tolist() for batch in shard] for shard in shards(input_fn)]
+    assert batches == [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]
+    sparse = [
+        [tf.sparse.to_dense(batch["a"]).numpy().ravel().tolist() for batch in shard] for shard in shards(input_fn)
+    ]
+    assert sparse == batches
+
+
+def test_data_whose_options_ask_for_it_is_sharded_by_files(tmp_path):
+    for index in range(4):
+        (tmp_path / f"{index}.txt").write_text(f"{index}a\n{index}b\n")
+
+    def input_fn():
+        lines = tf.data.TextLineDataset([str(tmp_path / f"{index}.txt") for index in range(4)])
+        return with_policy(lines.batch(2), tf.data.experimental.AutoShardPolicy.FILE)
+
+    lines = [b"".join(line for batch in shard for line in batch.numpy()) for shard in shards(input_fn)]
+    assert lines == [b"0a0b2a2b", b"1a1b3a3b"]
+
+
+@pytest.mark.parametrize("policy", ["AUTO", "OFF"])
+def test_data_that_does_not_ask_for_it_is_whole_for_every_pipeline(policy):
+    dataset = with_policy(tf.data.Dataset.range(3), tf.data.experimental.AutoShardPolicy[policy])
+    assert [len(list(shard)) for shard in shards(lambda: dataset)] == [3, 3]
+
+
+def test_data_of_an_input_fn_that_shards_it_is_not_sharded_again():
+    def input_fn(input_context):
+        dataset = tf.data.Dataset.range(8).shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
+        return with_policy(dataset, tf.data.experimental.AutoShardPolicy.DATA)
+
+    assert [len(list(shard)) for shard in shards(input_fn)] == [4, 4]
+
+
 def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 0; use --replicas 2 for CPU replicas"):

@@ -206,7 +206,5 @@ def test_what_a_cluster_in_step_cannot_do_is_refused(tmp_path):
     with pytest.raises(ValueError, match="one process evaluates a checkpoint"):
         estimator.evaluate(input_fn)
     saver = et.CheckpointSaverHook(str(tmp_path), save_steps=1)
-    with pytest.raises(
-        ValueError, match="in step with the others, which a CheckpointSaverHook"
-    ):
+    with pytest.raises(ValueError, match="in step with the others, which a CheckpointSaverHook"):
         estimator.train(input_fn, hooks=[saver])
