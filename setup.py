@@ -21,7 +21,9 @@ setup(
         "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
         "tf-keras>=2.16,<2.22",  # Keras 2, for which Estimator code is written; a release needs TensorFlow's minor
         "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
-        "kaggle>=1.6",  # where the OCT2017 images come from: kaggle datasets download paultimothymooney/kermany2018
+        "kaggle>=1.6,!=1.7.*",  # downloads the OCT2017 images; 1.7 cannot go on with a download, and holds it in memory
+        "filelock>=3.12",  # one process at a time downloads
+        "scikit-learn>=1.4",  # precision, recall, F1 and ROC AUC of evaluations
         "click>=8.1",  # the command line
         "tqdm>=4.60",  # progress bars
         "tabulate>=0.9",  # tables on a terminal
@@ -30,10 +32,17 @@ setup(
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.16,<2.22"],  # CUDA's libraries, from PyPI
+        "tfds": [
+            "tensorflow-datasets>=4.9",
+            "importlib_resources",
+        ],  # data sets by tfds:NAME; it forgets to ask for the latter
         "test": [
             "pytest>=8",
             "pytest-xdist>=3.5",  # two processes of tests: TensorFlow builds its graphs on one core
             "pandas>=2",  # the frames that pandas_input_fn takes
+            "pyyaml>=6",  # reads the manifests of examples/cluster
+            "tensorflow-datasets>=4.9",
+            "importlib_resources",
             "ruff>=0.9",  # lints and formats
         ],
     },

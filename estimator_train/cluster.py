@@ -66,6 +66,15 @@ def run_task(config, train, evaluate, start_delay_secs):
         train([] if config.is_chief or in_step else [_StopWithChief(ended)])
 
 
+def telling_when_ended(config):
+    """Around the training of a process that is a cluster on its own: an evaluator beside it is told of its end."""
+    if not config.cluster_spec:
+        return contextlib.nullcontext()
+    ended = _Ended(config)
+    ended.forget()
+    return ended.told()
+
+
 class _Ended:
     """The files by which the tasks that train tell that they have ended."""
 

@@ -7,7 +7,8 @@ import inspect
 import tensorflow as tf
 
 from estimator_train import cluster
-from estimator_train.run_config import TaskType, cluster_place, read_tf_config
+from estimator_train.run_config import TaskType, cluster_place
+from estimator_train.tf_config import read_tf_config
 
 
 def gpus(count):
@@ -16,14 +17,7 @@ def gpus(count):
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    visible = tf.config.list_physical_devices("GPU")
-    if count > len(visible):
-        instead = f"use --gpus {len(visible)}, or" if visible else "use"
-        raise ValueError(
-            f"--gpus {count}: TensorFlow sees {len(visible)}; {instead} --replicas {count} for CPU replicas"
-        )
-    for gpu in visible[:count]:
-        tf.config.experimental.set_memory_growth(gpu, True)
+    _first_gpus(count)
     return tf.distribute.MirroredStrategy([f"GPU:{index}" for index in range(count)])
 
 
@@ -39,21 +33,36 @@ def cpu_replicas(count):
     return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(count)])
 
 
-def multi_worker():
-    """The `tf.distribute.MultiWorkerMirroredStrategy` of TF_CONFIG's cluster, over the GPUs of every worker.
+def multi_worker(gpus=None):
+    """The `tf.distribute.MultiWorkerMirroredStrategy` of TF_CONFIG's cluster, over every worker's first `gpus` GPUs.
 
-    None in the evaluator: it is none of the workers, and TensorFlow does not build the strategy there. To be called
-    before any other use of TensorFlow, as TensorFlow's own constructor.
+    None for `gpus` takes all that there are; a worker without one is a CPU replica. The strategy is None in the
+    evaluator: it is none of the workers, and TensorFlow does not build the strategy there. To be called before any
+    other use of TensorFlow, as TensorFlow's own constructor.
 
     Raises:
-      ValueError: TF_CONFIG is wrong, or this task cannot listen at its address.
+      ValueError: TF_CONFIG is wrong, this task cannot listen at its address, or it has fewer GPUs.
     """
     place = cluster_place(read_tf_config(), in_step=True)
     if place.task_type == TaskType.EVALUATOR:
         return None
     if place.cluster_spec:
         cluster.check_address(place)
+    if gpus is not None:
+        tf.config.set_visible_devices(_first_gpus(gpus), "GPU")
     return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _first_gpus(count):
+    visible = tf.config.list_physical_devices("GPU")
+    if count > len(visible):
+        instead = f"use --gpus {len(visible)}, or" if visible else "use"
+        raise ValueError(
+            f"--gpus {count}: TensorFlow sees {len(visible)}; {instead} --replicas {count} for CPU replicas"
+        )
+    for gpu in visible[:count]:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    return visible[:count]
 
 
 def call_input_fn(input_fn, **offered):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import json
 import os
 from collections.abc import Callable
 from numbers import Real
 from operator import attrgetter
 
 import tensorflow as tf
+
+from estimator_train.tf_config import read_tf_config
 
 _UNSET = object()  # tells "not given" from None, which switches saving off
 
@@ -234,26 +235,6 @@ class ClusterPlace:
     master: str = ""
     evaluation_master: str = ""
     service: dict | None = None
-
-
-def read_tf_config() -> dict:
-    """The environment variable TF_CONFIG, decoded; {} where it is absent or the empty string.
-
-    Raises ValueError when it is not a JSON object, TypeError when its cluster, task or service is not one.
-    """
-    text = os.environ.get("TF_CONFIG")
-    if not text:
-        return {}
-    try:
-        tf_config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {text!r}; mend or unset it.") from error
-    if not isinstance(tf_config, dict):
-        raise ValueError(f"TF_CONFIG must be a JSON object, {{...}}, got {text!r}; mend or unset it.")
-    for key in ("cluster", "task", "service"):
-        if not isinstance(tf_config.get(key), dict | None):
-            raise TypeError(f"{key} in TF_CONFIG must be a JSON object, {{...}}, got {tf_config[key]!r}.")
-    return tf_config
 
 
 def _cluster_of(strategy):

@@ -138,12 +138,13 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
     listener = _EvaluateCheckpoints(estimator, evaluations, train_spec)
-    trainer.train(
-        train_spec.input_fn,
-        hooks=train_spec.hooks,
-        max_steps=train_spec.max_steps,
-        saving_listeners=[*train_spec.saving_listeners, listener],
-    )
+    with cluster.telling_when_ended(estimator.config):
+        trainer.train(
+            train_spec.input_fn,
+            hooks=train_spec.hooks,
+            max_steps=train_spec.max_steps,
+            saving_listeners=[*train_spec.saving_listeners, listener],
+        )
     for evaluation in evaluations:
         evaluation.run(estimator.latest_checkpoint(), is_the_final_export=True)
     if not isinstance(eval_spec, list):

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
+from estimator_train import cluster as cluster_module
 from estimator_train.graph_model import GraphModel
 
 SCRIPT = Path(__file__).parent / "data" / "cluster" / "train.py"
@@ -131,6 +132,17 @@ def test_an_evaluator_ends_with_the_last_checkpoint_of_training_that_is_over(mon
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
     train_and_evaluate(tmp_path, max_steps=3)
     assert any("Saving dict for global step 3" in line for line in log_lines)
+
+
+def test_a_chief_on_its_own_evaluates_itself_and_tells_an_evaluator_of_its_end(monkeypatch, tmp_path, log_lines):
+    cluster = {"chief": ["127.0.0.1:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
+    train_and_evaluate(tmp_path, max_steps=3)
+    assert len([line for line in log_lines if "Saving dict for global step 3" in line]) == 1
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
+    monkeypatch.setattr(cluster_module, "_GRACE_SECS", 0)  # what the chief told before counts at once
+    train_and_evaluate(tmp_path, max_steps=100)
+    assert len([line for line in log_lines if "Saving dict for global step 3" in line]) == 2
 
 
 def test_an_evaluator_goes_on_to_the_next_checkpoint_when_training_deletes_the_one_it_reads(

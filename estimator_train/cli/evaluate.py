@@ -2,34 +2,149 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import math
+import sys
 from pathlib import Path
 
 import click
+import numpy as np
 import tabulate
 
-from estimator_train.cli.settings import Settings, checkpoint_prefix
+from estimator_train.classification import classification, table
+from estimator_train.cli import evaluation_log
+from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
+
+_EXAMPLES = """\b
+Examples:
+  estimator_train evaluate --model-dir runs/oct2017
+  estimator_train evaluate --model-dir runs/oct2017 --all
+  estimator_train evaluate --model-dir runs/oct2017 --json --predictions predictions.csv
+"""
 
 
-@click.command()
+@click.command(epilog=_EXAMPLES)
 @click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run.")
 @click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint, such as FOLDER/model.ckpt-100.")
-@click.option("--all", "all_checkpoints", is_flag=True, help="Evaluate every checkpoint of the run, in a table.")
-def evaluate(model_dir, checkpoint, all_checkpoints):
+@click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, the best first.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, a number a row, with all digits.")
+@click.option(
+    "--predictions",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write each example's classes and probabilities as comma-separated values.",
+)
+def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, predictions):
     """Evaluate the newest checkpoint of a run, or others.
 
-    The data and the model are those that the run was trained with.
+    The data and the model are those that the run was trained with. Checkpoints are ranked by their accuracy, then by
+    their loss. Every evaluation is also a line of evaluations.jsonl in the folder of the run.
     """
     if checkpoint and all_checkpoints:
         raise click.ClickException("--checkpoint and --all exclude each other; give one")
+    if as_json and as_csv:
+        raise click.ClickException("--json and --csv exclude each other; give one")
+    if predictions and all_checkpoints:
+        raise click.ClickException("--predictions are those of one checkpoint; leave out --all")
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(checkpoint)
+    if predictions and not settings.class_names:
+        raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
+    if predictions and not Path(predictions).parent.is_dir():
+        raise click.ClickException(f"--predictions {predictions}: there is no folder {Path(predictions).parent}")
+    data = _open_data(settings, model_dir) if settings.dataset else None
 
-    from estimator_train.cli import job  # TensorFlow comes with it
+    from estimator_train.cli import evaluation, job  # TensorFlow comes with them
 
     paths = [checkpoint] if checkpoint else job.checkpoint_paths(model_dir, all_checkpoints)
-    results = job.evaluate(settings, model_dir, paths)
-    rows = [
-        {"checkpoint": Path(path).name, "step": metrics.pop("global_step"), **metrics}
-        for path, metrics in zip(paths, results, strict=True)
-    ]
-    click.echo(tabulate.tabulate(rows, headers="keys", floatfmt=".4f"))
+    results = []
+    for path, (metrics, labels, probabilities) in zip(
+        paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True
+    ):
+        result = None if labels is None else classification(settings.class_names, labels, probabilities)
+        results.append((evaluation_log.append(model_dir, path, metrics, result), result))
+        if predictions and result:
+            _write_predictions(predictions, settings.class_names, data, labels, probabilities)
+    results.sort(key=_rank)
+    write = _write_json if as_json else _write_csv if as_csv else _write_ranking if all_checkpoints else _write_tables
+    write(results)
+    return 1 if predictions and result is None else 0
+
+
+def _open_data(settings, model_dir):
+    data = open_data(
+        settings.dataset, settings.data_dir, limit=settings.limit, split=settings.split, seed=settings.seed
+    )
+    if data.class_names != settings.class_names:
+        raise click.ClickException(
+            f"the run in {model_dir} knows the classes {', '.join(settings.class_names)}, and "
+            f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
+        )
+    return data
+
+
+def _rank(result):
+    summary = _summary(*result)
+    loss = summary.get("loss")
+    return -(summary.get("accuracy") or 0), math.inf if loss is None else loss
+
+
+def _summary(entry, result):
+    """The metrics that are one number, those of the classes among them."""
+    metrics = {name: value for name, value in entry["metrics"].items() if not isinstance(value, list)}
+    if result is not None:
+        metrics |= {"accuracy": result.accuracy, "macro F1": result.macro_f1, "ROC AUC": result.macro_roc_auc}
+    return metrics
+
+
+def _write_ranking(results):
+    rows = [{"checkpoint": entry["checkpoint"], "step": entry["step"]} | _summary(entry, of) for entry, of in results]
+    click.echo(tabulate.tabulate(rows, headers="keys", floatfmt=".4f", missingval="n/a"))
+
+
+def _write_tables(results):
+    ((entry, result),) = results
+    row = {"checkpoint": entry["checkpoint"], "step": entry["step"]} | entry["metrics"]
+    click.echo(tabulate.tabulate([row], headers="keys", floatfmt=".4f", missingval="n/a"))
+    if result is not None:
+        click.echo(f"\n{table(result)}")
+
+
+def _write_json(results):
+    click.echo(json.dumps([entry for entry, _ in results], indent=2))
+
+
+def _write_csv(results):
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["checkpoint", "step", "metric", "class", "predicted_class", "value"])
+    for entry, result in results:
+        writer.writerows([entry["checkpoint"], entry["step"], *row] for row in _numbers(entry["metrics"], result))
+
+
+def _numbers(metrics, result):
+    """Yields (metric, class, predicted class, value) of all metrics."""
+    values = {} if result is None else result.to_json()
+    classes, matrix = values.pop("classes", {}), values.pop("confusion_matrix", [])
+    if "accuracy_interval" in values:
+        values["accuracy_low"], values["accuracy_high"] = values.pop("accuracy_interval")
+    for metric, value in (metrics | values).items():
+        yield metric, None, None, value
+    for name, of_class in classes.items():
+        for metric, value in of_class.items():
+            yield metric, name, None, value
+    for name, counts in zip(classes, matrix, strict=True):
+        for predicted, count in zip(classes, counts, strict=True):
+            yield "confusion", name, predicted, count
+
+
+def _write_predictions(file, class_names, data, labels, probabilities):
+    # A data set of image files evaluates on all of them, once and sorted; others have no names for their examples.
+    paths = sorted(getattr(data, "eval_paths", []))
+    names = paths or range(len(labels))
+    with open(file, "w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["file" if paths else "example", "true_class", "predicted_class", *class_names])
+        for name, label, values in zip(names, labels, probabilities.tolist(), strict=True):
+            writer.writerow([name, class_names[label], class_names[np.argmax(values)], *values])

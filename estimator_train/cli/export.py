@@ -12,8 +12,14 @@ from estimator_train.cli.settings import Settings, check_folder, checkpoint_pref
 
 _FILES = {"saved_model": "", "keras": "model.keras", "weights": "weights.h5"}  # in the folder; "" is the folder itself
 
+_EXAMPLES = """\b
+Examples:
+  estimator_train export --model-dir runs/oct2017 --format saved_model --out DIR
+  estimator_train export --model-dir runs/oct2017 --format keras --out DIR
+"""
 
-@click.command()
+
+@click.command(epilog=_EXAMPLES)
 @click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run.")
 @click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]")
 @click.option(
@@ -37,12 +43,12 @@ def export(model_dir, checkpoint, file_format, out):
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
 
-    from estimator_train.cli import job  # TensorFlow comes with it
+    from estimator_train.cli import exporting, job  # TensorFlow comes with them
 
     if checkpoint is None:
         (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
     with one_line_errors():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
-            os.replace(job.export(settings, model_dir, checkpoint, file_format, unfinished), target)
+            os.replace(exporting.export(settings, model_dir, checkpoint, file_format, unfinished), target)
     click.echo(f"exported {checkpoint} as {target}")

@@ -18,16 +18,23 @@ _POLL_SECS = 0.2
 _GRACE_SECS = 10  # from being asked to stop until being killed
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+_EXAMPLES = """\b
+Example:
+  estimator_train launch --workers 2 --ps 1 --evaluator -- run script.py --its --flags
+"""
+
+
+@click.command(
+    short_help="Start a TF_CONFIG cluster on this machine.",
+    epilog=_EXAMPLES,
+    context_settings={"ignore_unknown_options": True},
+)
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes that train.")
 @click.option("--ps", type=click.IntRange(0), default=0, show_default=True, help="Parameter servers.")
 @click.option("--evaluator", is_flag=True, help="A process that evaluates the checkpoints, too.")
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)
 def launch(workers, ps, evaluator, arguments):
     """Start estimator_train ARGUMENTS in several processes, with the TF_CONFIG of each.
-
-    \b
-      estimator_train launch --workers 2 --ps 1 --evaluator -- run script.py --its --flags
 
     The first worker is the chief. All stop when one fails, and the first failure's exit code is the command's.
     """

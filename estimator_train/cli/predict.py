@@ -15,8 +15,14 @@ import tabulate
 from estimator_train.cli.settings import Settings, checkpoint_prefix
 from estimator_train.datasets.images import subfolders
 
+_EXAMPLES = """\b
+Examples:
+  estimator_train predict --model-dir runs/oct2017 scan.jpeg FOLDER 'scans/*.png'
+  estimator_train predict --model-dir runs/oct2017 --csv scans > classes.csv
+"""
 
-@click.command()
+
+@click.command(epilog=_EXAMPLES)
 @click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run on a data set of images.")
 @click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
@@ -40,11 +46,11 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
     if not paths:
         raise click.ClickException(f"there is no image file {', '.join(absent)}")
 
-    from estimator_train.cli import job  # TensorFlow comes with it
+    from estimator_train.cli import job, prediction  # TensorFlow comes with them
 
     if checkpoint is None:
         (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
-    predictions = job.predict(settings, model_dir, checkpoint, paths)
+    predictions = prediction.predict(settings, model_dir, checkpoint, paths)
     write = _write_json if as_json else _write_csv if as_csv else _write_table
     write(settings.class_names, predictions)
     undecodable = [path for path in paths if path not in predictions]

@@ -10,8 +10,14 @@ from pathlib import Path
 
 import click
 
+_EXAMPLES = """\b
+Examples:
+  estimator_train run old_script.py --its --own --flags
+  estimator_train run -m package.module --its --own --flags
+"""
 
-@click.command(context_settings={"allow_interspersed_args": False})
+
+@click.command(epilog=_EXAMPLES, context_settings={"allow_interspersed_args": False})
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is the name of a module, as in python -m.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import click
 
-_FILE = "run.json"
+from estimator_train import datasets
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """The data and the model of a run, as given or as the data set has them by default.
 
-    `input_fn`, `eval_input_fn` and, in place of a name, `model` are FILE:FUNCTION of the user's own.
+    `input_fn`, `eval_input_fn` and, in place of a name, `model` are FILE:FUNCTION of the user's own. An input_fn has a
+    batch size of its own.
     """
 
     dataset: str | None
@@ -29,27 +30,30 @@ class Settings:
     weights: str | None
     image_size: tuple[int, int] | None
     class_names: tuple[str, ...]
-    batch_size: int
+    batch_size: int | None
     seed: int | None
+    limit: int | None = None
+    split: str | None = None
 
-    def save(self, model_dir):
-        """Keeps the settings in `model_dir`, whole or not at all."""
-        path = Path(model_dir) / _FILE
+    def save(self, model_dir, **about):
+        """Keeps the settings in `model_dir`, whole or not at all, with what else is told `about` the run."""
+        path = run_file(model_dir)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".part").write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+        values = about | {"settings": dataclasses.asdict(self)}
+        path.with_suffix(".part").write_text(json.dumps(values, indent=2) + "\n")
         path.with_suffix(".part").replace(path)
 
     @classmethod
     def load(cls, model_dir):
         """The settings of the run in `model_dir`, or None where there is no run."""
-        path = Path(model_dir) / _FILE
+        path = run_file(model_dir)
         if not path.exists():
             return None
         try:
-            values = json.loads(path.read_text())
+            values = _read(path)["settings"]
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
             return cls(**values | lists)
-        except (ValueError, TypeError) as error:
+        except TypeError as error:
             raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
 
     @classmethod
@@ -62,14 +66,65 @@ class Settings:
             raise click.ClickException(f"--model-dir {model_dir} holds no run: it has no run.json")
         return settings
 
-    def check_same_model(self, other, model_dir):
-        """Refuses to go on in a folder whose checkpoints are of another model or of other classes."""
-        for field in ("model", "image_size", "class_names"):
-            ours, theirs = getattr(self, field), getattr(other, field)
-            if ours != theirs:
+    def check_same(self, earlier, model_dir):
+        """Refuses to go on with a run of other settings. Only the files may have gone to another `data_dir`."""
+        for field in dataclasses.fields(self):
+            ours, theirs = getattr(self, field.name), getattr(earlier, field.name)
+            if ours != theirs and field.name != "data_dir":
                 raise click.ClickException(
-                    f"the run in {model_dir} has {field} {_text(theirs)}, not {_text(ours)}; use another --model-dir"
+                    f"the run in {model_dir} has {field.name} {_text(theirs)}, not {_text(ours)}; go on with the same, "
+                    "or give another --model-dir"
                 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """How long, on what and with what on the way a run is trained: those that its flags name, else None or as usual.
+
+    A run that goes on may have others.
+    """
+
+    epochs: int | None
+    max_steps: int | None
+    gpus: int | None
+    replicas: int | None
+    steps_per_loop: int
+    save_checkpoints_steps: int | None
+    evaluate_every: int | None
+    early_stopping: int | None
+    keep_best: bool
+
+
+def run_file(model_dir):
+    """Path of the file that a run is described in."""
+    return Path(model_dir, "run.json")
+
+
+def flags_of(path):
+    """The flags of `train`, by their names in Python, that make the run which the run.json at `path` describes."""
+    values = _read(path)
+    flags = values["settings"] | values.get("training", {})
+    flags.pop("class_names", None)  # the data set's
+    if isinstance(flags.get("image_size"), list):
+        flags["image_size"] = "x".join(map(str, flags["image_size"]))
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _read(path):
+    try:
+        values = json.loads(Path(path).read_text())
+        if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
+            raise ValueError("it has no settings of a run")
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
+    return values
+
+
+def open_data(dataset, data_dir, *, limit, split, seed):
+    """Opens the data set of a run; the arguments are those of its settings."""
+    options = {"split": split} if split else {}
+    with one_line_errors():
+        return datasets.open_dataset(dataset, data_dir, limit=limit, limit_seed=seed or 0, **options)
 
 
 @contextlib.contextmanager

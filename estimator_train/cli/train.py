@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import os
+import types
 
 import click
+from click.core import ParameterSource
 
 from estimator_train import datasets, models
-from estimator_train.cli.settings import Settings, check_folder, check_function, one_line_errors
+from estimator_train.cli import completion
+from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
+from estimator_train.cli.settings import (
+    Settings,
+    Training,
+    check_folder,
+    check_function,
+    flags_of,
+    one_line_errors,
+    open_data,
+    run_file,
+)
+from estimator_train.cli.task import this_task
 
 _FUNCTION = "FILE:FUNCTION"
+
+# What a flag, given, takes the place of in the run that --config or --resume repeats.
+_INSTEAD_OF = {
+    "dataset": ("data_dir", "split", "input_fn", "eval_input_fn"),
+    "data_dir": ("input_fn", "eval_input_fn"),
+    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs"),
+    "epochs": ("max_steps",),
+    "max_steps": ("epochs",),
+    "gpus": ("replicas",),
+    "replicas": ("gpus",),
+}
+
+
+_EXAMPLES = """\b
+Examples:
+  estimator_train --dataset oct2017 --data-dir OCT2017 --gpus 2
+  estimator_train --model-dir runs/oct2017 --resume
+  estimator_train --config runs/oct2017/run.json --seed 2 --model-dir runs/again
+"""
 
 
 class _ImageSize(click.ParamType):
@@ -23,93 +56,215 @@ class _ImageSize(click.ParamType):
         return (int(sides[0]), int(sides[-1]))
 
 
-@click.command()
-@click.option("--dataset", metavar="NAME", help=f"{', '.join(datasets.NAMES)}.  [default: {datasets.NAMES[0]}]")
-@click.option("--data-dir", metavar="FOLDER", help="Folder of the data set's files.")
+class _RepeatingCommand(click.Command):
+    """Takes the flags that are not given from --config, or, with --resume, from the run that is there."""
+
+    def parse_args(self, ctx, args):
+        rest = super().parse_args(ctx, [*args])
+        if ctx.resilient_parsing:  # for shell completion
+            return rest
+        path = ctx.params["config"]
+        if path is None and ctx.params["resume"]:
+            path = run_file(_model_dir(types.SimpleNamespace(**ctx.params)))
+            path = path if path.exists() else None
+        if path is not None:
+            given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+            replaced = {other for name in given for other in _INSTEAD_OF.get(name, ())}
+            ctx.default_map = {name: value for name, value in flags_of(path).items() if name not in replaced}
+            ctx.params.clear()
+            rest = super().parse_args(ctx, args)
+        del ctx.params["config"]
+        return rest
+
+
+@click.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
+@click.option(
+    "--dataset",
+    metavar="NAME",
+    shell_complete=completion.names(datasets.names),
+    help=f"{', '.join(datasets.NAMES)}.  [default: {datasets.NAMES[0]}]",
+)
+@click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data set's files.")
 @click.option("--input-fn", metavar=_FUNCTION, help="Your own training input_fn, instead of a data set.")
 @click.option("--eval-input-fn", metavar=_FUNCTION, help="Your own evaluation input_fn.")
-@click.option("--model", help=f"{', '.join(models.NAMES)}, or {_FUNCTION} that returns a compiled Keras model.")
-@click.option("--weights", metavar="FILE", help="Weights to start from: a file, imagenet or none.")
+@click.option(
+    "--model",
+    shell_complete=completion.names(lambda: models.NAMES),
+    help=f"{', '.join(models.NAMES)}, or {_FUNCTION} that returns a compiled Keras model.",
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Weights to start from: a file, imagenet or none.",
+)
 @click.option("--image-size", type=_ImageSize(), help="Side of the images in pixels, or height x width.")
-@click.option("--model-dir", metavar="FOLDER", help="Where checkpoints and events go.  [default: runs/DATASET]")
 @click.option(
-    "--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Images a step on each replica."
+    "--model-dir",
+    metavar="FOLDER",
+    shell_complete=completion.folders,
+    help="Where checkpoints and events go.  [default: runs/DATASET]",
+)
+@click.option("--limit", type=click.IntRange(2), metavar="N", help="Take so many images, of each class its share.")
+@click.option("--split", type=click.Choice(["patient"]), help="Evaluate on patients that are not trained on.")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Images a step on each replica.  [default: the data set's own]",
 )
 @click.option(
-    "--epochs", type=click.IntRange(1), help="How often to go through the data.  [default: the data set's own]"
+    "--epochs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How often to go through the data.  [default: the data set's own]",
 )
-@click.option("--max-steps", type=click.IntRange(1), help="Global step to stop at, instead of --epochs.")
-@click.option("--gpus", type=click.IntRange(1), help="Train on the first N GPUs.")
-@click.option("--replicas", type=click.IntRange(1), help="Train on N CPU replicas, where there is no GPU.")
-@click.option("--steps-per-loop", type=click.IntRange(1), default=1, show_default=True, help="Steps a compiled call.")
+@click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Global step to stop at, instead of --epochs.")
+@click.option("--gpus", type=click.IntRange(1), metavar="N", help="Train on the first N GPUs.")
+@click.option("--replicas", type=click.IntRange(1), metavar="N", help="Train on N CPU replicas, where there is no GPU.")
 @click.option(
-    "--save-checkpoints-steps", type=click.IntRange(1), help="Steps between checkpoints.  [default: 10 minutes]"
+    "--steps-per-loop", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Steps a compiled call."
+)
+@click.option(
+    "--save-checkpoints-steps",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Steps between checkpoints.  [default: 10 minutes]",
 )
 @click.option("--evaluate-every", type=click.IntRange(1), metavar="STEPS", help="Steps between evaluations on the way.")
 @click.option(
     "--early-stopping", type=click.IntRange(1), metavar="N", help="Stop after N evaluations without a lower loss."
 )
 @click.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint of the lowest loss in export/.")
-@click.option("--seed", type=click.IntRange(0), help="Seed of the initial weights and the order of the images.")
-def train(
-    dataset, data_dir, input_fn, eval_input_fn, model, weights, image_size, model_dir, batch_size, epochs, max_steps,
-    gpus, replicas, steps_per_loop, save_checkpoints_steps, evaluate_every, early_stopping, keep_best, seed,
-):  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="N", help="Seed of the initial weights and the order of the images."
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="The run.json of a run to repeat; flags given win over it.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in --model-dir; where there is none, start it.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--quiet", is_flag=True, help="Show errors and the last result only.")
+@click.option("--verbose", is_flag=True, help="Show TensorFlow's log from INFO on, too.")
+def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     """Train a model on a data set and evaluate it.
 
-    Run again with the same --model-dir, it goes on from the newest checkpoint there.
+    A folder that holds a run already is refused without --resume. Ctrl-C ends training with a checkpoint saved.
     """
-    if gpus and replicas:
-        raise click.ClickException("--gpus and --replicas exclude each other; give one")
-    if epochs and max_steps:
-        raise click.ClickException("--epochs and --max-steps exclude each other; give one")
-    for flag, given in [("--early-stopping", early_stopping), ("--keep-best", keep_best)]:
-        if given and not evaluate_every:
-            raise click.ClickException(f"{flag} goes by evaluations on the way; give --evaluate-every STEPS, too")
-    if input_fn and (dataset or data_dir):
-        raise click.ClickException("--input-fn takes the place of --dataset and --data-dir; give one or the other")
-    if bool(input_fn) != bool(eval_input_fn):
-        raise click.ClickException("--input-fn and --eval-input-fn go together; give both")
-    if input_fn and epochs:
-        raise click.ClickException("--input-fn decides itself how often it gives its data; leave out --epochs")
-    if input_fn and not model:
-        raise click.ClickException("--input-fn needs --model, a FILE:FUNCTION that returns a compiled Keras model")
-    if not input_fn:
-        dataset = dataset or datasets.NAMES[0]
-    model_dir = model_dir or os.path.join("runs", dataset or "own")
+    if quiet and verbose:
+        raise click.ClickException("--quiet and --verbose exclude each other; give one")
+    flags = types.SimpleNamespace(model_dir=model_dir, **flags)
+    _check_conflicts(flags)
+    task = this_task()
+    if flags.replicas and not task.is_alone:
+        raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
+    model_dir = _model_dir(flags)
     check_folder(model_dir, "--model-dir")
+    if task.is_chief and not resume:
+        _check_no_run(model_dir)
+    if not flags.input_fn:
+        flags.dataset = flags.dataset or datasets.NAMES[0]
+    if dry_run and _must_be_downloaded(flags):
+        about = datasets.named(flags.dataset).ABOUT
+        click.echo(f"{flags.dataset} is not here: training gets it first, {about.size}, {about.source}")
+        return 0
 
-    with one_line_errors():
-        for reference, flag in [(input_fn, "--input-fn"), (eval_input_fn, "--eval-input-fn"), (model, "--model")]:
-            if reference and (":" in reference or flag != "--model"):
-                check_function(reference, flag)
-        if model and ":" not in model and model not in models.NAMES:
-            raise ValueError(f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {_FUNCTION}")
-        models.check_weights(weights)
-        data = datasets.open_dataset(dataset, data_dir) if dataset else None
-
-    settings = Settings(
-        dataset=dataset,
-        data_dir=data_dir and os.path.abspath(data_dir),
-        input_fn=input_fn and os.path.abspath(input_fn),
-        eval_input_fn=eval_input_fn and os.path.abspath(eval_input_fn),
-        model=(os.path.abspath(model) if model and ":" in model else model) or data.default_model,
-        weights=os.path.abspath(weights) if models.is_file(weights) else weights,
-        image_size=image_size or (data and data.image_size),
-        class_names=data.class_names if data else (),
-        batch_size=batch_size,
-        seed=seed,
-    )
+    settings, data = _settings(flags)
     earlier = Settings.load(model_dir)
     if earlier is not None:
-        settings.check_same_model(earlier, model_dir)
-    if data:
-        steps_per_epoch = math.ceil(data.train_examples / (batch_size * (gpus or replicas or 1)))
-        max_steps = max_steps or (epochs or data.default_epochs) * steps_per_epoch
+        settings.check_same(earlier, model_dir)
+    training = _training(flags, data)
+    last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
+    if task.is_chief and (not quiet or dry_run):
+        click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
+    if dry_run:
+        return 0
 
-    from estimator_train.cli import job  # TensorFlow comes with it
+    if quiet:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # that there is no GPU is logged as an error
+    from estimator_train.cli.training import train  # TensorFlow comes with it
 
-    job.train(
-        settings, data, model_dir, max_steps, gpus, replicas, steps_per_loop, save_checkpoints_steps,
-        evaluate_every, early_stopping, keep_best,
-    )  # fmt: skip
+    return train(settings, training, data, model_dir, last_step, task, quiet=quiet, verbose=verbose)
+
+
+def _check_conflicts(flags):
+    if flags.gpus and flags.replicas:
+        raise click.ClickException("--gpus and --replicas exclude each other; give one")
+    if flags.epochs and flags.max_steps:
+        raise click.ClickException("--epochs and --max-steps exclude each other; give one")
+    for flag, given in [("--early-stopping", flags.early_stopping), ("--keep-best", flags.keep_best)]:
+        if given and not flags.evaluate_every:
+            raise click.ClickException(f"{flag} goes by evaluations on the way; give --evaluate-every STEPS, too")
+    if flags.input_fn and (flags.dataset or flags.data_dir):
+        raise click.ClickException("--input-fn takes the place of --dataset and --data-dir; give one or the other")
+    if bool(flags.input_fn) != bool(flags.eval_input_fn):
+        raise click.ClickException("--input-fn and --eval-input-fn go together; give both")
+    if flags.input_fn and flags.epochs:
+        raise click.ClickException("--input-fn decides itself how often it gives its data; leave out --epochs")
+    for flag, given in [("--batch-size", flags.batch_size), ("--limit", flags.limit), ("--split", flags.split)]:
+        if flags.input_fn and given:
+            raise click.ClickException(f"--input-fn decides itself what is in its batches; leave out {flag}")
+    if flags.input_fn and not flags.model:
+        raise click.ClickException("--input-fn needs --model, a FILE:FUNCTION that returns a compiled Keras model")
+
+
+def _model_dir(flags):
+    return flags.model_dir or os.path.join("runs", "own" if flags.input_fn else flags.dataset or datasets.NAMES[0])
+
+
+def _check_no_run(model_dir):
+    checkpoint = newest_checkpoint(model_dir)
+    if checkpoint or run_file(model_dir).exists():
+        where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
+        raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
+
+
+def _must_be_downloaded(flags):
+    """Whether training would have to; the embedded data set is soon drawn, and not downloaded."""
+    if flags.data_dir or flags.dataset in (None, datasets.NAMES[0]):
+        return False
+    with one_line_errors():
+        module = datasets.named(flags.dataset)
+        return hasattr(module, "is_here") and not module.is_here()
+
+
+def _training(flags, data):
+    training = Training(**{field.name: getattr(flags, field.name) for field in dataclasses.fields(Training)})
+    if training.max_steps or data is None:
+        return training
+    return dataclasses.replace(training, epochs=training.epochs or data.default_epochs)
+
+
+def _settings(flags):
+    """The `Settings`, and the data set, or None for an input_fn."""
+    model, weights = flags.model, flags.weights
+    with one_line_errors():
+        for flag, reference in [("--input-fn", flags.input_fn), ("--eval-input-fn", flags.eval_input_fn)]:
+            if reference:
+                check_function(reference, flag)
+        if model and ":" in model:
+            check_function(model, "--model")
+        elif model and model not in models.NAMES:
+            raise ValueError(f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {_FUNCTION}")
+        models.check_weights(weights)
+    data = None
+    if flags.dataset:
+        data = open_data(flags.dataset, flags.data_dir, limit=flags.limit, split=flags.split, seed=flags.seed)
+    settings = Settings(
+        dataset=flags.dataset,
+        data_dir=flags.data_dir and os.path.abspath(flags.data_dir),
+        input_fn=flags.input_fn and os.path.abspath(flags.input_fn),
+        eval_input_fn=flags.eval_input_fn and os.path.abspath(flags.eval_input_fn),
+        model=(os.path.abspath(model) if model and ":" in model else model) or data.default_model,
+        weights=os.path.abspath(weights) if models.is_file(weights) else weights,
+        image_size=flags.image_size or (data and data.image_size),
+        class_names=data.class_names if data else (),
+        batch_size=flags.batch_size or (data and data.default_batch_size),
+        seed=flags.seed,
+        limit=flags.limit,
+        split=flags.split,
+    )
+    return settings, data

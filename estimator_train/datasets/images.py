@@ -5,18 +5,17 @@ import hashlib
 import os
 from pathlib import Path
 
+from estimator_train.datasets.dataset import About, Dataset, stratified
+
+ABOUT = About("classification", "any", "a folder of class folders")
+
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
-@dataclasses.dataclass(frozen=True)
-class ImageDataset:
-    """Image files to train and to evaluate on, and what to train with unless told otherwise."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageDataset(Dataset):
+    """Image files; the class of one is the name of its folder."""
 
-    name: str
-    class_names: tuple[str, ...]
-    default_model: str
-    default_epochs: int
-    image_size: tuple[int, int]  # height and width in pixels
     train_paths: list[str]
     eval_paths: list[str]
 
@@ -47,6 +46,21 @@ class ImageDataset:
         from estimator_train import input_fns
 
         return input_fns.image_files(self.eval_paths, self.class_names, image_size, batch_size=batch_size, num_epochs=1)
+
+    def class_counts(self):
+        sides = {"train": self.train_paths, "eval": self.eval_paths}
+        return {
+            side: {name: len(of_class) for name, of_class in paths_by_class(paths, self.class_names).items()}
+            for side, paths in sides.items()
+        }
+
+    def limited(self, limit, seed=0):
+        cut = {}
+        for side in ("train_paths", "eval_paths"):
+            by_class = paths_by_class(getattr(self, side), self.class_names)
+            named = {name: {os.path.basename(path): path for path in paths} for name, paths in by_class.items()}
+            cut[side] = stratified(named, limit, seed)
+        return dataclasses.replace(self, **cut)
 
 
 def open_dataset(data_dir=None):
@@ -88,7 +102,23 @@ def open_folder(folder, *, name, default_model, default_epochs, image_size, clas
         train_paths = [path for paths in files.values() for path in paths]
         eval_paths = [path for paths in eval_files.values() for path in paths]
     class_names = tuple(class_names or files)
-    return ImageDataset(name, class_names, default_model, default_epochs, image_size, train_paths, eval_paths)
+    return ImageDataset(
+        name=name,
+        class_names=class_names,
+        default_model=default_model,
+        default_epochs=default_epochs,
+        image_size=image_size,
+        train_paths=train_paths,
+        eval_paths=eval_paths,
+    )
+
+
+def paths_by_class(paths, class_names):
+    """Returns {class name: those of the paths that are in a folder of its name}, in order."""
+    by_class = {class_name: [] for class_name in class_names}
+    for path in paths:
+        by_class[os.path.basename(os.path.dirname(path))].append(path)
+    return by_class
 
 
 def subfolders(folder):

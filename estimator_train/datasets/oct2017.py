@@ -1,41 +1,174 @@
-"""The retinal OCT images of Kermany et al. 2018, as unpacked from Kaggle's paultimothymooney/kermany2018."""
+"""The retinal OCT images of Kermany et al. 2018, from Kaggle's paultimothymooney/kermany2018."""
 
+import contextlib
+import logging
+import shutil
+import sys
+import zipfile
 from pathlib import Path
 
+import filelock
+import platformdirs
+
+from estimator_train.datasets import kaggle
+from estimator_train.datasets.archive import unpack
+from estimator_train.datasets.dataset import About
 from estimator_train.datasets.images import open_folder, subfolders
+from estimator_train.datasets.patients import shared_patients, split_by_patient
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
+ABOUT = About("retinal OCT, 4 classes", "84,452, 5.8 GB", "Kaggle: paultimothymooney/kermany2018")
+
+_KAGGLE_NAME = "paultimothymooney/kermany2018"
+_ARCHIVES = ("kermany2018.zip", "archive.zip")  # as the client and as a browser name it
+_PUBLISHED = {
+    "train": {"CNV": 37205, "DME": 11348, "DRUSEN": 8616, "NORMAL": 26315},
+    "eval": {"CNV": 242, "DME": 242, "DRUSEN": 242, "NORMAL": 242},
+}
+_log = logging.getLogger(__name__)
 
 
-def open_dataset(data_dir=None):
-    """Returns the dataset in `data_dir`, at most two folders below it, for the archive nests and doubles its tree.
+def open_dataset(data_dir=None, *, split=None):
+    """Returns the dataset in `data_dir`, or in the user's cache folder, into which it is downloaded on first use.
+
+    Counts of images that are not the published ones, and patients with images on both sides, are logged as warnings.
+
+    Args:
+      data_dir: the zip file, its unpacked tree, or a folder above either; a zip is unpacked beside itself.
+      split: "patient" evaluates on training images of a fifth of the patients, instead of the test images.
 
     Raises:
-      ValueError: `data_dir` is None or does not hold the data set.
-      FileNotFoundError, NotADirectoryError: it is no folder.
+      ValueError: `data_dir` does not hold the data set, or a zip file that is damaged.
+      FileNotFoundError, NotADirectoryError: there is no `data_dir`.
+      OSError: see `kaggle.download`.
     """
-    if data_dir is None:
+    if split not in (None, "patient"):
+        raise ValueError(f'split must be "patient" or None, got {split!r}')
+    folder = download() if data_dir is None else data_dir
+    tree = _find(folder)
+    if tree is None:
         raise ValueError(
-            "oct2017 needs --data-dir, the folder of the unpacked Kaggle data set paultimothymooney/kermany2018"
+            f"{folder} has no folder train/{CLASS_NAMES[0]}, nor have the folders in it; "
+            f"estimator_train datasets download oct2017 --data-dir {folder} fetches it"
         )
-    return open_folder(
-        _find(data_dir),
+    data = open_folder(
+        tree,
         name="oct2017",
         class_names=CLASS_NAMES,
         default_model="vgg16",
         default_epochs=5,
         image_size=(224, 224),
     )
+    _check_counts(data, tree)
+    if split == "patient":
+        return split_by_patient(data)
+    shared = len(shared_patients(data.train_paths, data.eval_paths))
+    if shared:
+        patients = "patients have" if shared > 1 else "patient has"
+        _log.warning("oct2017: %d %s images in both train and test; --split patient has none", shared, patients)
+    return data
+
+
+def download(data_dir=None):
+    """Gets the data set into `data_dir`, None being the user's cache folder, unless it is there; returns the folder.
+
+    One process at a time does so; what an interrupted one has left is gone on with. See `kaggle.download`.
+    """
+    folder = Path(data_dir or _home())
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder / ".lock"):
+        if _find(folder) is None:
+            _fetch(folder, folder / ".download")
+        shutil.rmtree(folder / ".download", ignore_errors=True)
+    return folder
+
+
+def is_here():
+    """Returns whether the data set is in the user's cache folder."""
+    return _home().is_dir() and _tree(_home()) is not None
+
+
+def _home():
+    return Path(platformdirs.user_cache_dir("estimator_train"), "oct2017")
+
+
+def _fetch(folder, downloads):
+    archive = downloads / _ARCHIVES[0]
+    downloads.mkdir(exist_ok=True)
+    try:
+        if not zipfile.is_zipfile(archive):  # the directory of a zip is at its end: half of one is none
+            kaggle.download(_KAGGLE_NAME, downloads)
+            if not zipfile.is_zipfile(archive):
+                raise ValueError(f"the archive {archive} that Kaggle sent is truncated")
+        unpack(archive, folder / archive.stem, _place)
+    except ValueError as error:
+        archive.unlink(missing_ok=True)
+        raise ValueError(f"{error}; it is deleted: run again to download it anew") from error
 
 
 def _find(data_dir):
-    # The archive's own folder is named with a blank at the end, which is easily left out.
-    level = [Path(data_dir), Path(f"{data_dir} ")]
+    """Returns the tree in `data_dir`, unpacking a zip file; None where there is none."""
+    path = Path(data_dir)
+    if path.is_file():
+        if not zipfile.is_zipfile(path):
+            raise ValueError(f"{path} is no zip file, or only the beginning of one")
+        return _unpacked(path)
+    if not path.exists() and _tree(path) is None:
+        raise FileNotFoundError(f"there is no folder {path}")
+    archives = (path / name for name in _ARCHIVES if zipfile.is_zipfile(path / name))
+    return _tree(path) or next(map(_unpacked, archives), None)
+
+
+def _unpacked(archive):
+    """Returns the tree of a zip file, unpacked beside it."""
+    folder = archive.with_suffix("")
+    if not folder.exists():
+        with _alone(archive.with_name(f".{archive.name}.lock")):
+            if not folder.exists():
+                unpack(archive, folder, _place)
+    return _tree(folder)
+
+
+def _tree(folder):
+    # The archive nests and doubles its tree. Its own folder is named with a blank at the end, which is easily left out.
+    level = [folder, Path(f"{folder} ")]
     for _ in range(3):
-        for folder in level:
-            if (folder / "train" / CLASS_NAMES[0]).is_dir():
-                return folder
-        level = [below for folder in level for below in subfolders(folder)]
-    if not Path(data_dir).is_dir():
-        return data_dir  # open_folder says what is wrong
-    raise ValueError(f"{data_dir} has no folder train/{CLASS_NAMES[0]}, nor have the folders in it: see --data-dir")
+        for candidate in level:
+            if (candidate / "train" / CLASS_NAMES[0]).is_dir():
+                return candidate
+        level = [below for candidate in level for below in subfolders(candidate)]
+    return None
+
+
+def _place(parts):
+    """Where a file of the archive goes: train/CNV/name, whatever is above that. The doubled tree becomes one."""
+    split, class_name, name = parts[-3:] if len(parts) > 2 else (None, None, "")
+    if split not in ("train", "test", "val") or class_name not in CLASS_NAMES or name.startswith("."):
+        return None
+    return None if "__MACOSX" in parts else Path(split, class_name, name)
+
+
+def _check_counts(data, tree):
+    if data.class_counts() != _PUBLISHED:
+        sides = {"train": data.class_counts()["train"], "test": data.class_counts()["eval"]}
+        held = ", ".join(
+            f"{side} {name} {number} of {_PUBLISHED['eval' if side == 'test' else side][name]}"
+            for side, counts in sides.items()
+            for name, number in counts.items()
+        )
+        _log.warning("oct2017: %s is not the whole set that was published: %s", tree, held)
+
+
+@contextlib.contextmanager
+def _alone(path):
+    """Lets one process at a time in, by a lock on the file `path`."""
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        print(f"waiting for another process that is getting data into {path.parent}", file=sys.stderr)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -6,7 +6,7 @@ from estimator_train.models.weights import check_weights, is_file
 
 __all__ = ["NAMES", "build_model", "check_weights", "is_file"]
 
-NAMES = ("vgg16", "mobilenet_v2", "small_cnn")
+NAMES = ("vgg16", "mobilenet_v2", "small_cnn", "convnet")
 
 
 def build_model(name, *, image_size, num_classes, weights=None):

@@ -1,37 +1,58 @@
-"""Wrong arguments end with one line on standard error and exit code 2, before TensorFlow is imported."""
+"""What is answered before TensorFlow is imported: wrong arguments with one line on standard error and exit code 2."""
 
 import json
+import os
+import pty
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-# Runs the command in a process of its own and tells at its end whether TensorFlow came along.
+# Runs the command with each of many lists of arguments; tells whether TensorFlow has come along.
 PROGRAM = """
-import sys
+import contextlib, io, json, sys
 from estimator_train.cli import main
-try:
-    main()
-finally:
-    print("tensorflow" in sys.modules)
+
+def answer(arguments):
+    sys.argv = ["estimator_train", *arguments]
+    code, output, errors = 0, io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    for stream in (output, errors):
+        stream.flush()
+    return code, *(stream.buffer.getvalue().decode() for stream in (output, errors)), "tensorflow" in sys.modules
+
+print(json.dumps([answer(arguments) for arguments in json.load(sys.stdin)]))
 """
+
+
+def run_all(folder, arguments):
+    """Exit codes, standard outputs and standard errors."""
+    lists = json.dumps([[str(argument) for argument in each] for each in arguments])
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=lists, stdout=subprocess.PIPE, text=True, cwd=folder
+    )
+    answers = json.loads(process.stdout)
+    assert not any(imported for *_, imported in answers)
+    return [answer[:3] for answer in answers]
 
 
 @pytest.fixture
 def run(tmp_path):
-    def run(*arguments):
-        result = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path
-        )
-        *output, imported = result.stdout.splitlines()
-        assert imported == "False"
-        return result.returncode, "\n".join(output), result.stderr
-
-    return run
+    return lambda *arguments: run_all(tmp_path, [arguments])[0]
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], *([name, "--help"] for name in ("train", "evaluate", "predict", "export"))]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        *([name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "launch")),
+    ],
 )
 def test_help_answers_without_tensorflow(run, arguments):
     code, output, errors = run(*arguments)
@@ -39,88 +60,230 @@ def test_help_answers_without_tensorflow(run, arguments):
     assert "estimator_train" in output
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("", ["datasets", "evaluate", "export", "launch", "predict", "run", "train"]),
+        ("ev", ["evaluate"]),
+        ("--dry", ["--dry-run"]),
+        ("train --max", ["--max-steps"]),
+        ("--dataset s", ["synthetic_oct"]),
+        ("train --seed 1 --model sm", ["small_cnn"]),
+        ("--data-dir sc", ["sc"]),
+        ("export --format k", ["keras"]),
+    ],
+)
+def test_the_shell_completes_commands_flags_and_names(run, monkeypatch, words, offered):
+    monkeypatch.setenv("_ESTIMATOR_TRAIN_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", f"estimator_train {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(f"{words} ".split(" ")) - 1))
+    _, output, _ = run()
+    assert [line.partition(",")[2] for line in output.splitlines()] == offered
+
+
+@pytest.mark.parametrize(("no_color", "start"), [("", "\x1b[31mestimator_train:\x1b[0m "), ("1", "estimator_train: ")])
+def test_errors_are_red_on_a_terminal_but_for_no_color(no_color, start):
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "estimator_train", "--bad"]
+    subprocess.run(command, stderr=its, env=os.environ | {"NO_COLOR": no_color})
+    os.close(its)
+    with os.fdopen(ours, "rb") as terminal:
+        assert terminal.readline().decode().startswith(f"{start}No such option '--bad'")
+
+
 @pytest.fixture
-def files(tmp_path):
-    (tmp_path / "file").write_text("text")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "classes" / "a").mkdir(parents=True)
-    (tmp_path / "classes" / "b").mkdir()
-    (tmp_path / "data.py").write_text("def train_input_fn(): ...\n")
-    (tmp_path / "broken.py").write_text("def (:\n")
-    (tmp_path / "run").mkdir()
+def files(tmp_path, scans):
+    write_files(tmp_path, scans)
+
+
+def write_files(folder, scans):
+    (folder / "file").write_text("text")
+    (folder / "empty").mkdir()
+    (folder / "classes" / "a").mkdir(parents=True)
+    (folder / "classes" / "b").mkdir()
+    (folder / "data.py").write_text("def train_input_fn(): ...\n")
+    (folder / "broken.py").write_text("def (:\n")
+    (folder / "run").mkdir()
+    (folder / "scans").symlink_to(scans)
     settings = {
-        "dataset": "synthetic_oct", "data_dir": None, "input_fn": None, "eval_input_fn": None, "model": "vgg16",
-        "weights": None, "image_size": [64, 64], "class_names": ["CNV", "DME", "DRUSEN", "NORMAL"], "batch_size": 8,
-        "seed": None,
+        "dataset": "images", "data_dir": str(scans), "input_fn": None, "eval_input_fn": None, "model": "vgg16",
+        "weights": None, "image_size": [64, 64], "class_names": ["bright", "dark"], "batch_size": 8, "seed": 5,
     }  # fmt: skip
-    (tmp_path / "run" / "run.json").write_text(json.dumps(settings))
+    (folder / "run" / "run.json").write_text(json.dumps({"settings": settings}))
     own = settings | {"dataset": None, "input_fn": "data.py:train_input_fn", "eval_input_fn": "data.py:train_input_fn"}
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "run.json").write_text(json.dumps(own))
-    (tmp_path / "torn").mkdir()
-    (tmp_path / "torn" / "run.json").write_text("{")
+    (folder / "own").mkdir()
+    (folder / "own" / "run.json").write_text(json.dumps({"settings": own}))
+    (folder / "other").mkdir()
+    (folder / "other" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": ["A", "B"]}}))
+    (folder / "begun").mkdir()
+    (folder / "begun" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    (folder / "list.json").write_text("[]")
+    (folder / "torn").mkdir()
+    (folder / "torn" / "run.json").write_text("{")
 
 
 OWN = ["--eval-input-fn", "data.py:train_input_fn", "--model", "data.py:train_input_fn"]
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--dataset", "octs"], "there is no dataset 'octs'; pass one of synthetic_oct, oct2017, images"),
-        (["--dataset", "images"], "--data-dir"),
-        (["--dataset", "images", "--data-dir", "nowhere"], "there is no folder nowhere"),
-        (["--dataset", "images", "--data-dir", "file"], "file is a file"),
-        (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
-        (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
-        (["--dataset", "oct2017"], "needs --data-dir"),
-        (["--dataset", "oct2017", "--data-dir", "empty"], "CNV"),
-        (["--model", "resnet"], "there is no model 'resnet'; pass one of vgg16, mobilenet_v2, small_cnn"),
-        (["--weights", "nowhere.h5"], "there is no weights file nowhere.h5"),
-        (["--weights", "file"], "file is not HDF5"),
-        (["--gpus", "2", "--replicas", "2"], "--gpus and --replicas exclude each other"),
-        (["--epochs", "1", "--max-steps", "2"], "--epochs and --max-steps exclude each other"),
-        (["--replicas", "0"], "--replicas"),
-        (["--image-size", "big"], "'big' is not a size in pixels such as 96 or 224x224"),
-        (["--model-dir", "file"], "--model-dir file is a file"),
-        (["--model-dir", "run"], "the run in run has model vgg16, not small_cnn; use another --model-dir"),
-        (["--model-dir", "torn"], "run.json cannot be read"),
-        (["--early-stopping", "3"], "--early-stopping goes by evaluations on the way; give --evaluate-every STEPS"),
-        (["--keep-best"], "--keep-best goes by evaluations on the way; give --evaluate-every STEPS"),
-        (["--evaluate-every", "0"], "--evaluate-every"),
-        (["--speed", "9"], "No such option '--speed'"),
-        (["evalute"], "No such command 'evalute'"),
-        (["--input-fn", "data.py:train_input_fn"], "--input-fn and --eval-input-fn go together"),
-        (["--input-fn", "data.py:train_input_fn", *OWN, "--epochs", "2"], "leave out --epochs"),
-        (["--input-fn", "data.py:train_input_fn", *OWN[:2]], "--input-fn needs --model"),
-        (["--input-fn", "data.py:train_input_fn", *OWN, "--dataset", "images"], "takes the place of --dataset"),
-        (["--input-fn", "data.py:other", *OWN], "data.py has no other; it has train_input_fn"),
-        (["--input-fn", "nowhere.py:f", *OWN], "cannot read nowhere.py"),
-        (["--input-fn", "broken.py:f", *OWN], "broken.py line 1"),
-        (["--input-fn", "data", *OWN], "give FILE:FUNCTION"),
-        (["evaluate"], "--model-dir"),
-        (["evaluate", "--model-dir", "nowhere"], "there is no such folder"),
-        (["evaluate", "--model-dir", "empty"], "holds no run"),
-        (["evaluate", "--model-dir", "run", "--checkpoint", "run/model.ckpt-9"], "there is no such checkpoint"),
-        (["evaluate", "--model-dir", "run", "--checkpoint", "x", "--all"], "--checkpoint and --all exclude each other"),
-        (["predict", "--model-dir", "run"], "Missing argument"),
-        (["predict", "file"], "--model-dir"),
-        (["predict", "--model-dir", "empty", "file"], "holds no run"),
-        (["predict", "--model-dir", "own", "file"], "own was trained by an input_fn, not on a data set of images"),
-        (["predict", "--model-dir", "run", "--json", "--csv", "file"], "--json and --csv exclude each other"),
-        (["predict", "--model-dir", "run", "--checkpoint", "run/x", "file"], "there is no such checkpoint"),
-        (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),
-        (["export", "--model-dir", "run", "--format", "onnx", "--out", "new"], "saved_model"),
-        (["export", "--model-dir", "run", "--format", "keras"], "--out"),
-        (["export", "--model-dir", "nowhere", "--format", "keras", "--out", "new"], "there is no such folder"),
-        (["export", "--model-dir", "run", "--format", "keras", "--out", "file"], "--out file is a file; give a folder"),
-        (["export", "--model-dir", "run", "--format", "saved_model", "--out", "classes"], "classes is there already"),
-    ],
-)
-def test_a_wrong_argument_is_one_line_and_exit_code_2(run, files, monkeypatch, tmp_path, arguments, message):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    code, output, errors = run(*arguments)
+WRONG = [
+    (["--dataset", "octs"], "there is no dataset 'octs'; pass one of synthetic_oct, oct2017, images"),
+    (["--dataset", "images"], "--data-dir"),
+    (["--dataset", "images", "--data-dir", "nowhere"], "there is no folder nowhere"),
+    (["--dataset", "images", "--data-dir", "file"], "file is a file"),
+    (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
+    (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
+    (["--dataset", "oct2017", "--data-dir", "empty"], "CNV"),
+    (["--model", "resnet"], "there is no model 'resnet'; pass one of vgg16, mobilenet_v2, small_cnn"),
+    (["--weights", "nowhere.h5"], "there is no weights file nowhere.h5"),
+    (["--weights", "file"], "file is not HDF5"),
+    (["--gpus", "2", "--replicas", "2"], "--gpus and --replicas exclude each other"),
+    (["--epochs", "1", "--max-steps", "2"], "--epochs and --max-steps exclude each other"),
+    (["--replicas", "0"], "--replicas"),
+    (["--image-size", "big"], "'big' is not a size in pixels such as 96 or 224x224"),
+    (["--model-dir", "file"], "--model-dir file is a file"),
+    (
+        ["--model-dir", "run"],
+        "run holds a run, without a checkpoint yet; add --resume, or give another --model-dir",
+    ),
+    (["--model-dir", "begun"], "begun holds a run, trained to model.ckpt-7; add --resume, or give another"),
+    (["--model-dir", "run", "--resume", "--model", "small_cnn"], "the run in run has model vgg16, not small_cnn;"),
+    (["--model-dir", "run", "--resume", "--batch-size", "4"], "the run in run has batch_size 8, not 4; go on with"),
+    (["--model-dir", "run", "--resume", "--seed", "3"], "the run in run has seed 5, not 3"),
+    (["--model-dir", "other", "--resume"], "other has class_names A, B, not bright, dark"),
+    (["--model-dir", "torn", "--resume"], "run.json cannot be read"),
+    (["--config", "nowhere.json"], "nowhere.json cannot be read"),
+    (["--config", "file"], "file cannot be read"),
+    (["--config", "list.json"], "list.json cannot be read: it has no settings of a run"),
+    (["--config", "run/run.json", "--max-steps", "2", "--epochs", "3"], "--epochs and --max-steps exclude"),
+    (["--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
+    (["--early-stopping", "3"], "--early-stopping goes by evaluations on the way; give --evaluate-every STEPS"),
+    (["--keep-best"], "--keep-best goes by evaluations on the way; give --evaluate-every STEPS"),
+    (["--evaluate-every", "0"], "--evaluate-every"),
+    (["--steps", "9", "--epochs", "1"], "No such option '--steps'"),
+    (["--speed", "9"], "No such option '--speed'"),
+    (["evalute"], "No such command 'evalute'"),
+    (["--input-fn", "data.py:train_input_fn"], "--input-fn and --eval-input-fn go together"),
+    (["--input-fn", "data.py:train_input_fn", *OWN, "--epochs", "2"], "leave out --epochs"),
+    (["--input-fn", "data.py:train_input_fn", *OWN, "--batch-size", "2"], "leave out --batch-size"),
+    (["--limit", "1"], "--limit"),
+    (["--dataset", "images", "--data-dir", "scans", "--split", "patient"], "images has no split to choose"),
+    (["--input-fn", "data.py:train_input_fn", *OWN[:2]], "--input-fn needs --model"),
+    (["--input-fn", "data.py:train_input_fn", *OWN, "--dataset", "images"], "takes the place of --dataset"),
+    (["--input-fn", "data.py:other", *OWN], "data.py has no other; it has train_input_fn"),
+    (["--input-fn", "nowhere.py:f", *OWN], "cannot read nowhere.py"),
+    (["--input-fn", "broken.py:f", *OWN], "broken.py line 1"),
+    (["--input-fn", "data", *OWN], "give FILE:FUNCTION"),
+    (["evaluate"], "--model-dir"),
+    (["evaluate", "--model-dir", "nowhere"], "there is no such folder"),
+    (["evaluate", "--model-dir", "empty"], "holds no run"),
+    (["evaluate", "--model-dir", "run", "--checkpoint", "run/model.ckpt-9"], "there is no such checkpoint"),
+    (["evaluate", "--model-dir", "run", "--checkpoint", "x", "--all"], "--checkpoint and --all exclude each other"),
+    (["predict", "--model-dir", "run"], "Missing argument"),
+    (["predict", "file"], "--model-dir"),
+    (["predict", "--model-dir", "empty", "file"], "holds no run"),
+    (["predict", "--model-dir", "own", "file"], "own was trained by an input_fn, not on a data set of images"),
+    (["predict", "--model-dir", "run", "--json", "--csv", "file"], "--json and --csv exclude each other"),
+    (["predict", "--model-dir", "run", "--checkpoint", "run/x", "file"], "there is no such checkpoint"),
+    (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),
+    (["export", "--model-dir", "run", "--format", "onnx", "--out", "new"], "saved_model"),
+    (["export", "--model-dir", "run", "--format", "keras"], "--out"),
+    (["export", "--model-dir", "nowhere", "--format", "keras", "--out", "new"], "there is no such folder"),
+    (["export", "--model-dir", "run", "--format", "keras", "--out", "file"], "--out file is a file; give a folder"),
+    (["export", "--model-dir", "run", "--format", "saved_model", "--out", "classes"], "classes is there already"),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(scans, tmp_path_factory):
+    """What is answered to the wrong arguments, by their texts."""
+    folder = tmp_path_factory.mktemp("wrong")
+    write_files(folder, scans)
+    lists = [arguments for arguments, _ in WRONG]
+    return {str(arguments): answer for arguments, answer in zip(lists, run_all(folder, lists), strict=True)}
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_a_wrong_argument_is_one_line_and_exit_code_2(answers, arguments, message):
+    code, output, errors = answers[str(arguments)]
     assert code == 2
     assert output == ""
     assert errors.count("\n") == 1 and errors.startswith("estimator_train: ")
     assert message in errors
+
+
+@pytest.fixture
+def plan(run, tmp_path):
+    """Runs with --dry-run; returns what it says by the names of the facts."""
+
+    def plan(*flags):
+        before = sorted(tmp_path.rglob("*"))
+        code, output, errors = run(*flags, "--dry-run")
+        assert (code, errors) == (0, "")
+        assert sorted(tmp_path.rglob("*")) == before
+        return {line[:12].rstrip(): line[13:] for line in output.splitlines()}
+
+    return plan
+
+
+def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
+    flags = ["--image-size", "24x32", "--batch-size", "2", "--epochs", "4", "--gpus", "2"]
+    flags += ["--evaluate-every", "9", "--early-stopping", "2", "--save-checkpoints-steps", "6"]
+    assert plan("--dataset", "images", "--data-dir", scans, *flags) == {
+        "data": "images: 12 images to train on and 4 to evaluate on, in 2 classes (bright, dark)",
+        "files": str(scans),
+        "model": "mobilenet_v2 for images of 24x32",
+        "steps": "12: 4 epochs of 3",
+        "batch": "2 images on each of 2 replicas: 4 a step",
+        "devices": "the first 2 GPUs",
+        "checkpoints": "every 3 steps and at the end",
+        "evaluation": "every 9 steps and at the end; 2 without a lower loss end it",
+        "folder": "runs/images",
+    }
+
+
+@pytest.fixture
+def begun(files, tmp_path):
+    """The folder of a run on `scans`, trained to step 7."""
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    training = {"epochs": 3, "max_steps": None, "replicas": 2, "evaluate_every": 5, "keep_best": True}
+    (tmp_path / "begun" / "run.json").write_text(json.dumps({"settings": settings, "training": training}))
+    return "begun"
+
+
+def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
+    repeated = plan("--config", f"{begun}/run.json")
+    assert repeated["model"] == "vgg16 for images of 64x64"
+    assert repeated["steps"] == "3: 3 epochs of 1"
+    assert repeated["batch"] == "8 images on each of 2 replicas: 16 a step"
+    assert repeated["evaluation"] == "every 5 steps and at the end; the best checkpoint is kept"
+    assert (repeated["seed"], repeated["folder"]) == ("5", "runs/images")
+    changed = plan("--config", f"{begun}/run.json", "--gpus", "3", "--max-steps", "9", "--model", "small_cnn")
+    assert changed["devices"] == "the first 3 GPUs"
+    assert changed["steps"] == "9: 9 epochs of 1"
+    assert changed["model"] == "small_cnn for images of 64x64"
+
+
+def test_a_resumed_run_keeps_its_settings_and_may_go_on_longer_or_elsewhere(plan, begun, scans, tmp_path):
+    resumed = plan("--model-dir", begun, "--resume")
+    assert resumed["folder"] == "begun, going on from model.ckpt-7"
+    assert (resumed["model"], resumed["seed"]) == ("vgg16 for images of 64x64", "5")
+    moved = shutil.copytree(scans, tmp_path / "moved")
+    flags = ["--data-dir", moved, "--epochs", "5", "--gpus", "1", "--evaluate-every", "8"]
+    assert plan("--model-dir", begun, "--resume", *flags) == resumed | {
+        "files": str(moved),
+        "steps": "10: 5 epochs of 2",
+        "batch": "8 images",
+        "devices": "the first GPU",
+        "checkpoints": "every 8 steps and at the end",
+        "evaluation": "every 8 steps and at the end; the best checkpoint is kept",
+    }
+
+
+def test_a_run_that_is_not_there_yet_is_started_with_resume_too(plan, scans):
+    assert plan("--dataset", "images", "--data-dir", scans, "--resume")["folder"] == "runs/images"
+
+
+def test_a_dry_run_downloads_nothing(plan, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    ((_, said),) = plan("--dataset", "oct2017").items()
+    assert "training gets it first" in said

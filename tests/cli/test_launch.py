@@ -1,5 +1,6 @@
 """estimator_train launch: several processes with their TF_CONFIG, which end together."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,38 @@ def test_a_cluster_of_all_tasks_trains_and_ends(tmp_path):
     for name in ("chief 0", "worker 0", "ps 0", "evaluator 0"):
         assert f"\n[{name}] " in done.stdout
     assert (tmp_path / "run" / "checkpoint").exists()
+
+
+@pytest.mark.slow
+def test_the_command_trains_in_step_and_an_evaluator_evaluates_on_the_way(scans, tmp_path):
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", 32, "--max-steps", 6]
+    flags += ["--batch-size", 2, "--evaluate-every", 3, "--model-dir", tmp_path / "run"]
+    done = launch("--workers", 2, "--evaluator", "--", *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[chief 0] batch        2 images on each of 2 replicas: 4 a step" in done.stdout
+    assert "[chief 0] trained 6 steps" in done.stdout
+    assert "[worker 0] trained" not in done.stdout and "[worker 0] step" not in done.stdout
+    last = "evaluated " + str(tmp_path / "run" / "model.ckpt-6: ")
+    (metrics,) = [line.partition(last)[2] for line in done.stdout.splitlines() if f"[chief 0] {last}" in line]
+    evaluations = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
+    assert {evaluation["step"] for evaluation in evaluations} >= {6}
+    for evaluation in evaluations:
+        if evaluation["step"] == 6:  # the evaluator's and the chief's
+            assert f"loss {evaluation['metrics']['loss']:.4f}" in metrics
+
+
+def test_replicas_and_parameter_servers_are_not_for_a_cluster_of_the_command(command, monkeypatch):
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    code, _, err = command("--replicas", 2)
+    assert code == 2 and "--replicas is for one process" in err
+    cluster["ps"] = ["127.0.0.1:3"]
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    code, _, err = command()
+    assert code == 2 and "parameter servers, which train a model_fn" in err
+    monkeypatch.setenv("TF_CONFIG", "{")
+    code, _, err = command()
+    assert code == 2 and "TF_CONFIG is not valid JSON" in err
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_it_stops_at_the_evaluation_that_is_one_too_many_and_keeps_the_best(comm
 def test_the_best_of_an_earlier_training_stays_the_best(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--keep-best"]
     assert command(*flags, "--max-steps", "6")[0] == 0
-    code, output, _ = command(*flags, "--max-steps", "10")
+    code, output, _ = command(*flags, "--max-steps", "10", "--resume")
     assert code == 0
     assert (
         output.splitlines()[-1] == f"the best checkpoint is kept as {tmp_path}/run/export/best_checkpoint/model.ckpt-6"

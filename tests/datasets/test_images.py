@@ -129,3 +129,24 @@ def test_training_is_shuffled_by_the_seed_and_repeats(fill):
     assert order(1) == [first, second]
     assert first != second
     assert order(2)[0] != first
+
+
+def test_a_limit_keeps_the_shares_of_the_classes(fill):
+    folder = fill({"train/a": 80, "train/b": 40, "train/c": 1, "test/a": 8, "test/b": 4, "test/c": 1})
+    data = datasets.open_dataset("images", folder, limit=13)
+    assert data.class_counts() == {"train": {"a": 8, "b": 4, "c": 1}, "eval": {"a": 8, "b": 4, "c": 1}}
+    whole = datasets.open_dataset("images", folder)
+    assert data.train_paths == [path for path in whole.train_paths if path in data.train_paths]
+    assert set(data.train_paths) < set(datasets.open_dataset("images", folder, limit=20).train_paths)
+    assert datasets.open_dataset("images", folder, limit=1000) == whole
+
+
+def test_a_limit_chooses_by_its_seed(fill):
+    folder = fill({"a": 30, "b": 30})
+    chosen = [datasets.open_dataset("images", folder, limit=8, limit_seed=seed).train_paths for seed in (1, 1, 2)]
+    assert chosen[0] == chosen[1] != chosen[2]
+
+
+def test_a_limit_below_the_number_of_classes_is_refused(fill):
+    with pytest.raises(ValueError, match="limit 1 is less than one example for each of the 2 classes"):
+        datasets.open_dataset("images", fill({"a": 3, "b": 3}), limit=1)

@@ -6,6 +6,7 @@ import pytest
 
 from estimator_train import datasets
 from estimator_train.datasets import oct2017
+from estimator_train.datasets.patients import patient_of
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
 
@@ -53,8 +54,6 @@ def test_the_dataset_says_what_to_train_with(tmp_path):
 
 
 def test_other_folders_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="oct2017 needs --data-dir.*paultimothymooney/kermany2018"):
-        datasets.open_dataset("oct2017")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         datasets.open_dataset("oct2017", tmp_path / "nowhere")
     with pytest.raises(ValueError, match="has no folder train/CNV"):
@@ -64,6 +63,63 @@ def test_other_folders_are_refused(tmp_path):
     (tmp_path / "train" / "AMD" / "AMD-1-1.jpeg").touch()
     with pytest.raises(ValueError, match="must hold the classes CNV, DME, DRUSEN, NORMAL, but holds AMD, CNV"):
         datasets.open_dataset("oct2017", tmp_path)
+
+
+def fill(folder, names):
+    """Makes files train/CNV/CNV-1-1.jpeg of "train CNV 1 1", with more after commas."""
+    for split, class_name, patient, number in (name.split() for name in names.split(", ")):
+        (folder / split / class_name).mkdir(parents=True, exist_ok=True)
+        (folder / split / class_name / f"{class_name}-{patient}-{number}.jpeg").touch()
+
+
+def test_counts_that_are_not_the_published_ones_are_one_warning(tmp_path, caplog, monkeypatch):
+    unpack(tmp_path)
+    with caplog.at_level("WARNING"):
+        data = datasets.open_dataset("oct2017", tmp_path)
+    assert data.class_counts()["train"] == dict.fromkeys(oct2017.CLASS_NAMES, 3)
+    counts, leak = caplog.messages
+    assert "not the whole set that was published: train CNV 3 of 37205" in counts and "test NORMAL 1 of 242" in counts
+    assert sum(oct2017._PUBLISHED["train"].values()) + sum(oct2017._PUBLISHED["eval"].values()) == 84452
+    monkeypatch.setattr(oct2017, "_PUBLISHED", data.class_counts())
+    caplog.clear()
+    datasets.open_dataset("oct2017", tmp_path)
+    assert caplog.messages == [leak]
+
+
+def test_patients_on_both_sides_are_counted_across_the_classes(tmp_path, caplog):
+    unpack(tmp_path)  # all of patient 77
+    fill(tmp_path, "train CNV 5 1, test CNV 6 1, train DME 8 1, test DRUSEN 8 1")
+    (tmp_path / "train" / "CNV" / "CNV.jpeg").touch()
+    with caplog.at_level("WARNING"):
+        datasets.open_dataset("oct2017", tmp_path)
+    assert caplog.messages[-1] == "oct2017: 2 patients have images in both train and test; --split patient has none"
+
+
+def test_a_split_by_patient_shares_none_and_leaves_the_test_images_out(tmp_path, caplog):
+    unpack(tmp_path)
+    fill(
+        tmp_path, ", ".join(f"train {name} {p} {n}" for name in ("CNV", "DME") for p in range(20) for n in range(p % 3))
+    )
+    fill(tmp_path, ", ".join(f"train {name} {p} 1" for name in ("DRUSEN", "NORMAL") for p in range(40, 60)))
+    data = datasets.open_dataset("oct2017", tmp_path, split="patient")
+    sides = [{patient_of(path) for path in paths} for paths in (data.train_paths, data.eval_paths)]
+    assert not sides[0] & sides[1]
+    assert all("/train/" in path for path in data.eval_paths)
+    whole = datasets.open_dataset("oct2017", tmp_path)
+    assert sorted(data.train_paths + data.eval_paths) == sorted(whole.train_paths)
+    for class_name, number in whole.class_counts()["train"].items():
+        assert 0.1 * number < data.class_counts()["eval"][class_name] < 0.5 * number
+    assert datasets.open_dataset("oct2017", tmp_path, split="patient") == data
+
+
+def test_a_split_that_cannot_be_is_refused(tmp_path):
+    unpack(tmp_path)
+    with pytest.raises(ValueError, match="class CNV has too few patients to split"):
+        datasets.open_dataset("oct2017", tmp_path, split="patient")
+    with pytest.raises(ValueError, match="split must be \"patient\" or None, got 'eye'"):
+        datasets.open_dataset("oct2017", tmp_path, split="eye")
+    with pytest.raises(ValueError, match="images has no split to choose"):
+        datasets.open_dataset("images", tmp_path, split="patient")
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="needs the real images")

@@ -126,8 +126,11 @@ import sys
 from estimator_train import datasets, models
 from estimator_train.datasets import synthetic_oct
 synthetic_oct.draw_dataset({str(tmp_path / "set")!r}, images_per_class={FEW})
-for name in datasets.NAMES:
-    datasets.open_dataset(name, {str(tmp_path / "set")!r})
+for name in ("synthetic_oct", "oct2017", "images", "cats_vs_dogs"):
+    datasets.open_dataset(name, {str(tmp_path / "set")!r}, limit=4)
+datasets.open_dataset("fashion_mnist", limit=20)
+for name in datasets.names():
+    datasets.named(name)
 models.check_weights("none")
 assert not {{"tensorflow", "tf_keras", "keras"}} & set(sys.modules)
 """

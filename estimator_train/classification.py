@@ -1,0 +1,184 @@
+"""How well a classifier does: the numbers that people read, of the true classes and the probabilities it gives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import tabulate
+
+_WIDTH = 80  # columns of a terminal
+_NAME = 27  # of which the longest class name takes so many at most
+_RESAMPLES = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassMetrics:
+    """Of one class against all others; 0 where nothing can be divided by. `roc_auc` is None where it is undefined."""
+
+    precision: float
+    recall: float
+    f1: float
+    roc_auc: float | None
+    support: int  # examples that are of the class
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """The metrics of a classifier. Macro ones are the means of those of the classes, each counted alike."""
+
+    examples: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]  # 95 %, bootstrap
+    macro_precision: float
+    macro_recall: float
+    macro_f1: float
+    macro_roc_auc: float | None
+    classes: dict[str, ClassMetrics]  # in the order of their indices
+    confusion_matrix: list[list[int]]  # a row a true class, a column a predicted one
+
+    def to_json(self):
+        return dataclasses.asdict(self)
+
+
+def classification(class_names, labels, probabilities):
+    """Returns the `Classification` of what was predicted: of each example the most probable class.
+
+    Args:
+      class_names: in the order of their indices.
+      labels: class indices, of shape (examples,).
+      probabilities: of shape (examples, classes).
+    """
+    from sklearn import metrics  # takes a second
+
+    indices = range(len(class_names))
+    predicted = probabilities.argmax(axis=1)
+    by_class = metrics.precision_recall_fscore_support(labels, predicted, labels=indices, zero_division=0)
+    roc_auc = [_roc_auc(labels == index, probabilities[:, index]) for index in indices]
+    precision, recall, f1, support = (values.tolist() for values in by_class)
+    accuracy = float(np.mean(predicted == labels))
+    return Classification(
+        examples=len(labels),
+        accuracy=accuracy,
+        accuracy_interval=_bootstrap_interval(accuracy, len(labels)),
+        macro_precision=float(np.mean(precision)),
+        macro_recall=float(np.mean(recall)),
+        macro_f1=float(np.mean(f1)),
+        macro_roc_auc=None if None in roc_auc else float(np.mean(roc_auc)),
+        classes={
+            name: ClassMetrics(*values)
+            for name, *values in zip(class_names, precision, recall, f1, roc_auc, support, strict=True)
+        },
+        confusion_matrix=metrics.confusion_matrix(labels, predicted, labels=indices).tolist(),
+    )
+
+
+def class_indices(labels, num_classes):
+    """Returns the int class indices, of shape (examples,), that labels of an input_fn stand for.
+
+    Args:
+      labels: one-hot of shape (examples, num_classes), or class indices of shape (examples,) or (examples, 1).
+
+    Raises:
+      ValueError: they are neither.
+    """
+    if labels.shape[1:] == (num_classes,):
+        return labels.argmax(axis=1)
+    if labels.shape[1:] not in [(), (1,)] or not np.isin(labels, range(num_classes)).all():
+        raise ValueError(
+            f"labels of shape {labels.shape[1:]} an example are neither one-hot nor indices of {num_classes} classes"
+        )
+    return labels.reshape(-1).astype(int)
+
+
+def class_probabilities(outputs, num_classes):
+    """Returns the float probabilities, of shape (examples, num_classes), that the outputs of a model stand for.
+
+    Args:
+      outputs: of that shape; or, for two classes, the probabilities of the second, of shape (examples,) or
+        (examples, 1), as one sigmoid gives them.
+
+    Raises:
+      ValueError: they are no probabilities of these classes.
+    """
+    outputs = np.asarray(outputs, float)
+    if num_classes == 2 and outputs.shape[1:] in [(), (1,)]:
+        second = outputs.reshape(-1, 1)
+        outputs = np.concatenate([1 - second, second], axis=1)
+    if outputs.shape[1:] != (num_classes,):
+        shape = outputs.shape[1:]
+        raise ValueError(f"the model gives {shape} an example, and not a probability for each of {num_classes} classes")
+    if np.any(outputs < -1e-3) or np.any(outputs > 1 + 1e-3):
+        low, high = np.nanmin(outputs), np.nanmax(outputs)
+        raise ValueError(f"the model gives {low:.3g} to {high:.3g}, no probabilities; end it with a softmax or sigmoid")
+    return outputs
+
+
+def table(result):
+    """Returns the lines that show a `Classification` on a terminal, in at most 80 columns."""
+    names = [_shortened(name, _NAME) for name in result.classes]
+    low, high = result.accuracy_interval
+    accuracy = f"accuracy {result.accuracy:.4f}, 95 % bootstrap interval {low:.4f} to {high:.4f}"
+    matrix = _matrix(names, result.confusion_matrix) or _mistakes(names, result.confusion_matrix)
+    return "\n\n".join([_class_table(names, result), matrix, f"{accuracy}, of {result.examples} examples"])
+
+
+def _roc_auc(is_class, scores):
+    """The area under the curve of one class against all others; None where there are no others, or only they."""
+    from sklearn import metrics
+
+    if is_class.all() or not is_class.any() or not np.isfinite(scores).all():
+        return None
+    return float(metrics.roc_auc_score(is_class, scores))
+
+
+def _bootstrap_interval(accuracy, examples):
+    """The middle 95 % of the accuracies of resamples: their correct predictions are binomially distributed."""
+    accuracies = np.random.default_rng(0).binomial(examples, accuracy, _RESAMPLES) / examples
+    low, high = np.quantile(accuracies, [0.025, 0.975]).tolist()
+    return low, high
+
+
+def _class_table(names, result):
+    rows = [
+        [name, *_digits(of_class.precision, of_class.recall, of_class.f1, of_class.roc_auc), of_class.support]
+        for name, of_class in zip(names, result.classes.values(), strict=True)
+    ]
+    macro = _digits(result.macro_precision, result.macro_recall, result.macro_f1, result.macro_roc_auc)
+    rows += [tabulate.SEPARATING_LINE, ["macro average", *macro, result.examples]]
+    headers = ["class", "precision", "recall", "F1", "ROC AUC", "support"]
+    alignment = ["left", *["right"] * 5]
+    return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=alignment)
+
+
+def _matrix(names, matrix):
+    """The confusion matrix, its columns headed by as much of the names as there is room for; None without any room."""
+    corner = "true \\ predicted"
+    digits = len(str(max(max(row) for row in matrix)))
+    room = (_WIDTH - max(map(len, [corner, *names]))) // len(names) - 2
+    if room < max(digits, 3):
+        return None
+    rows = [[corner, *(name[:room] for name in names)]]
+    rows += [[name, *counts] for name, counts in zip(names, matrix, strict=True)]
+    # Headers of tabulate's own would be two columns wider than their text.
+    alignment = ["left", *["right"] * len(names)]
+    return tabulate.tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=alignment)
+
+
+def _mistakes(names, matrix):
+    """The ten most frequent mistakes, where there are too many classes for a matrix."""
+    counts = np.array(matrix)
+    np.fill_diagonal(counts, 0)
+    most = [divmod(int(place), len(names)) for place in np.argsort(-counts, axis=None, kind="stable")[:10]]
+    rows = [[names[true], names[predicted], counts[true, predicted]] for true, predicted in most]
+    rows = [row for row in rows if row[-1]]
+    headers = ["most frequent mistakes: true", "predicted", "examples"]
+    return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=["left", "left", "right"] if rows else None)
+
+
+def _digits(*values):
+    return ["n/a" if value is None else f"{value:.4f}" for value in values]
+
+
+def _shortened(name, width):
+    return name if len(name) <= width else f"{name[: width - 3]}..."

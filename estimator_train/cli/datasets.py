@@ -1,0 +1,42 @@
+"""estimator_train datasets: the data sets there are, and getting one."""
+
+from __future__ import annotations
+
+import click
+import tabulate
+
+from estimator_train import datasets as data_sets
+from estimator_train.cli.settings import one_line_errors
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def datasets(context):
+    """List the data sets, or get one.
+
+    \b
+      estimator_train datasets
+      estimator_train datasets download oct2017 --data-dir FOLDER
+    """
+    if context.invoked_subcommand is None:
+        rows = [_row(name, data_sets.named(name)) for name in (*data_sets.names(), "tfds:NAME")]
+        click.echo(tabulate.tabulate(rows, ["name", "task", "size", "from", "here"]))
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--data-dir", metavar="FOLDER", help="Where to.  [default: where it is looked for without --data-dir]")
+def download(name, data_dir):
+    """Get the data of a data set, on from where an earlier download was interrupted."""
+    with one_line_errors():
+        folder = data_sets.download(name, data_dir)
+        counts = data_sets.open_dataset(name, data_dir).class_counts()
+    click.echo(f"{name} is in {folder}")
+    if counts:
+        rows = [[class_name, number, counts["eval"][class_name]] for class_name, number in counts["train"].items()]
+        click.echo(tabulate.tabulate(rows, ["class", "to train on", "to evaluate on"]))
+
+
+def _row(name, module):
+    of_their_own = not hasattr(module, "is_here") or name == "tfds:NAME"
+    return [name, *module.ABOUT, "" if of_their_own else "yes" if module.is_here() else "no"]

@@ -1,0 +1,71 @@
+"""Evaluation behind `estimator_train evaluate`: metrics, and what they are of, in one pass over the data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import click
+import numpy as np
+import tensorflow as tf
+
+from estimator_train.classification import class_indices, class_probabilities
+from estimator_train.cli.job import build_estimator, build_input_fns, run_errors
+from estimator_train.extenders import add_metrics
+from estimator_train.run_config import RunConfig
+
+v1 = tf.compat.v1
+
+
+class Evaluation(NamedTuple):
+    """Metrics as of `Estimator.evaluate`; of a classifier also the examples, in order, else None."""
+
+    metrics: dict
+    labels: np.ndarray | None  # class indices of shape (examples,)
+    probabilities: np.ndarray | None  # of shape (examples, classes)
+
+
+def evaluate(settings, data, model_dir, checkpoint_paths):
+    """Yields the `Evaluation` of each checkpoint."""
+    estimator = build_estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+    _, eval_input_fn = build_input_fns(settings, data)
+    batches = _KeepBatches() if settings.class_names else None
+    if batches:
+        estimator = add_metrics(estimator, batches.metric_fn)
+    for path in checkpoint_paths:
+        with run_errors():
+            metrics = estimator.evaluate(eval_input_fn, hooks=batches and [batches], checkpoint_path=path)
+        yield Evaluation(metrics, *(batches.examples(settings.class_names) if batches else (None, None)))
+
+
+class _KeepBatches(v1.train.SessionRunHook):
+    """Keeps the labels and the predictions of the batches that are evaluated."""
+
+    def metric_fn(self, labels, predictions):
+        """For `add_metrics`: adds none, and gets hold of the tensors."""
+        self._tensors = labels, predictions
+        return {}
+
+    def after_create_session(self, session, coord):
+        self._batches = []
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._tensors)
+
+    def after_run(self, run_context, run_values):
+        self._batches.append(run_values.results)
+
+    def examples(self, class_names):
+        """(labels, probabilities) of all examples; (None, None), with a line that says why, of no classifier."""
+        labels, predictions = zip(*self._batches, strict=True)
+        try:
+            if len(predictions[0]) > 1:
+                raise ValueError(f"the model has the outputs {', '.join(predictions[0])}, and not one")
+            (name,) = predictions[0]
+            outputs = np.concatenate([batch[name] for batch in predictions])
+            return (
+                class_indices(np.concatenate(labels), len(class_names)),
+                class_probabilities(outputs, len(class_names)),
+            )
+        except ValueError as error:
+            click.echo(f"estimator_train: there are no metrics of the classes: {error}", err=True)
+            return None, None

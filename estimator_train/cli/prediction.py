@@ -1,0 +1,49 @@
+"""Prediction behind `estimator_train predict`: the probabilities of images' classes."""
+
+from __future__ import annotations
+
+import click
+import tensorflow as tf
+
+from estimator_train.cli.job import build_estimator, run_errors
+from estimator_train.input_fns.image_files import decode_files
+from estimator_train.run_config import RunConfig
+
+
+def predict(settings, model_dir, checkpoint, paths):
+    """The probabilities of the classes, a list of floats, by path, of those images that can be decoded."""
+    estimator = build_estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+    decoded = []
+
+    def load(paths):
+        images, places = decode_files(paths, settings.image_size)
+        return images, tf.gather(paths, places)
+
+    def note(paths):
+        decoded.extend(path.decode() for path in paths)
+        return len(paths) > 0
+
+    def input_fn():
+        batches = tf.data.Dataset.from_tensor_slices(paths).batch(settings.batch_size)
+        batches = batches.map(load, num_parallel_calls=tf.data.AUTOTUNE)
+        batches = batches.filter(lambda _, paths: tf.ensure_shape(tf.numpy_function(note, [paths], tf.bool), ()))
+        return batches.map(lambda images, _: images).prefetch(tf.data.AUTOTUNE)
+
+    with run_errors():
+        predictions = [
+            _probabilities(prediction, settings.class_names)
+            for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
+        ]
+    return dict(zip(decoded, predictions, strict=True))
+
+
+def _probabilities(prediction, class_names):
+    """The values of the only output, one for each class."""
+    values, *others = prediction.values()
+    if others or values.shape != (len(class_names),):
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in prediction.items())
+        raise click.ClickException(
+            f"the model gives {shapes} for an image, and predict needs one probability for each of the "
+            f"{len(class_names)} classes"
+        )
+    return values.tolist()

@@ -1,0 +1,36 @@
+"""estimator_train report: what a run has come to, as a page to read."""
+
+from __future__ import annotations
+
+import click
+
+from estimator_train.cli import completion
+from estimator_train.cli.evaluate import _open_data
+from estimator_train.cli.settings import Settings
+
+_EXAMPLES = """\b
+Example:
+  estimator_train report --model-dir runs/oct2017
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--model-dir", metavar="FOLDER", required=True, shell_complete=completion.folders, help="Folder of a run."
+)
+def report(model_dir):
+    """Write a report of a run, one HTML file with curves, numbers and the worst mistakes.
+
+    The newest checkpoint is evaluated for it. The file, report/report.html in the folder of the run, needs nothing
+    else to be read; the plots are beside it as PNG files. Training writes the same report at its end.
+    """
+    settings = Settings.of_run(model_dir)
+    data = _open_data(settings, model_dir) if settings.dataset else None
+
+    from estimator_train.cli import evaluation, job, reporting  # TensorFlow comes with them
+
+    (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
+    (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint])
+    reporter = reporting.Reporter(settings, data, model_dir)
+    reporter.add(checkpoint, result)
+    click.echo(f"the report is {reporter.write()}")

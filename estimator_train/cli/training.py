@@ -1,0 +1,203 @@
+"""Training behind `estimator_train train`: from settings to checkpoints, evaluations and run.json."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import os
+import platform
+import shlex
+import subprocess
+import sys
+
+import click
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+import tqdm
+
+from estimator_train import __version__, distribution
+from estimator_train.cli import evaluation_log
+from estimator_train.cli.job import build_estimator, build_input_fns, run_errors
+from estimator_train.cli.settings import one_line_errors
+from estimator_train.cli.stopping import StopEvaluation, StopOnSignal, Stopped
+from estimator_train.early_stopping import stop_if_no_decrease_hook
+from estimator_train.exporter import BestCheckpointExporter, Exporter
+from estimator_train.hooks import ProgressHook, TimingHook
+from estimator_train.run_config import RunConfig
+from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
+
+
+def train(settings, training, data, model_dir, last_step, task, *, quiet, verbose):
+    """Trains in `model_dir` up to `last_step`, and evaluates. Returns the exit code.
+
+    In a cluster, whose `task` this process is, an evaluator evaluates on the way, and the chief at the end.
+    """
+    if quiet or verbose:
+        tf.get_logger().setLevel("ERROR" if quiet else "INFO")
+    with one_line_errors():
+        strategy = _strategy(training, task)
+        config = RunConfig(
+            model_dir=model_dir,
+            tf_random_seed=settings.seed,
+            train_distribute=strategy,
+            save_checkpoints_steps=training.save_checkpoints_steps,
+            save_checkpoints_secs=None if training.save_checkpoints_steps else 600,
+            steps_per_loop=training.steps_per_loop,
+        )
+    estimator = build_estimator(settings, config, settings.weights)
+    input_fns = build_input_fns(settings, data)
+    say = _say_nothing if quiet else click.echo
+    if task.is_evaluator:
+        with run_errors():
+            _train_and_evaluate(estimator, input_fns, training, last_step, [], [], say)
+        return 0
+    timing = TimingHook(model_dir)
+    if task.is_chief:
+        with one_line_errors():
+            settings.save(model_dir, **_about(training, data, last_step, strategy))
+        hooks = [timing] if quiet else [timing, ProgressHook(last_step)]
+    else:
+        hooks, say = [], _say_nothing
+
+    with run_errors(), StopOnSignal() as stop, contextlib.suppress(Stopped):
+        hooks = [*hooks, stop]
+        eval_hooks = [StopEvaluation(stop)]
+        metrics = None
+        if training.evaluate_every or not task.is_alone:  # there may be an evaluator
+            metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, say)
+        else:
+            estimator.train(input_fns[0], hooks=hooks, max_steps=last_step)
+        if metrics is None and task.is_chief:
+            stop.check()
+            metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
+            evaluation_log.append(model_dir, estimator.latest_checkpoint(), metrics)
+    checkpoint = estimator.latest_checkpoint()
+    if stop.received:
+        again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
+        message = f"estimator_train: stopped by {stop.received.name} with {checkpoint} saved; go on with: {again}"
+        if task.is_chief:
+            click.echo(message, err=True)
+        return 128 + stop.received
+    if metrics is None:  # those of the last checkpoint are the chief's
+        return 0
+    step = metrics["global_step"]
+    say(_timing_line(timing.summary(), model_dir, step))
+    if training.early_stopping and data and step < last_step:  # a data set is endless: nothing else has stopped it
+        say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
+    click.secho(_metrics_line(checkpoint, metrics), bold=True)
+    if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
+        best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
+        say(f"the best checkpoint is kept as {best}")
+    return 0
+
+
+def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, say):
+    """Trains, saying evaluations on the way; returns the metrics of the last checkpoint, or None in a cluster."""
+    train_input_fn, eval_input_fn = input_fns
+    if training.early_stopping:
+        # Asked after every step, it stops at that of the evaluation, and not one interval later.
+        patience = training.early_stopping * training.evaluate_every
+        stop = stop_if_no_decrease_hook(estimator, "loss", patience, run_every_secs=None, run_every_steps=1)
+        hooks = [*hooks, stop]
+    eval_spec = EvalSpec(
+        eval_input_fn,
+        steps=None,
+        hooks=eval_hooks,
+        exporters=[_NoteMetrics(say), *([BestCheckpointExporter()] if training.keep_best else [])],
+        start_delay_secs=0,
+        throttle_secs=0,
+        every_steps=training.evaluate_every,
+    )
+    metrics = train_and_evaluate(estimator, TrainSpec(train_input_fn, last_step, hooks), eval_spec)
+    return metrics and metrics[0]
+
+
+class _NoteMetrics(Exporter):
+    """Keeps the metrics of every evaluation, and says those on the way."""
+
+    name = "note_metrics"
+
+    def __init__(self, say):
+        self._say = say
+        self._noted = None
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        if checkpoint_path != self._noted:
+            evaluation_log.append(estimator.model_dir, checkpoint_path, eval_result)
+            self._noted = checkpoint_path
+        if not is_the_final_export:
+            with tqdm.tqdm.external_write_mode():  # a progress bar makes room
+                self._say(_metrics_line(checkpoint_path, eval_result))
+
+
+def _say_nothing(line):
+    pass
+
+
+def _timing_line(timing, model_dir, step):
+    if not timing["warmup_steps"]:
+        return f"{model_dir} is trained to step {step} already" if step else "the input_fn gave no data"
+    parts = [f"{timing['steps'] + timing['warmup_steps']} steps"]
+    if timing["examples_per_second"]:
+        parts.append(f"{timing['examples_per_second']:.1f} examples/s")
+        parts.append(f"{timing['input_wait_share']:.0%} of the time spent waiting for input")
+    return f"trained {', '.join(parts)}"
+
+
+def _metrics_line(checkpoint, metrics):
+    values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if name != "global_step")
+    return f"evaluated {checkpoint}: {values}"
+
+
+def _strategy(training, task):
+    if not task.is_alone:
+        return distribution.multi_worker(training.gpus or min(1, len(tf.config.list_physical_devices("GPU"))))
+    if training.gpus:
+        return distribution.gpus(training.gpus)
+    return distribution.cpu_replicas(training.replicas) if training.replicas else None
+
+
+def _about(training, data, last_step, strategy):
+    """What run.json tells beside the settings."""
+    return {
+        "command": shlex.join(["estimator_train", *sys.argv[1:]]),
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "training": dataclasses.asdict(training),
+        "last_step": last_step,
+        "data": data and {"train": data.train_examples, "eval": data.eval_examples, "classes": data.class_counts()},
+        "devices": _devices(strategy),
+        "versions": {
+            "estimator_train": __version__,
+            "tensorflow": tf.__version__,
+            "tf_keras": keras.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "git_commit": _git_commit(),
+    }
+
+
+def _devices(strategy):
+    """Names of the devices that train, with what the GPUs among them are."""
+    gpus = tf.config.list_physical_devices("GPU")
+    names = strategy.extended.worker_devices if strategy else ["GPU:0" if gpus else "CPU:0"]
+    specs = [tf.DeviceSpec.from_string(name if name.startswith("/") else f"/device:{name}") for name in names]
+    kinds = [
+        tf.config.experimental.get_device_details(gpus[spec.device_index]).get("device_name", "")
+        if spec.device_type == "GPU"
+        else platform.machine()
+        for spec in specs
+    ]
+    return [f"{spec.device_type}:{spec.device_index} {kind}".rstrip() for spec, kind in zip(specs, kinds, strict=True)]
+
+
+def _git_commit():
+    """The commit of the current folder, "-dirty" behind it where files differ from it; None outside of a repository."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:  # there is no git
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,39 @@
+"""Cats and dogs (Elson et al. 2007): a local folder, or TensorFlow Datasets."""
+
+import dataclasses
+from pathlib import Path
+
+from estimator_train.datasets import tfds
+from estimator_train.datasets.dataset import About
+from estimator_train.datasets.images import open_folder
+
+ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
+
+_IMAGE_SIZE = (224, 224)
+
+
+def open_dataset(data_dir=None):
+    """Returns the dataset of TensorFlow Datasets, or that of the class folders in `data_dir`.
+
+    A `data_dir` into which it was downloaded is told by the file dataset_info.json there.
+
+    Raises:
+      ValueError, FileNotFoundError, NotADirectoryError: see `images.open_folder`.
+      ValueError, ConnectionError: see `tfds.open_prepared`.
+    """
+    if data_dir is None or any(Path(data_dir).glob("cats_vs_dogs/*/dataset_info.json")):
+        data = tfds.open_prepared("cats_vs_dogs", data_dir)
+        return dataclasses.replace(data, name="cats_vs_dogs", default_epochs=2, image_size=_IMAGE_SIZE)
+    return open_folder(
+        data_dir, name="cats_vs_dogs", default_model="mobilenet_v2", default_epochs=2, image_size=_IMAGE_SIZE
+    )
+
+
+def download(data_dir=None):
+    """Has TensorFlow Datasets download and prepare the data, and returns its folder."""
+    return tfds.prepared("cats_vs_dogs", data_dir).data_dir
+
+
+def is_here():
+    """Returns whether the data is where TensorFlow Datasets keeps it."""
+    return tfds.is_prepared("cats_vs_dogs")

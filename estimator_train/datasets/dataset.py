@@ -1,0 +1,78 @@
+"""What training asks of a data set, whoever wrote it."""
+
+import dataclasses
+import hashlib
+from typing import NamedTuple
+
+
+class About(NamedTuple):
+    """A line of the list of data sets: `size` is the number of examples and what they take on a disk."""
+
+    task: str
+    size: str
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Labelled images to train and to evaluate on, and what to train with unless told otherwise.
+
+    A subclass has the numbers `train_examples` and `eval_examples`, and gives `train_input_fn` and `eval_input_fn`.
+    Their elements are batches (images, labels): images float32 RGB of shape (batch, height, width, 3) in [0, 1],
+    labels one-hot float32 of shape (batch, number of classes).
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    default_model: str
+    default_epochs: int
+    default_batch_size: int = 32  # on each replica
+    image_size: tuple[int, int]  # height and width in pixels
+
+    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+        """Returns an input_fn over the training examples, shuffled anew each epoch; num_epochs None is forever."""
+        raise NotImplementedError
+
+    def eval_input_fn(self, *, image_size, batch_size):
+        """Returns an input_fn over the evaluation examples, once and in order."""
+        raise NotImplementedError
+
+    def class_counts(self):
+        """Returns {"train" or "eval": {class name: examples}}, or None where only reading all the data would tell."""
+        return None
+
+    def limited(self, limit, seed=0):
+        """Returns the dataset with at most `limit` examples to train on and as many to evaluate on: see `stratified`.
+
+        Raises:
+          ValueError: the dataset cannot be cut, or `limit` is less than the number of classes.
+        """
+        raise ValueError(f"{self.name} cannot be limited: its labels are not known before the data is read")
+
+
+def stratified(examples, limit, seed):
+    """Returns the examples of {class name: examples}, in order, cut down to `limit` of them in all.
+
+    The classes keep their shares, and none is left without an example. Examples are chosen by hashes of `seed` and of
+    their names: the same wherever they lie, and a smaller limit chooses among those of a larger one.
+
+    Args:
+      examples: {class name: {name: example}}.
+
+    Raises:
+      ValueError: `limit` is less than the number of classes.
+    """
+    if limit < len(examples):
+        raise ValueError(f"limit {limit} is less than one example for each of the {len(examples)} classes")
+    ranks = []
+    for class_name, named in examples.items():
+        by_hash = sorted(named, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
+        # Evenly spaced from 0 to 1: of all classes together, the first ones are the same share of each.
+        ranks += [((rank + 0.5) / len(named) if rank else 0, class_name, name) for rank, name in enumerate(by_hash)]
+    chosen = {(class_name, name) for _, class_name, name in sorted(ranks)[:limit]}
+    return [
+        example
+        for class_name, named in examples.items()
+        for name, example in named.items()
+        if (class_name, name) in chosen
+    ]

@@ -1,0 +1,31 @@
+"""Room on a disk."""
+
+import contextlib
+import errno
+import shutil
+
+
+def require_room(folder, num_bytes, what):
+    """Raises OSError unless the disk of `folder` has room for `num_bytes`, which are `what`."""
+    free = shutil.disk_usage(folder).free
+    if free < num_bytes:
+        raise OSError(
+            f"{what} needs {_gigabytes(num_bytes)} of disk, and {folder} has {_gigabytes(free)} left; "
+            "free some, or give another --data-dir"
+        )
+
+
+@contextlib.contextmanager
+def full_disk_in_one_line(folder):
+    """Says of the system's errors inside that mean a full disk or quota, that it is the disk of `folder`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        again = "free some room and run the command again: what is done is kept"
+        raise OSError(f"the disk of {folder} is full; {again}") from error
+
+
+def _gigabytes(num_bytes):
+    return f"{num_bytes / 1e9:.2f} GB"

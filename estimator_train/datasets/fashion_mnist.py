@@ -1,0 +1,109 @@
+"""Fashion-MNIST (Xiao et al. 2017), which Keras downloads.
+
+The settings are those of Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
+"""
+
+import dataclasses
+import functools
+import os
+from pathlib import Path
+
+from estimator_train.datasets.dataset import About, Dataset
+from estimator_train.datasets.npz import ArrayDataset
+
+ABOUT = About("clothes, 10 classes", "70,000, 31 MB", "Keras")
+CLASS_NAMES = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)  # fmt: skip
+
+_FILES = (
+    "train-labels-idx1-ubyte.gz",
+    "train-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FashionMnist(Dataset):
+    """The images are read, and downloaded if need be, when an input_fn is asked for: Keras comes with TensorFlow."""
+
+    limit: int | None = None
+    limit_seed: int = 0
+
+    @property
+    def train_examples(self):
+        return min(60_000, self.limit or 60_000)
+
+    @property
+    def eval_examples(self):
+        return min(10_000, self.limit or 10_000)
+
+    def train_input_fn(self, **options):
+        return self._arrays().train_input_fn(**options)
+
+    def eval_input_fn(self, **options):
+        return self._arrays().eval_input_fn(**options)
+
+    def limited(self, limit, seed=0):
+        if limit < len(self.class_names):
+            raise ValueError(f"limit {limit} is less than one example for each of the {len(self.class_names)} classes")
+        return dataclasses.replace(self, limit=limit, limit_seed=seed)
+
+    def _arrays(self):
+        (x_train, y_train), (x_eval, y_eval) = _load()
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Dataset)}
+        arrays = ArrayDataset(**fields, x_train=x_train, y_train=y_train, x_eval=x_eval, y_eval=y_eval)
+        return arrays if self.limit is None else arrays.limited(self.limit, self.limit_seed)
+
+
+def open_dataset(data_dir=None):
+    """Returns the dataset, of grayscale images of 28 x 28 pixels.
+
+    Its input_fns raise ConnectionError where the images are not here and cannot be downloaded.
+
+    Raises:
+      ValueError: there is a `data_dir`: Keras decides where the files are.
+    """
+    _refuse(data_dir)
+    return FashionMnist(
+        name="fashion_mnist",
+        class_names=CLASS_NAMES,
+        default_model="convnet",
+        default_epochs=5,
+        default_batch_size=512,
+        image_size=(28, 28),
+    )
+
+
+def download(data_dir=None):
+    """Has Keras download the files, and returns their folder; raises ConnectionError where that fails."""
+    _refuse(data_dir)
+    _load()
+    return _home()
+
+
+def is_here():
+    """Returns whether all files are where Keras keeps them."""
+    return all((_home() / name).is_file() for name in _FILES)
+
+
+def _home():
+    return Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras", "datasets", "fashion-mnist")
+
+
+def _refuse(data_dir):
+    if data_dir is not None:
+        raise ValueError(f"fashion_mnist is kept by Keras in {_home()}; leave out --data-dir, or set KERAS_HOME")
+
+
+@functools.cache
+def _load():
+    import tf_keras as keras
+
+    try:
+        return keras.datasets.fashion_mnist.load_data()
+    except Exception as error:  # the class that Keras raises where a download fails
+        raise ConnectionError(
+            f"fashion_mnist could not be downloaded; get online once, or put its four .gz files into {_home()}"
+        ) from error

@@ -1,0 +1,128 @@
+"""Images in a numpy file, laid out as Keras' mnist.npz."""
+
+import dataclasses
+import functools
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from estimator_train.datasets.dataset import About, Dataset, stratified
+
+ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArrayDataset(Dataset):
+    """Images and class indices in memory: `x` of shape (n, height, width[, 1 or 3]), `y` of shape (n,)."""
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_eval: np.ndarray
+    y_eval: np.ndarray
+
+    @property
+    def train_examples(self):
+        return len(self.y_train)
+
+    @property
+    def eval_examples(self):
+        return len(self.y_eval)
+
+    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
+        return self._input_fn(self.x_train, self.y_train, image_size, options)
+
+    def eval_input_fn(self, *, image_size, batch_size):
+        return self._input_fn(self.x_eval, self.y_eval, image_size, {"batch_size": batch_size})
+
+    def class_counts(self):
+        sides = {"train": self.y_train, "eval": self.y_eval}
+        return {
+            side: dict(zip(self.class_names, np.bincount(y, minlength=len(self.class_names)).tolist(), strict=True))
+            for side, y in sides.items()
+        }
+
+    def limited(self, limit, seed=0):
+        cut = {}
+        for side in ("train", "eval"):
+            x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
+            rows = {int(label): {row: row for row in np.flatnonzero(y == label).tolist()} for label in np.unique(y)}
+            rows = sorted(stratified(rows, limit, seed))
+            cut |= {f"x_{side}": x[rows], f"y_{side}": y[rows]}
+        return dataclasses.replace(self, **cut)
+
+    def _input_fn(self, x, y, image_size, options):
+        import tensorflow as tf
+
+        from estimator_train import input_fns
+        from estimator_train.datasets.pipeline import as_model_input
+
+        rows = input_fns.arrays(x if x.ndim == 4 else x[..., np.newaxis], y, **options)
+        to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
+
+        def input_fn(input_context=None):
+            return rows(input_context).map(to_input, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+        return input_fn
+
+
+def open_dataset(data_dir=None):
+    """Returns the dataset of an npz file, given as `data_dir`.
+
+    The images `x_train` and `x_test` have shape (n, height, width[, 1 or 3]): integers from 0 to their type's maximum,
+    or floats in [0, 1]. `y_train` and `y_test` are class indices of shape (n,). An array `class_names` names the
+    classes; without it, their indices do.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: `data_dir` is None, or the file holds something else.
+    """
+    if data_dir is None:
+        raise ValueError(f"npz needs --data-dir, {ABOUT.source}")
+    path = Path(data_dir)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    arrays = _read(path)
+    for side in ("train", "test"):
+        _check(path, f"x_{side}", arrays[f"x_{side}"], f"y_{side}", arrays[f"y_{side}"])
+    number = 1 + max(int(arrays["y_train"].max()), int(arrays["y_test"].max()))
+    class_names = tuple(map(str, arrays.get("class_names", range(number))))
+    if len(class_names) < number:
+        raise ValueError(
+            f"{path}: y_train or y_test has class {number - 1}, but there are {len(class_names)} class_names"
+        )
+    height, width = arrays["x_train"].shape[1:3]
+    return ArrayDataset(
+        name="npz",
+        class_names=class_names,
+        default_model="small_cnn",
+        default_epochs=5,
+        image_size=(height, width),
+        x_train=arrays["x_train"],
+        y_train=arrays["y_train"],
+        x_eval=arrays["x_test"],
+        y_eval=arrays["y_test"],
+    )
+
+
+def _read(path):
+    names = ("x_train", "y_train", "x_test", "y_test")
+    try:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in (*names, "class_names") if name in file}
+    except (ValueError, zipfile.BadZipFile, TypeError, AttributeError) as error:  # pickles, torn files, single arrays
+        raise ValueError(f"{path} is no npz file of arrays: {error}") from error
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise ValueError(f"{path} has no {', '.join(missing)}")
+    return arrays
+
+
+def _check(path, x_name, x, y_name, y):
+    if x.ndim not in (3, 4) or x.shape[3:] not in ((), (1,), (3,)):
+        raise ValueError(f"{path}: {x_name} must be images of shape (n, height, width[, 1 or 3]), got {x.shape}")
+    if y.ndim != 1 or y.dtype.kind not in "iu" or (y.size and y.min() < 0):
+        raise ValueError(f"{path}: {y_name} must be class indices of shape (n,), got {y.dtype} of shape {y.shape}")
+    if len(x) != len(y) or not len(x):
+        raise ValueError(f"{path}: {x_name} and {y_name} must have one length above 0, got {len(x)} and {len(y)}")

@@ -1,0 +1,51 @@
+"""Patients, by the file names <CLASS>-<patient>-<number>.jpeg of the OCT images."""
+
+import collections
+import dataclasses
+import hashlib
+import os
+import re
+
+from estimator_train.datasets.images import paths_by_class
+
+
+def patient_of(path):
+    """Returns the patient's number, a string, or the whole name of a file that tells none.
+
+    A patient may have images in several classes: 732516 of OCT2017 has CNV and drusen.
+    """
+    name = os.path.basename(path)
+    match = re.fullmatch(r"[^-]+-(\d+)-\d+\.\w+", name)
+    return match.group(1) if match else name
+
+
+def shared_patients(paths, other_paths):
+    """Returns the set of the patients who have images in both lists."""
+    return {patient_of(path) for path in paths} & {patient_of(path) for path in other_paths}
+
+
+def split_by_patient(data):
+    """Returns an ImageDataset that evaluates on a part of the training images of `data`, of patients of its own.
+
+    It is about a fifth of each class, chosen by hashes of the patients: the same on every call.
+
+    Raises:
+      ValueError: a class has too few patients.
+    """
+    chosen = set()
+    for paths in paths_by_class(data.train_paths, data.class_names).values():
+        images = collections.Counter(patient_of(path) for path in paths)
+        number = sum(images[patient] for patient in chosen)
+        for patient in sorted(images.keys() - chosen, key=lambda patient: hashlib.sha256(patient.encode()).digest()):
+            if number >= len(paths) / 5:
+                break
+            chosen.add(patient)
+            number += images[patient]
+    sides = {
+        side: [path for path in data.train_paths if (patient_of(path) in chosen) == side] for side in (False, True)
+    }
+    split = dataclasses.replace(data, train_paths=sides[False], eval_paths=sides[True])
+    for class_name in data.class_names:
+        if not all(counts[class_name] for counts in split.class_counts().values()):
+            raise ValueError(f"class {class_name} has too few patients to split: at least two are needed")
+    return split

@@ -1,0 +1,128 @@
+"""Any image classification set of TensorFlow Datasets, as tfds:NAME."""
+
+import contextlib
+import dataclasses
+import importlib.util
+import sys
+from typing import Any
+
+from estimator_train.datasets.dataset import About, Dataset
+
+ABOUT = About("classification", "any", "TensorFlow Datasets")
+
+
+class Named:
+    """What a module of `datasets` has, for tfds:`name`."""
+
+    ABOUT = ABOUT
+
+    def __init__(self, name):
+        self.name = name
+
+    def open_dataset(self, data_dir=None):
+        """Returns the dataset, which is downloaded into `data_dir` where it is not there yet: see `open_prepared`."""
+        return open_prepared(self.name, data_dir)
+
+    def download(self, data_dir=None):
+        """Has TensorFlow Datasets download and prepare the data, and returns its folder."""
+        return prepared(self.name, data_dir).data_dir
+
+    def is_here(self):
+        """Returns whether the data is where TensorFlow Datasets keeps it."""
+        return is_prepared(self.name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TfdsDataset(Dataset):
+    """Two splits of a builder of TensorFlow Datasets."""
+
+    builder: Any
+    train_split: str
+    eval_split: str
+
+    @property
+    def train_examples(self):
+        return self.builder.info.splits[self.train_split].num_examples
+
+    @property
+    def eval_examples(self):
+        return self.builder.info.splits[self.eval_split].num_examples
+
+    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
+        return self._input_fn(self.train_split, image_size, options)
+
+    def eval_input_fn(self, *, image_size, batch_size):
+        return self._input_fn(self.eval_split, image_size, {"batch_size": batch_size})
+
+    def _input_fn(self, split, image_size, options):
+        from estimator_train.datasets.pipeline import as_model_input, examples_input_fn
+
+        def load(image, label):
+            return as_model_input(image, label, image_size, len(self.class_names))
+
+        return examples_input_fn(lambda: self.builder.as_dataset(split=split, as_supervised=True), load, **options)
+
+
+def open_prepared(name, data_dir=None):
+    """Returns the dataset `name` of TensorFlow Datasets.
+
+    It trains on the split `train`, and evaluates on `test` or `validation`, or on the last fifth of `train` where there
+    is neither.
+
+    Raises:
+      ValueError: TensorFlow Datasets is not installed, has no such set, or one that is not of images with a class each.
+      ConnectionError: the data could not be downloaded.
+    """
+    info = _builder(name, data_dir).info
+    keys = info.supervised_keys or ()
+    features = [info.features[key] for key in keys if isinstance(key, str)]  # a key may be a tuple of keys
+    if [type(feature).__name__ for feature in features] != ["Image", "ClassLabel"]:
+        raise ValueError(
+            f"tfds:{name} is not of images with a class each: its examples have {', '.join(info.features)}"
+        )
+    image, label = features
+    builder = prepared(name, data_dir)
+    held_out = next((split for split in ("test", "validation") if split in builder.info.splits), None)
+    height, width, _ = image.shape
+    small = height is not None and max(height, width) < 96
+    return TfdsDataset(
+        name=f"tfds:{name}",
+        class_names=tuple(label.names),
+        default_model="small_cnn" if small else "mobilenet_v2",
+        default_epochs=5,
+        image_size=(height, width) if small else (224, 224),
+        builder=builder,
+        train_split="train" if held_out else "train[:80%]",
+        eval_split=held_out or "train[80%:]",
+    )
+
+
+def prepared(name, data_dir=None):
+    """Returns the builder of `name`, whose data is downloaded and prepared if need be: see `open_prepared`."""
+    builder = _builder(name, data_dir)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # of its progress
+            builder.download_and_prepare()
+    except Exception as error:  # of its many sources; the reason is what the user must see
+        reason = " ".join(str(error).split())[:200]
+        raise ConnectionError(f"tfds:{name} could not be downloaded ({type(error).__name__}: {reason})") from error
+    return builder
+
+
+def is_prepared(name, data_dir=None):
+    """Returns whether the data of `name` is in `data_dir`, or where TensorFlow Datasets keeps it."""
+    return importlib.util.find_spec("tensorflow_datasets") is not None and _builder(name, data_dir).is_prepared()
+
+
+def _builder(name, data_dir):
+    try:
+        import tensorflow_datasets as tfds
+        from tensorflow_datasets.core.download import downloader
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{name} needs TensorFlow Datasets: pip install 'estimator_train[tfds]'") from error
+    downloader.MAX_RETRIES = 4  # instead of 10, which offline take more than three minutes
+    try:
+        return tfds.builder(name, data_dir=data_dir)
+    except tfds.core.DatasetNotFoundError as error:
+        raise ValueError(f"TensorFlow Datasets has no {name!r}: see https://www.tensorflow.org/datasets") from error

@@ -1,0 +1,99 @@
+"""TFRecord files of tf.Example, with the feature names of TensorFlow's own image classification sets."""
+
+import dataclasses
+import os
+import re
+import struct
+from pathlib import Path
+
+from estimator_train.datasets.dataset import About, Dataset
+
+ABOUT = About("classification", "any", "files train*, test* and labels.txt")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TfrecordDataset(Dataset):
+    """Files whose tf.Examples have `image/encoded`, a JPEG or PNG, and `image/class/label`, a class index."""
+
+    train_paths: list[str]
+    eval_paths: list[str]
+    train_examples: int
+    eval_examples: int
+
+    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
+        return self._input_fn(self.train_paths, image_size, options)
+
+    def eval_input_fn(self, *, image_size, batch_size):
+        return self._input_fn(self.eval_paths, image_size, {"batch_size": batch_size})
+
+    def _input_fn(self, paths, image_size, options):
+        import tensorflow as tf
+
+        from estimator_train.datasets.pipeline import examples_input_fn
+        from estimator_train.input_fns.image_files import decode_image
+
+        features = {
+            "image/encoded": tf.io.FixedLenFeature([], tf.string),
+            "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+        }
+        number = len(self.class_names)
+
+        def load(record):
+            example = tf.io.parse_single_example(record, features)
+            label = example["image/class/label"]
+            message = f"image/class/label must be below {number}, the lines of labels.txt"
+            with tf.control_dependencies([tf.debugging.assert_less(label, tf.constant(number, tf.int64), message)]):
+                return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
+
+        return examples_input_fn(lambda: tf.data.TFRecordDataset(paths), load, **options)
+
+
+def open_dataset(data_dir=None):
+    """Returns the dataset of the TFRecord files in `data_dir`: those to train on named train*, others test* or val*.
+
+    A line of `labels.txt` names a class; an index in front of it, as in "0:cat", is left out.
+
+    Raises:
+      FileNotFoundError: `data_dir`, its labels.txt or its files are not there.
+      ValueError: `data_dir` is None, or a file is no uncompressed TFRecord file.
+    """
+    if data_dir is None:
+        raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
+    folder = Path(data_dir)
+    labels = folder / "labels.txt"
+    if not labels.is_file():
+        raise FileNotFoundError(f"there is no {labels}: put a line for each class there")
+    train_paths, eval_paths = _files(folder, "train"), _files(folder, "test") or _files(folder, "val")
+    for paths, names in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
+        if not paths:
+            raise FileNotFoundError(f"{folder} has no TFRecord files named {names}")
+    return TfrecordDataset(
+        name="tfrecord",
+        class_names=tuple(re.sub(r"^\d+:", "", line) for line in labels.read_text().splitlines() if line),
+        default_model="mobilenet_v2",
+        default_epochs=5,
+        image_size=(224, 224),
+        train_paths=train_paths,
+        eval_paths=eval_paths,
+        train_examples=sum(map(_count, train_paths)),
+        eval_examples=sum(map(_count, eval_paths)),
+    )
+
+
+def _files(folder, start):
+    return [str(path) for path in sorted(folder.glob(f"{start}*")) if ".tfrecord" in path.name or "-of-" in path.name]
+
+
+def _count(path):
+    """Returns the number of records of a file: each is a length of 8 bytes, its CRC of 4, the bytes, and their CRC."""
+    number, position, size = 0, 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        while position < size:
+            file.seek(position)
+            header = file.read(8)
+            position += 16 + struct.unpack("<Q", header)[0] if len(header) == 8 else size + 1
+            number += 1
+    if position != size:
+        raise ValueError(f"{path} is no uncompressed TFRecord file, or it is cut off")
+    return number

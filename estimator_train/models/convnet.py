@@ -1,0 +1,30 @@
+"""The ConvNet for Fashion-MNIST: two convolutions and a hidden layer, for small grayscale images.
+
+Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
+"""
+
+import tf_keras as keras
+
+from estimator_train.models.weights import is_file, load_file
+
+DEFAULT_WEIGHTS = "none"
+
+
+def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
+    """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
+    if weights == "imagenet":
+        raise ValueError('convnet has no ImageNet weights; pass a weights file or "none"')
+    if min(image_size) < 10:
+        raise ValueError(f"convnet takes images of at least 10 x 10 pixels, got image_size {image_size}")
+    images = keras.Input((*image_size, 3))
+    features = images[:, :, :, :1]  # the three channels of a grayscale image are the same
+    for filters in (32, 64):
+        features = keras.layers.Conv2D(filters, 3, activation="relu")(features)
+        features = keras.layers.MaxPooling2D(2, strides=2)(features)
+    features = keras.layers.Dense(64, "relu")(keras.layers.Flatten()(features))
+    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
+    model = keras.Model(images, probabilities, name="convnet")
+    model.compile(keras.optimizers.Adam(), "categorical_crossentropy", metrics=["accuracy"])
+    if is_file(weights):
+        load_file(model, weights)
+    return model

@@ -1,0 +1,171 @@
+"""The report of a run: one HTML file that shows what there is to know of it, and the plots in it as PNG files."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import datetime
+import functools
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+from PIL import Image
+
+from estimator_train.eval_events import read_eval_metrics
+from estimator_train.report import plots
+
+_RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
+_THUMBNAIL = 320  # pixels of the longer side
+
+
+class Mistake(NamedTuple):
+    """An example that a classifier got wrong."""
+
+    image: Image.Image
+    name: str
+    true_class: str
+    true_probability: float
+    predicted_class: str
+    predicted_probability: float
+
+
+def write_report(model_dir, mistakes=None):
+    """Writes report/report.html and its plots into `model_dir`, and returns the path of report.html.
+
+    All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json and the events. The numbers are those
+    of the last evaluation. What a run does not have is left out, and the report says so.
+
+    Args:
+      mistakes: a list of `Mistake` of the last evaluation, the worst first; None where none can be shown.
+    """
+    run = json.loads(Path(model_dir, "run.json").read_text())
+    evaluations = _evaluations(model_dir)
+    training = _by_name(read_eval_metrics(f"{model_dir}/events.out.tfevents.*"))
+    last = evaluations[-1] if evaluations else None
+    classes = last and last.get("classification")
+    figures = {
+        "metrics": _metrics(training, evaluations),
+        "rates": _rates(training),
+        "confusion": _confusion(classes) if classes else [],
+    }
+    page = _template().render(
+        name=Path(model_dir).resolve().name,
+        written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        run=run,
+        last=last,
+        classes=classes,
+        timing=_timing(model_dir),
+        figures=figures,
+        mistakes=mistakes,
+    )
+    folder = Path(model_dir, "report")
+    folder.mkdir(exist_ok=True)
+    for figure in sum(figures.values(), []):
+        _write(folder / f"{figure.name}.png", figure.light)
+    _write(folder / "report.html", page.encode())
+    return str(folder / "report.html")
+
+
+class _Figure(NamedTuple):
+    name: str
+    alt: str
+    light: bytes  # PNG
+    dark: bytes
+
+
+def _figure(name, alt, plot, *values):
+    light, dark = (plot(theme, *values) for theme in (plots.LIGHT, plots.DARK))
+    return _Figure(re.sub(r"\W+", "_", name), alt, light, dark)
+
+
+def _metrics(training, evaluations):
+    """A figure for each metric, the loss first."""
+    of_evaluations = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
+    names = dict.fromkeys(["loss", *training, *of_evaluations])
+    figures = []
+    for name in names:
+        sides = {"training": training.get(name, {}), "evaluation": of_evaluations.get(name, {})}
+        if name in _RATES or not any(sides.values()):
+            continue
+        ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
+        alt = f"{name} over the global steps: {', '.join(ends)}."
+        figures.append(_figure(name, alt, plots.curves, name, *sides.values()))
+    return figures
+
+
+def _rates(training):
+    figures = []
+    examples, waits, learning = (training.get(name, {}) for name in _RATES[1:])
+    if examples:
+        mean = sum(examples.values()) / len(examples)
+        alt = f"Examples a second over the global steps, {mean:.4g} on average, and the share of time spent on input."
+        figures.append(_figure("throughput", alt, plots.throughput, examples, waits))
+    if learning:
+        alt = f"The learning rate over the global steps, {list(learning.values())[-1]:.4g} at last."
+        figures.append(_figure("learning_rate", alt, plots.curves, "learning rate", learning, {}))
+    return figures
+
+
+def _confusion(classes):
+    matrix = classes["confusion_matrix"]
+    right = sum(matrix[index][index] for index in range(len(matrix)))
+    alt = f"Confusion matrix: {right} of {classes['examples']} examples are on its diagonal, predicted as they are."
+    return [_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
+
+
+def _evaluations(model_dir):
+    """The lines of evaluations.jsonl, each a dict."""
+    path = Path(model_dir, "evaluations.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _timing(model_dir):
+    path = Path(model_dir, "timing.json")
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _by_name(by_step):
+    """{name: {step: value}} of those values in {step: {name: value}} that are one number."""
+    by_name = collections.defaultdict(dict)
+    for step, values in sorted(by_step.items()):
+        for name, value in values.items():
+            if isinstance(value, float) and math.isfinite(value):
+                by_name[name][step] = value
+    return by_name
+
+
+@functools.cache
+def _template():
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__name__, "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"png_uri": lambda png: _data_uri(png, "png"), "thumbnail_uri": _thumbnail_uri}
+    return environment.get_template("report.html")
+
+
+def _thumbnail_uri(image):
+    image = image.convert("RGB")  # a copy
+    image.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    file = io.BytesIO()
+    image.save(file, "jpeg", quality=85)
+    return _data_uri(file.getvalue(), "jpeg")
+
+
+def _data_uri(content, kind):
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _write(path, content):
+    """Writes a file whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(content)
+    part.replace(path)

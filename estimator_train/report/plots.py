@@ -1,0 +1,132 @@
+"""The plots of a report, each a PNG file as bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+_WIDTH = 4.8  # inches
+_DPI = 200
+
+
+class Theme(NamedTuple):
+    """Colours, those of the page that the plots are shown on."""
+
+    paper: str
+    ink: str
+    faint: str
+    training: str
+    evaluation: str
+
+
+LIGHT = Theme(paper="#ffffff", ink="#24292f", faint="#d8dde3", training="#2468b4", evaluation="#c4560f")
+DARK = Theme(paper="#16191d", ink="#d9dee4", faint="#3a4149", training="#6cabf0", evaluation="#f2995c")
+
+
+def curves(theme, name, training, evaluation):
+    """A value over the steps, as {step: value} of training and of evaluation."""
+    with _figure(theme, height=2.7) as figure:
+        axes = _over_steps(figure.subplots(), name)
+        for label, points, color, marker in [
+            ("training", training, theme.training, None),
+            ("evaluation", evaluation, theme.evaluation, "o"),
+        ]:
+            if points:
+                alone = "o" if len(points) == 1 else marker  # a line of one point does not show
+                axes.plot(list(points), list(points.values()), color=color, marker=alone, markersize=4, label=label)
+        values = [*training.values(), *evaluation.values()]
+        if min(values) > 0 and max(values) > 100 * min(values):
+            axes.set_yscale("log")
+        axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+        return _png(figure)
+
+
+def throughput(theme, examples_per_second, input_wait_share):
+    """Examples a second, and below them the share of time that is spent waiting for input, as {step: value}."""
+    with _figure(theme, height=3.6) as figure:
+        above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])
+        _over_steps(above, "examples/s").set_xlabel("")
+        above.plot(list(examples_per_second), list(examples_per_second.values()), "o-", color=theme.training, ms=3)
+        above.set_ylim(bottom=0)
+        _over_steps(below, "input wait")
+        below.fill_between(list(input_wait_share), list(input_wait_share.values()), color=theme.evaluation, alpha=0.35)
+        below.plot(list(input_wait_share), list(input_wait_share.values()), "o-", color=theme.evaluation, ms=3)
+        below.set_ylim(0, 1)
+        below.yaxis.set_major_formatter(PercentFormatter(1))
+        return _png(figure)
+
+
+def confusion_matrix(theme, class_names, matrix):
+    """Counts by true class, the rows, and predicted class; shades are shares of the true class."""
+    matrix = np.array(matrix)
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    places = np.arange(len(class_names))
+    with _figure(theme, height=min(2 + 0.5 * len(class_names), 0.9 * _WIDTH)) as figure:
+        axes = figure.subplots()
+        shades = LinearSegmentedColormap.from_list("shades", [theme.paper, theme.training])
+        axes.pcolormesh(shares, cmap=shades, vmin=0, vmax=1, edgecolors=theme.faint, linewidth=0.5)
+        axes.set(xlabel="predicted", ylabel="true", aspect="equal")
+        axes.invert_yaxis()
+        axes.spines[:].set_visible(False)
+        if len(class_names) <= 40:  # more names do not fit
+            names = [name if len(name) <= 24 else f"{name[:21]}..." for name in class_names]
+            axes.set_xticks(places + 0.5, names, rotation=90 if max(map(len, names)) * len(names) > 50 else 0)
+            axes.set_yticks(places + 0.5, names)
+        if len(class_names) <= 20:  # nor do more numbers
+            for row in places:
+                for column in places:
+                    color = theme.paper if shares[row, column] > 0.5 else theme.ink
+                    axes.text(column + 0.5, row + 0.5, f"{matrix[row, column]}", ha="center", va="center", color=color)
+        axes.tick_params(length=0)
+        return _png(figure)
+
+
+def samples(theme, images, captions):
+    """Images in rows of four, each below its caption."""
+    rows = -(-len(images) // 4)
+    with _figure(theme, height=1.6 * rows) as figure:
+        every = figure.subplots(rows, 4, squeeze=False).ravel()
+        for axes in every:
+            axes.axis("off")
+        for axes, image, caption in zip(every, images, captions, strict=False):
+            axes.imshow(image, cmap="gray")  # of those that have one channel
+            axes.set_title(caption, fontsize=7)
+        return _png(figure)
+
+
+@contextlib.contextmanager
+def _figure(theme, height):
+    """A Figure of `height` inches; what is drawn in the `with` block has the colours of the theme."""
+    colors = {
+        "figure.facecolor": theme.paper,
+        "axes.facecolor": theme.paper,
+        "axes.edgecolor": theme.faint,
+        "axes.labelcolor": theme.ink,
+        "text.color": theme.ink,
+        "xtick.color": theme.ink,
+        "ytick.color": theme.ink,
+        "grid.color": theme.faint,
+    }
+    with matplotlib.rc_context(colors | {"font.size": 9}):
+        yield Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
+
+
+def _over_steps(axes, name):
+    axes.set(xlabel="global step", ylabel=name)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", linewidth=0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return axes
+
+
+def _png(figure):
+    file = io.BytesIO()
+    figure.savefig(file, format="png", bbox_inches="tight", pad_inches=0.05)
+    return file.getvalue()

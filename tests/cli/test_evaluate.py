@@ -1,0 +1,264 @@
+"""estimator_train evaluate: what the estimator tells of its checkpoints, and what follows of the classes."""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train import datasets, model_to_estimator
+from estimator_train.cli import evaluation_log, main
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+
+
+@pytest.fixture(scope="module")
+def data(settings):
+    return datasets.open_dataset("images", settings.data_dir)
+
+
+@pytest.fixture(scope="module")
+def expected(trained, settings, data):
+    """The metrics of `Estimator.evaluate` by checkpoint name."""
+    input_fn = data.eval_input_fn(image_size=settings.image_size, batch_size=settings.batch_size)
+    paths = [f"{trained.model_dir}/model.ckpt-{step}" for step in (0, 6, 12)]
+    metrics = {Path(path).name: trained.evaluate(input_fn, checkpoint_path=path) for path in paths}
+    return {
+        name: {key: float(value) for key, value in values.items() if key != "global_step"}
+        for name, values in metrics.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def outputs(trained, tmp_path_factory):
+    """What the command writes with some flags on standard output, by these; and the "predictions" and the "log"."""
+    written = {}
+    file = tmp_path_factory.mktemp("evaluate") / "predictions.csv"
+    for flags in ("", "--csv", "--all", "--all --json", f"--json --predictions {file}"):
+        arguments = ["estimator_train", "evaluate", "--model-dir", trained.model_dir, *flags.split()]
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
+            patch.setattr(sys, "argv", arguments)
+            with pytest.raises(SystemExit) as end:
+                main()
+            assert not end.value.code
+        written[flags.partition(" --predictions")[0]] = output.getvalue()
+    return written | {"predictions": rows_of(file), "log": log(trained.model_dir)}
+
+
+@pytest.fixture
+def entry(outputs):
+    """The evaluation of the newest checkpoint, of --json."""
+    (entry,) = json.loads(outputs["--json"])
+    return entry
+
+
+def rows_of(file):
+    return list(csv.reader(io.StringIO(file.read_text())))
+
+
+def log(model_dir):
+    return [json.loads(line) for line in Path(model_dir, "evaluations.jsonl").read_text().splitlines()]
+
+
+def test_json_holds_the_estimators_metrics_and_those_of_the_classes(entry, expected, data):
+    assert (entry["checkpoint"], entry["step"]) == ("model.ckpt-12", 12)
+    assert entry["metrics"] == expected["model.ckpt-12"]
+    of_classes = entry["classification"]
+    assert of_classes["accuracy"] == pytest.approx(expected["model.ckpt-12"]["accuracy"])
+    assert of_classes["examples"] == data.eval_examples == 4
+    assert {name: of_class["support"] for name, of_class in of_classes["classes"].items()} == {"bright": 2, "dark": 2}
+
+
+def test_tables_are_shown_where_no_format_is_named(outputs, expected):
+    lines = outputs[""].splitlines()
+    values = [f"{value:.4f}" for value in expected["model.ckpt-12"].values()]
+    assert lines[2].split() == ["model.ckpt-12", "12", *values]
+    assert {"class", "bright", "dark", "macro", "true", "accuracy"} <= {line.split()[0] for line in lines if line}
+    assert max(map(len, lines)) <= 80
+
+
+def test_csv_holds_the_numbers_of_json(outputs, entry):
+    rows = list(csv.DictReader(io.StringIO(outputs["--csv"])))
+    assert {(row["checkpoint"], row["step"]) for row in rows} == {("model.ckpt-12", "12")}
+    values = {(row["metric"], row["class"], row["predicted_class"]): row["value"] for row in rows}
+    assert len(values) == len(rows)
+    of_classes = entry["classification"]
+    assert float(values["loss", "", ""]) == entry["metrics"]["loss"]
+    assert float(values["macro_f1", "", ""]) == of_classes["macro_f1"]
+    bounds = [float(values[f"accuracy_{side}", "", ""]) for side in ("low", "high")]
+    assert bounds == of_classes["accuracy_interval"]
+    assert float(values["recall", "dark", ""]) == of_classes["classes"]["dark"]["recall"]
+    assert int(values["confusion", "dark", "bright"]) == of_classes["confusion_matrix"][1][0]
+
+
+def test_all_checkpoints_are_ranked_by_accuracy_then_loss(outputs, expected):
+    best_first = sorted(expected, key=lambda name: (-expected[name]["accuracy"], expected[name]["loss"]))
+    entries = json.loads(outputs["--all --json"])
+    assert [entry["checkpoint"] for entry in entries] == best_first
+    assert [entry["metrics"] for entry in entries] == [expected[name] for name in best_first]
+    headers, _, *rows = outputs["--all"].splitlines()
+    assert headers.split() == ["checkpoint", "step", "loss", "accuracy", "macro", "F1", "ROC", "AUC"]
+    assert [row.split()[0] for row in rows] == best_first
+
+
+def test_predictions_are_a_row_an_image(outputs, entry, settings, data):
+    header, *rows = outputs["predictions"]
+    assert header == ["file", "true_class", "predicted_class", "bright", "dark"]
+    assert sorted(row[0] for row in rows) == sorted(data.eval_paths)
+    assert [row[1] for row in rows] == [Path(row[0]).parent.name for row in rows]
+    probabilities = np.array([row[3:] for row in rows], float)
+    assert [row[2] for row in rows] == [settings.class_names[index] for index in probabilities.argmax(axis=1)]
+    matrix = [[sum(row[1:3] == [true, guess] for row in rows) for guess in header[3:]] for true in header[3:]]
+    assert matrix == entry["classification"]["confusion_matrix"]
+
+
+def test_predictions_are_what_predict_tells_of_each_file(outputs, command, trained):
+    _, *rows = outputs["predictions"]
+    _, output, _ = command("predict", "--model-dir", trained.model_dir, "--csv", *(row[0] for row in rows))
+    _, *predicted = csv.reader(io.StringIO(output))
+    assert [row[0] for row in predicted] == [row[0] for row in rows]
+    np.testing.assert_allclose(
+        np.array([row[3:] for row in rows], float), np.array([row[2:] for row in predicted], float), atol=1e-6
+    )
+
+
+def test_every_evaluation_is_a_line_of_the_log(outputs, entry):
+    ranked = json.loads(outputs["--all --json"])
+    *_, first, second, third, newest = outputs["log"]
+    assert [first, second, third] == sorted(ranked, key=lambda entry: entry["step"])
+    assert newest == entry
+
+
+def test_examples_that_are_no_files_are_numbered(command, trained, monkeypatch, tmp_path):
+    images = np.random.default_rng(0).random((5, 24, 32, 3), "float32")
+    batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 1, 1, 0, 1]])).batch(3)
+    made = types.SimpleNamespace(
+        class_names=("bright", "dark"), train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches
+    )
+    monkeypatch.setattr(datasets, "open_dataset", lambda *_, **__: made)
+    flags = ["--model-dir", trained.model_dir, "--checkpoint", f"{trained.model_dir}/model.ckpt-6"]
+    assert command("evaluate", *flags, "--predictions", "predictions.csv")[0] == 0
+    header, *rows = rows_of(tmp_path / "predictions.csv")
+    assert header[:2] == ["example", "true_class"]
+    assert [row[:2] for row in rows] == [["0", "bright"], ["1", "dark"], ["2", "dark"], ["3", "bright"], ["4", "dark"]]
+
+
+def test_a_run_without_classes_has_the_metrics_of_the_estimator_alone_ranked_by_loss(command, own_flags, tmp_path):
+    flags = [*own_flags, "--model-dir", "run", "--max-steps", "6", "--save-checkpoints-steps", "2"]
+    assert command(*flags)[0] == 0
+    _, output, _ = command("evaluate", "--model-dir", "run", "--all", "--json")
+    entries = json.loads(output)
+    assert [entry["step"] for entry in entries] == [6, 4, 2, 0]
+    assert [list(entry["metrics"]) for entry in entries] == [["loss"]] * 4
+    assert not any("classification" in entry for entry in entries)
+    _, output, _ = command("evaluate", "--model-dir", "run")
+    assert [line.split() for line in output.splitlines()] == [
+        ["checkpoint", "step", "loss"],
+        ["-" * 12, "-" * 6, "-" * 6],
+        ["model.ckpt-6", "6", f"{entries[0]['metrics']['loss']:.4f}"],
+    ]
+
+
+def test_metrics_that_are_not_finite_are_null_in_the_log(tmp_path):
+    metrics = {"loss": np.float32("nan"), "auc": np.float32(0.5), "recalls": np.array([1.0, np.inf]), "global_step": 3}
+    entry = evaluation_log.append(tmp_path, f"{tmp_path}/model.ckpt-3", metrics)
+    assert log(tmp_path) == [entry]
+    assert (entry["checkpoint"], entry["step"]) == ("model.ckpt-3", 3)
+    assert entry["metrics"] == {"loss": None, "auc": 0.5, "recalls": [1.0, None]}
+
+
+# Tells at its end whether TensorFlow came along.
+PROGRAM = """
+import sys
+from estimator_train.cli import main
+try:
+    main()
+finally:
+    print("tensorflow" in sys.modules)
+"""
+
+LOGITS = """
+import tf_keras as keras
+
+def build(image_size):
+    model = keras.Sequential([keras.Input([*image_size, 3]), keras.layers.Flatten()])
+    model.add(keras.layers.Dense(2, bias_initializer=keras.initializers.Constant(5)))
+    model.compile("sgd", keras.losses.CategoricalCrossentropy(from_logits=True))
+    return model
+"""
+
+
+def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_alone(command, settings, tmp_path):
+    (tmp_path / "logits.py").write_text(LOGITS)
+    dataclasses.replace(settings, model=f"{tmp_path}/logits.py:build").save(tmp_path / "run")
+    build = runpy.run_path(tmp_path / "logits.py")["build"]
+    example = tf.zeros([1, *settings.image_size, 3]), tf.constant([[0.0, 1.0]])
+    estimator = model_to_estimator(build(settings.image_size), model_dir=tmp_path / "run")
+    estimator.train(lambda: tf.data.Dataset.from_tensors(example))
+    code, output, errors = command("evaluate", "--model-dir", "run", "--predictions", "predictions.csv")
+    assert code == 1 and not (tmp_path / "predictions.csv").exists()
+    assert output.split()[:4] == ["checkpoint", "step", "loss", "-" * 12]
+    assert "there are no metrics of the classes: the model gives" in errors
+    assert "no probabilities; end it with a softmax or sigmoid" in errors
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--json", "--csv"], "--json and --csv exclude each other; give one"),
+        (["--all", "--predictions", "p.csv"], "--predictions are those of one checkpoint; leave out --all"),
+        (["--predictions", "."], "is a directory"),
+        (["--predictions", "nowhere/p.csv"], "--predictions nowhere/p.csv: there is no folder nowhere"),
+    ],
+)
+def test_wrong_flags_are_one_line(command, trained, flags, message):
+    code, output, errors = command("evaluate", "--model-dir", trained.model_dir, *flags)
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert message in errors
+
+
+def test_predictions_need_classes(command, settings, tmp_path):
+    own = dataclasses.replace(settings, dataset=None, input_fn="a:b", eval_input_fn="a:b", class_names=())
+    own.save(tmp_path / "run")
+    code, _, errors = command("evaluate", "--model-dir", "run", "--predictions", "p.csv")
+    assert code == 2
+    assert errors == "estimator_train: --predictions needs classes, and the run in run has none\n"
+
+
+def test_other_classes_than_the_runs_are_refused_before_tensorflow_is_imported(settings, scans, tmp_path):
+    shutil.copytree(scans, tmp_path / "changed")
+    (tmp_path / "changed" / "dark").rename(tmp_path / "changed" / "grey")
+    dataclasses.replace(settings, data_dir=str(tmp_path / "changed")).save(tmp_path / "run")
+    command = [sys.executable, "-c", PROGRAM, "evaluate", "--model-dir", "run"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert (result.returncode, result.stdout) == (2, "False\n")
+    assert result.stderr == (
+        f"estimator_train: the run in run knows the classes bright, dark, and {tmp_path}/changed has bright, grey; "
+        "evaluate on the same classes\n"
+    )
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
+def test_the_table_of_28_real_scans_fits_80_columns(command, settings, tmp_path):
+    for path in REAL.glob("t*/*/*.jpeg"):  # all of them to evaluate on, and some to train on
+        for split in ("train", "test"):
+            (tmp_path / "scans" / split / path.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, tmp_path / "scans" / split / path.parent.name)
+    flags = ["--dataset", "images", "--data-dir", "scans", "--model", "small_cnn", "--image-size", "32"]
+    assert command(*flags, "--model-dir", "run", "--max-steps", "2", "--seed", "1")[0] == 0
+    code, output, _ = command("evaluate", "--model-dir", "run", "--predictions", "predictions.csv")
+    assert code == 0 and output.endswith("of 28 examples\n")
+    assert max(map(len, output.splitlines())) <= 80
+    _, *rows = rows_of(tmp_path / "predictions.csv")
+    assert len(rows) == 28
+    assert all(true_class == Path(path).parent.name for path, true_class, *_ in rows)

@@ -1,0 +1,174 @@
+"""estimator_train report: the newest checkpoint, its mistakes, and the page in a browser."""
+
+import base64
+import contextlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from estimator_train import datasets
+from estimator_train.cli import main
+from estimator_train.cli.evaluation import Evaluation
+from estimator_train.cli.reporting import Reporter
+
+v1 = tf.compat.v1
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def report(trained, tmp_path_factory):
+    """Path of the report that the command has written of a copy of the run."""
+    folder = tmp_path_factory.mktemp("report") / "run"
+    shutil.copytree(trained.model_dir, folder)
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
+        patch.setattr(sys, "argv", ["estimator_train", "report", "--model-dir", str(folder)])
+        with pytest.raises(SystemExit) as end:
+            main()
+    assert not end.value.code
+    path = folder / "report" / "report.html"
+    assert output.getvalue() == f"the report is {path}\n"
+    return path
+
+
+@pytest.fixture
+def reporter(settings, trained, tmp_path):
+    settings.save(tmp_path)
+    return Reporter(settings, datasets.open_dataset("images", settings.data_dir), str(tmp_path))
+
+
+def captions(page):
+    return re.findall(r'<span class="wrong">(.+?)</span>\s*<span>is (.+?)</span>\s*<span class="file">(.+?)<', page)
+
+
+def images_of_events(folder):
+    return [
+        (event.step, value.tag)
+        for path in Path(folder).glob("events.*")
+        for event in v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+        if value.HasField("image")
+    ]
+
+
+def test_the_newest_checkpoint_is_evaluated_and_shown(report):
+    entry = json.loads((report.parents[1] / "evaluations.jsonl").read_text().splitlines()[-1])
+    assert entry["checkpoint"] == "model.ckpt-12"
+    page = report.read_text()
+    for text in ("model.ckpt-12", f"{entry['metrics']['loss']:.4f}", f"{entry['classification']['macro_f1']:.4f}"):
+        assert text in page
+    assert {"loss.png", "accuracy.png", "confusion_matrix.png"} <= {file.name for file in report.parent.iterdir()}
+
+
+def test_tensorboard_gets_the_confusion_matrix_and_samples(report):
+    assert images_of_events(report.parents[1] / "eval") == [(12, "confusion_matrix"), (12, "samples")]
+
+
+def test_the_most_confidently_wrong_come_first(reporter, settings):
+    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval_paths)  # two bright ones, two dark ones
+    probabilities = np.array([[0.4, 0.6], [0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
+    metrics = {"loss": 1.0, "global_step": 3}
+    reporter.add("model.ckpt-3", Evaluation(metrics, np.array([0, 0, 1, 1]), probabilities))
+    page = Path(reporter.write()).read_text()
+    names = ["/".join(Path(path).parts[-2:]) for path in paths]
+    assert captions(page) == [
+        ("bright 0.800", "dark, 0.200", names[2]),
+        ("dark 0.600", "bright, 0.400", names[0]),
+    ]
+    dark, bright = (
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))).mean()
+        for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
+    )
+    assert dark < 100 < bright
+
+
+def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, tmp_path):
+    levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9], "float32")
+    images = np.ones((5, 24, 32, 3), "float32") * levels[:, None, None, None]
+    batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 0, 1, 1, 1]])).batch(2)
+    data = types.SimpleNamespace(train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches)
+    settings.save(tmp_path)
+    reporter = Reporter(settings, data, str(tmp_path))
+    probabilities = np.array([[1, 0], [1, 0], [0, 1], [0.9, 0.1], [0.7, 0.3]])
+    reporter.add("model.ckpt-3", Evaluation({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities))
+    page = Path(reporter.write()).read_text()
+    assert [name for *_, name in captions(page)] == ["example 3", "example 4"]
+    shown = [
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))).mean()
+        for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
+    ]
+    assert shown == pytest.approx([0.7 * 255, 0.9 * 255], abs=2)
+
+
+def test_a_run_without_classes_has_a_report_without_them(command, own_flags, tmp_path):
+    assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "3")[0] == 0
+    code, output, _ = command("report", "--model-dir", tmp_path / "run")
+    assert (code, output) == (0, f"the report is {tmp_path}/run/report/report.html\n")
+    page = (tmp_path / "run" / "report" / "report.html").read_text()
+    assert "no numbers of classes" in page and "There are no images" in page
+    assert not images_of_events(tmp_path / "run" / "eval")
+
+
+@pytest.mark.parametrize("lacking", ["a folder", "a run", "a checkpoint"])
+def test_without_a_trained_run_the_line_says_so(lacking, command, settings, tmp_path):
+    if lacking != "a folder":
+        (tmp_path / "run").mkdir()
+    if lacking == "a checkpoint":
+        settings.save(tmp_path / "run")
+    code, _, errors = command("report", "--model-dir", "run")
+    message = {"a folder": "there is no such folder", "a run": "holds no run", "a checkpoint": "has no checkpoint"}
+    assert code == 2
+    assert errors.startswith("estimator_train: --model-dir run") and message[lacking] in errors.splitlines()[-1]
+
+
+def look_at(page, tmp_path):
+    """Opens a file in headless Chromium: (URLs that it asks for, what the console says, the screenshot)."""
+    log, screenshot = tmp_path / "net.json", tmp_path / "screenshot.png"
+    flags = [
+        "--headless",
+        "--no-sandbox",  # root, as in a container, cannot have one
+        "--disable-gpu",
+        "--host-resolver-rules=MAP * ~NOTFOUND",  # nothing goes out
+        f"--user-data-dir={tmp_path}/profile",
+        "--window-size=390,3000",
+        f"--screenshot={screenshot}",
+        f"--log-net-log={log}",
+        "--enable-logging=stderr",
+    ]
+    done = subprocess.run([CHROMIUM, *flags, page.as_uri()], capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    logged = json.loads(log.read_text())
+    start = logged["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    asked = [
+        event["params"] for event in logged["events"] if event["type"] == start and "url" in event.get("params", {})
+    ]
+    # What Chromium asks for by itself, such as updates, has no origin.
+    urls = [request["url"] for request in asked if request.get("initiator") != "not an origin"]
+    return urls, re.findall(r":CONSOLE.*", done.stderr), screenshot
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to look at the report with")
+def test_a_browser_shows_the_report_without_a_request_or_an_error(report, tmp_path):
+    urls, said, screenshot = look_at(report, tmp_path)
+    assert (urls, said) == ([], [])
+    pixels = np.asarray(Image.open(screenshot).convert("L"), float)
+    assert pixels.shape[1] >= 390
+    assert (pixels.std(axis=1) > 5).sum() > 500  # rows with something on them
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to look at the report with")
+def test_the_browser_would_tell_of_requests_and_errors(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text('<img src="http://127.0.0.1:9/image.png"><script>console.error("wrong")</script>')
+    urls, said, _ = look_at(page, tmp_path)
+    assert urls == ["http://127.0.0.1:9/image.png"]
+    assert len(said) >= 1 and any("wrong" in line for line in said)

@@ -1,0 +1,92 @@
+"""run.json tells how a run was made, and makes it again; --quiet and --verbose."""
+
+import datetime
+import json
+import platform
+import re
+import subprocess
+
+import pytest
+import tensorflow as tf
+
+from estimator_train import __version__
+
+
+def losses(output):
+    """What evaluations said, without the checkpoints' folders."""
+    return re.findall(r"^evaluated \S*/(model\.ckpt-\d+: loss .*)$", output, re.MULTILINE)
+
+
+@pytest.fixture
+def flags(scans, tmp_path):
+    """Of a training of 6 steps with shuffled images."""
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16x24"]
+    return [*flags, "--batch-size", "3", "--max-steps", "6", "--seed", "4", "--model-dir", tmp_path / "run"]
+
+
+def test_it_tells_how_the_run_was_made_and_makes_it_again(command, flags, scans, tmp_path):
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    command("--version")  # goes to tmp_path
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *arguments], check=True)
+    started = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    code, output, _ = command(*flags)
+    assert code == 0
+    told = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert told["command"] == f"estimator_train {' '.join(map(str, flags))}"
+    assert started <= datetime.datetime.fromisoformat(told["started"]) <= datetime.datetime.now(datetime.timezone.utc)
+    assert told["settings"] == {
+        "dataset": "images", "data_dir": str(scans), "input_fn": None, "eval_input_fn": None, "model": "small_cnn",
+        "weights": None, "image_size": [16, 24], "class_names": ["bright", "dark"], "batch_size": 3, "seed": 4,
+        "limit": None, "split": None,
+    }  # fmt: skip
+    assert (told["training"]["max_steps"], told["training"]["epochs"], told["last_step"]) == (6, None, 6)
+    counts = {"train": {"bright": 6, "dark": 6}, "eval": {"bright": 2, "dark": 2}}
+    assert told["data"] == {"train": 12, "eval": 4, "classes": counts}
+    assert len(told["devices"]) == 1 and re.match("(CPU|GPU):0 ", told["devices"][0])
+    versions = {"estimator_train": __version__, "tensorflow": tf.__version__, "python": platform.python_version()}
+    assert versions.items() <= told["versions"].items()
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    assert told["git_commit"] == head
+    assert not list((tmp_path / "run").glob("*.part"))
+
+    again = ["--config", "run/run.json", "--model-dir", tmp_path / "again"]
+    assert losses(command(*again)[1]) == losses(output) != []
+    other = ["--config", "run/run.json", "--model-dir", tmp_path / "other", "--seed", "5"]
+    assert losses(command(*other)[1]) != losses(output)
+
+
+@pytest.mark.parametrize(("on_the_way", "steps"), [([], [5]), (["--evaluate-every", "2"], [2, 4, 5])])
+def test_evaluations_are_kept_as_lines_each_once(command, own_flags, tmp_path, on_the_way, steps):
+    assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "5", *on_the_way)[0] == 0
+    entries = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
+    assert [(entry["checkpoint"], entry["step"]) for entry in entries] == [
+        (f"model.ckpt-{step}", step) for step in steps
+    ]
+    assert all(entry["metrics"]["loss"] >= 0 for entry in entries)
+
+
+@pytest.fixture
+def levels(log_lines, monkeypatch):
+    """The log's level is as before, afterwards; so are TensorFlow's variables."""
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
+    return log_lines
+
+
+def test_quiet_shows_the_last_result_only(command, own_flags, levels, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--max-steps", "4", "--keep-best"]
+    code, output, errors = command(*flags, "--quiet")
+    assert (code, errors, levels) == (0, "", [])
+    assert re.fullmatch(r"evaluated \S+/run/model\.ckpt-4: loss \S+\n", output)
+
+
+def test_verbose_shows_the_log_from_info_on(command, own_flags, levels, tmp_path):
+    assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "2", "--verbose")[0] == 0
+    assert any(line.startswith("Saving checkpoints for 2") for line in levels)
+
+
+def test_a_limited_run_is_evaluated_on_what_it_was_limited_to(command, flags, tmp_path):
+    assert command(*flags, "--limit", "3")[0] == 0
+    code, output, _ = command("evaluate", "--model-dir", tmp_path / "run")
+    assert code == 0
+    assert "of 3 examples" in output

@@ -1,0 +1,80 @@
+"""TensorFlow Datasets: with its own mocked data, and without the package."""
+
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from estimator_train import datasets
+
+
+def test_without_the_package_the_hint_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    for name in ("tfds:mnist", "cats_vs_dogs"):
+        with pytest.raises(ValueError, match=r"mnist|cats_vs_dogs needs .*pip install 'estimator_train\[tfds\]'$"):
+            datasets.open_dataset(name)
+
+
+def test_cats_vs_dogs_may_be_a_local_folder(tmp_path):
+    for path in [tmp_path / split / name for split in ("train", "test") for name in ("cats", "dogs")]:
+        path.mkdir(parents=True)
+        Image.fromarray(np.zeros((6, 8, 3), np.uint8)).save(path / "1.jpg")
+    data = datasets.open_dataset("cats_vs_dogs", tmp_path)
+    assert (data.name, data.default_model, data.class_names) == ("cats_vs_dogs", "mobilenet_v2", ("cats", "dogs"))
+    assert (data.train_examples, data.eval_examples) == (2, 2)
+
+
+@pytest.fixture
+def tfds(tmp_path, monkeypatch):
+    tfds = pytest.importorskip("tensorflow_datasets")
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "tfds"))
+    return tfds
+
+
+def test_any_image_classification_set_is_read(tfds):
+    with tfds.testing.mock_data(num_examples=10):
+        data = datasets.open_dataset("tfds:mnist")
+        assert (data.name, data.default_model, data.image_size) == ("tfds:mnist", "small_cnn", (28, 28))
+        assert len(data.class_names) == 10
+        ((images, labels),) = data.eval_input_fn(image_size=(28, 28), batch_size=16)()
+        assert images.shape == (10, 28, 28, 3) and labels.shape == (10, 10)
+        assert 0 <= images.numpy().min() < images.numpy().max() <= 1
+        (batch,) = data.train_input_fn(image_size=(28, 28), batch_size=20, num_epochs=2, seed=1)()
+        np.testing.assert_array_equal(batch[1].numpy().sum(1), np.ones(20))
+
+
+def test_images_of_several_sizes_are_resized(tfds):
+    with tfds.testing.mock_data(num_examples=10):
+        data = datasets.open_dataset("cats_vs_dogs")
+        assert (data.name, data.default_model, data.image_size) == ("cats_vs_dogs", "mobilenet_v2", (224, 224))
+        assert (data.train_split, data.eval_split) == ("train[:80%]", "train[80%:]")
+        images, _ = next(iter(data.eval_input_fn(image_size=(32, 24), batch_size=2)()))
+        assert images.shape == (2, 32, 24, 3)
+
+
+def test_a_folder_with_what_was_prepared_is_no_folder_of_classes(tfds, tmp_path):
+    with tfds.testing.mock_data(num_examples=10):
+        prepared = tmp_path / "cats_vs_dogs" / str(tfds.builder("cats_vs_dogs").version)
+        prepared.mkdir(parents=True)
+        (tmp_path / "downloads").mkdir()
+        (prepared / "dataset_info.json").write_text("{}")
+        assert datasets.open_dataset("cats_vs_dogs", tmp_path).train_split == "train[:80%]"
+
+
+def test_other_sets_are_refused(tfds):
+    with pytest.raises(ValueError, match="^TensorFlow Datasets has no 'no_such_set': see https://www.tensorflow.org"):
+        datasets.open_dataset("tfds:no_such_set")
+    with pytest.raises(ValueError, match="tfds:imdb_reviews is not of images with a class each") as caught:
+        datasets.open_dataset("tfds:imdb_reviews")
+    assert "\n" not in str(caught.value)
+
+
+def test_offline_is_one_line(tfds, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError("HTTPSConnectionPool(host='x'):\nname resolution")
+
+    monkeypatch.setattr("tensorflow_datasets.core.dataset_builder.DatasetBuilder.download_and_prepare", fail)
+    with pytest.raises(ConnectionError, match="^tfds:mnist could not be downloaded .*name resolution") as caught:
+        datasets.open_dataset("tfds:mnist")
+    assert "\n" not in str(caught.value)

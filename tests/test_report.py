@@ -1,0 +1,178 @@
+"""The report: what a run has is shown, what it has not is said, and the file needs nothing but itself."""
+
+import html.parser
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from estimator_train import classification
+from estimator_train.report import Mistake, events, plots, write_report
+
+v1 = tf.compat.v1
+CLASS_NAMES = ("<b>CNV</b>", "NORMAL")
+TRAINING = {1: 2.0, 101: 0.5, 201: 0.25}
+RUN = {
+    "command": "estimator_train --dataset oct2017 --model-dir run",
+    "settings": {"dataset": "oct2017", "input_fn": None, "model": "small_cnn", "image_size": [24, 32], "seed": None},
+}
+
+
+class Page(html.parser.HTMLParser):
+    """The text of a page, and its tags as (name, attributes)."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.text, self.tags = "", []
+        self.feed(Path(path).read_text())
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def images(self):
+        return [attributes for tag, attributes in self.tags if tag == "img"]
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    """The folder of a run that has all there can be."""
+    with tf.Graph().as_default():
+        writer = v1.summary.FileWriter(str(tmp_path))
+    for step, value in TRAINING.items():
+        rates = {"examples/sec": 100 * value, "input_wait_share": 0.1, "global_step/sec": 3.0, "learning_rate": 0.01}
+        for tag, scalar in ({"loss": value, "accuracy": 1 - value / 2} | rates).items():
+            writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag=tag, simple_value=scalar)]), step)
+    writer.close()
+    labels, probabilities = np.array([0, 0, 1, 1]), np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
+    result = classification.classification(CLASS_NAMES, labels, probabilities).to_json()
+    evaluations = [
+        {"checkpoint": "model.ckpt-100", "step": 100, "metrics": {"loss": None, "recalls": [1.0, None]}},
+        {"checkpoint": "model.ckpt-201", "step": 201, "metrics": {"loss": 0.6125, "recalls": [1.0, 0.5]}}
+        | {"classification": result},
+    ]
+    (tmp_path / "evaluations.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in evaluations))
+    timing = {"steps_per_second": 2.5, "examples_per_second": 80.0, "input_wait_share": 0.25}
+    (tmp_path / "timing.json").write_text(json.dumps(timing))
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    return tmp_path
+
+
+@pytest.fixture
+def mistakes():
+    image = Image.new("L", (900, 600), 90)
+    return [Mistake(image, "CNV/<1>.jpeg", CLASS_NAMES[0], 0.2, "NORMAL", 0.8)]
+
+
+def colors(png):
+    """The colours of more than ten pixels of a PNG file, as #rrggbb."""
+    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int) @ [256 * 256, 256, 1]
+    values, counts = np.unique(pixels, return_counts=True)
+    return {f"#{value:06x}" for value in values[counts > 10]}
+
+
+def test_what_the_run_has_is_shown(run_dir, mistakes):
+    path = write_report(run_dir, mistakes)
+    assert path == str(run_dir / "report" / "report.html")
+    page = Page(path)
+    for text in ("75.0 %", "0.6125", "model.ckpt-201", "80", "25 %", "24×32", "small_cnn", "NORMAL 0.800"):
+        assert text in page.text
+    written = sorted(file.name for file in (run_dir / "report").iterdir())
+    plotted = ["accuracy.png", "confusion_matrix.png", "learning_rate.png", "loss.png", "throughput.png"]
+    assert written == sorted([*plotted, "report.html"])
+    assert all((run_dir / "report" / name).read_bytes().startswith(b"\x89PNG") for name in plotted)
+    assert len(page.images()) == len(plotted) + len(mistakes)
+    assert "There are no" not in page.text and "not been evaluated" not in page.text
+
+
+def test_nothing_is_loaded_from_outside_and_every_image_has_a_text(run_dir, mistakes):
+    page = Page(write_report(run_dir, mistakes))
+    places = [
+        attributes[name] for _, attributes in page.tags for name in ("src", "srcset", "href") if name in attributes
+    ]
+    assert len(places) > 10
+    assert all(place.startswith("data:") for place in places)
+    assert all(attributes["alt"] for attributes in page.images())
+    assert "training ends at 0.25, evaluation ends at 0.6125" in page.images()[0]["alt"]
+    assert not {"script", "iframe", "object"} & {tag for tag, _ in page.tags}
+
+
+def test_names_are_text_and_never_markup(run_dir, mistakes):
+    page = Page(write_report(run_dir, mistakes))
+    assert "<b>CNV</b>" in page.text and "CNV/<1>.jpeg" in page.text
+    assert "b" not in {tag for tag, _ in page.tags}
+
+
+def test_a_thumbnail_is_small(run_dir, mistakes):
+    *_, thumbnail = Page(write_report(run_dir, mistakes)).images()
+    assert len(thumbnail["src"]) < 20_000
+    assert mistakes[0].image.size == (900, 600)
+
+
+@pytest.mark.parametrize(
+    ("mistakes", "sentence"), [(None, "There are no images of examples to show."), ([], "Every example was classified")]
+)
+def test_a_run_that_has_only_begun_says_what_it_lacks(mistakes, sentence, tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    page = Page(write_report(tmp_path, mistakes))
+    for text in ("has not been evaluated", "no such events", "no numbers of classes", "neither", sentence, "small_cnn"):
+        assert text in page.text
+    assert not page.images()
+
+
+def test_a_report_that_cannot_be_written_leaves_the_earlier_one(run_dir, monkeypatch):
+    path = Path(write_report(run_dir))
+    before = path.read_bytes()
+
+    def write_half(self, content):
+        with self.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(run_dir)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK])
+def test_plots_show_both_sides_in_the_colours_of_the_page(theme):
+    drawn = colors(plots.curves(theme, "loss", TRAINING, {100: 0.5}))
+    assert {theme.paper, theme.training, theme.evaluation} <= drawn
+    assert theme.evaluation not in colors(plots.curves(theme, "loss", TRAINING, {}))
+    assert {theme.paper, theme.training, theme.evaluation} <= colors(plots.throughput(theme, TRAINING, TRAINING))
+
+
+def test_the_shade_of_a_cell_is_its_share_of_the_true_class():
+    theme = plots.LIGHT
+    assert theme.training in colors(plots.confusion_matrix(theme, ["a", "b"], [[3, 0], [1, 1]]))
+    assert theme.training not in colors(plots.confusion_matrix(theme, ["a", "b"], [[3, 1], [1, 1]]))
+
+
+@pytest.mark.parametrize("classes", [15, 60])
+def test_a_confusion_matrix_of_many_classes_is_as_wide_as_one_of_few(classes):
+    names = [f"a rather long name {index}" for index in range(classes)]
+    image = Image.open(io.BytesIO(plots.confusion_matrix(plots.LIGHT, names, np.eye(classes, dtype=int))))
+    assert image.width < 1200 and image.height < 1200
+
+
+def test_samples_are_drawn():
+    png = plots.samples(plots.LIGHT, [Image.new("RGB", (30, 20), "#12ab34")] * 5, ["NORMAL 0.9"] * 5)
+    assert "#12ab34" in colors(png)
+
+
+def test_images_are_in_the_events(tmp_path):
+    png = plots.samples(plots.LIGHT, [Image.new("L", (30, 20))], ["one"])
+    events.write_images(str(tmp_path), 7, {"samples": png})
+    (file,) = tmp_path.iterdir()
+    ((step, value),) = [
+        (event.step, value) for event in v1.train.summary_iterator(str(file)) for value in event.summary.value
+    ]
+    assert (step, value.tag, value.image.encoded_image_string) == (7, "samples", png)
+    assert (value.image.width, value.image.height) == Image.open(io.BytesIO(png)).size
