@@ -35,7 +35,7 @@ setup(
         "tfds": [
             "tensorflow-datasets>=4.9",
             "importlib_resources",
-        ],  # data sets by tfds:NAME; it forgets to ask for the latter
+        ],  # tfds:NAME; it forgets to ask for the latter
         "test": [
             "pytest>=8",
             "pytest-xdist>=3.5",  # two processes of tests: TensorFlow builds its graphs on one core

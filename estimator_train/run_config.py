@@ -309,6 +309,8 @@ def _checked_task(cluster_spec, chief, task):
         raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep the chief.")
     if chief not in cluster or (chief != TaskType.WORKER and cluster_spec.num_tasks(chief) != 1):
         raise ValueError(f"TF_CONFIG's cluster must have exactly one {chief}, got {cluster}.")
+    if len(cluster.get(TaskType.EVALUATOR, ())) > 1:
+        raise ValueError(f"TF_CONFIG's cluster must have at most one evaluator, got {cluster}.")
     if not task.get("type"):
         raise ValueError(f"TF_CONFIG's task needs a type, such as one of {sorted(cluster)}, got {task!r}.")
     if task["type"] == TaskType.EVALUATOR and chief == TaskType.MASTER:

@@ -1,6 +1,9 @@
 """Estimator(model_fn): v1 graphs and sessions behind the common loop."""
 
+import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -686,8 +689,16 @@ def test_an_exported_model_predicts_what_predict_gives(make_estimator, tmp_path)
     assert isinstance(folder, bytes)
     assert os.path.basename(folder).isdigit()
     assert (tmp_path / "export" / os.path.basename(folder.decode()) / "assets.extra/lists/words.txt").read_text()
-    served = tf.saved_model.load(folder.decode()).signatures["serving_default"](x=tf.constant([2.0, 4.0]))
-    np.testing.assert_array_equal(served["y"], [3, 6])
+    serve = (
+        "import sys, tensorflow as tf\n"
+        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
+        "print(serve(x=tf.constant([2.0, 4.0]))['y'].numpy().tolist())\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+    command = [sys.executable, "-c", serve, folder.decode()]  # a fresh process that has TensorFlow alone
+    served = json.loads(subprocess.run(command, capture_output=True, env=environment, check=True).stdout)
+    predictions = estimator.predict(lambda: tf.data.Dataset.from_tensors({"x": [2.0, 4.0]}))
+    assert served == [prediction["y"] for prediction in predictions] == [3, 6]
     assert os.listdir(tmp_path / "export") == [os.path.basename(folder.decode())]
 
 

@@ -410,6 +410,7 @@ def test_a_cluster_of_one_needs_no_server(config_in, chief):
         ({"chief": ["c:1", "c:2"]}, {"type": "chief", "index": 0}, "exactly one chief"),
         ({"chief": []}, {"type": "chief", "index": 0}, "exactly one chief"),
         ({"master": ["m:1", "m:2"]}, {"type": "master", "index": 0}, "exactly one master"),
+        (CLUSTER | {"evaluator": ["e:1", "e:2"]}, {"type": "chief", "index": 0}, "at most one evaluator"),
         (CLUSTER, None, "needs a type"),
         (CLUSTER, {"index": 0}, "needs a type"),
         (CLUSTER, {"type": "worker"}, "index of TF_CONFIG's task must be an int >= 0"),
