@@ -86,3 +86,14 @@ def log_lines():
     yield lines
     logger.removeHandler(handler)
     logger.setLevel(level)
+
+
+@pytest.fixture
+def warnings():
+    """What TensorFlow's logger warns of; it does not propagate to where pytest listens."""
+    lines = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())
+    tf.get_logger().addHandler(handler)
+    yield lines
+    tf.get_logger().removeHandler(handler)

@@ -33,17 +33,6 @@ def model_dir(saved, tmp_path):
     return shutil.copytree(saved, tmp_path / "run")
 
 
-@pytest.fixture
-def warnings():
-    """What TensorFlow's logger warns of."""
-    lines = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: lines.append(record.getMessage())
-    tf.get_logger().addHandler(handler)
-    yield lines
-    tf.get_logger().removeHandler(handler)
-
-
 def data_file(model_dir, step):
     return model_dir / f"model.ckpt-{step}.data-00000-of-00001"
 

@@ -1,6 +1,5 @@
 """The processes of a TF_CONFIG cluster train together, survive the loss of one, and all end."""
 
-import contextlib
 import json
 import os
 import signal
@@ -15,18 +14,11 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train import cluster as cluster_module
+from estimator_train.cli.launch import free_addresses
 from estimator_train.graph_model import GraphModel
 
 SCRIPT = Path(__file__).parent / "data" / "cluster" / "train.py"
 BOUND_SECS = 120
-
-
-def free_addresses(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
 
 
 @pytest.fixture

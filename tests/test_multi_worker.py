@@ -1,6 +1,5 @@
 """Processes that train a Keras model in step: as one process with as many replicas, and all or none of them."""
 
-import contextlib
 import json
 import os
 import socket
@@ -15,17 +14,10 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train import distribution
+from estimator_train.cli.launch import free_addresses
 
 SCRIPT = Path(__file__).parent / "data" / "multi_worker" / "train.py"
 BOUND_SECS = 150
-
-
-def free_addresses(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def launch(workers, ps, evaluator, arguments):
         *(("ps", index) for index in range(ps)),
     ]
     cluster = {}
-    for (job, _), address in zip(tasks, _free_addresses(len(tasks)), strict=True):
+    for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
         cluster.setdefault(job, []).append(address)
     processes = {}
     try:
@@ -55,7 +55,8 @@ def launch(workers, ps, evaluator, arguments):
         _stop(processes.values())
 
 
-def _free_addresses(count):
+def free_addresses(count):
+    """Returns the addresses of `count` ports of this machine that are free now."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

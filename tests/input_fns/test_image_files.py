@@ -1,4 +1,3 @@
-import logging
 import pathlib
 
 import numpy as np
@@ -35,17 +34,6 @@ def many(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(tf.io.encode_png(np.full((1, 1, 1), i, np.uint8)).numpy())
     return tmp_path
-
-
-@pytest.fixture
-def warnings():
-    """What TensorFlow's logger says; it does not propagate, so caplog alone would miss it."""
-    lines = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: lines.append(record.getMessage())
-    tf.get_logger().addHandler(handler)
-    yield lines
-    tf.get_logger().removeHandler(handler)
 
 
 def by_hand(paths, size):
