@@ -16,6 +16,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["estimator_train", "estimator_train.*"]),
+    package_data={"estimator_train.report": ["report.html"]},
     python_requires=">=3.10",
     install_requires=[
         "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
@@ -24,6 +25,8 @@ setup(
         "kaggle>=1.6,!=1.7.*",  # downloads the OCT2017 images; 1.7 cannot go on with a download, and holds it in memory
         "filelock>=3.12",  # one process at a time downloads
         "scikit-learn>=1.4",  # precision, recall, F1 and ROC AUC of evaluations
+        "matplotlib>=3.8",  # the plots of reports
+        "jinja2>=3.1",  # the page of a report
         "click>=8.1",  # the command line
         "tqdm>=4.60",  # progress bars
         "tabulate>=0.9",  # tables on a terminal
@@ -32,6 +35,7 @@ setup(
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.16,<2.22"],  # CUDA's libraries, from PyPI
+        "tensorboard": ["tensorboard>=2.16"],  # shows the events of runs
         "tfds": [
             "tensorflow-datasets>=4.9",
             "importlib_resources",

@@ -7,7 +7,7 @@ import os
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints, keras_steps, multi_worker
+from estimator_train import checkpoints, keras_steps, multi_worker, step_values
 from estimator_train.distribution import call_input_fn, distribute
 from estimator_train.estimator import Estimator
 from estimator_train.export import PredictOutput
@@ -280,6 +280,9 @@ def _spec(mode, hook_graph, scaffold):
         for name, value in values.items():
             if value is not loss and value.shape.rank == 0 and value.dtype.is_floating:
                 v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags=name, values=value))
+        if step_values.LEARNING_RATE in hook_graph.values:
+            rate = hook_graph.values[step_values.LEARNING_RATE]
+            v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="learning_rate", values=rate))
         return EstimatorSpec(mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
     metrics = {name: (value, hook_graph.step_op) for name, value in values.items()}
     return EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics, scaffold=scaffold)

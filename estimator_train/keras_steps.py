@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train import step_values
 from estimator_train.distribution import batch_size
@@ -12,13 +13,15 @@ from estimator_train.multi_worker import is_one
 class Loop:
     """Steps over the replicas of a strategy, compiled for the data of an iterator by `trace`."""
 
-    def __init__(self, replica_step, strategy, rename, global_step=None, parts_of=lambda batch: {}):
+    def __init__(self, replica_step, strategy, rename, global_step=None, parts_of=lambda batch: {}, about=dict):
         """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps.
 
+        `about()`: a dict of names to what else is a value, the same on every replica, computed after each step.
         `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them.
         """
         self._replica_step = replica_step
         self._parts_of = parts_of
+        self._about = about
         self.parts = {}
         self._strategy = strategy
         self._rename = rename
@@ -75,8 +78,9 @@ class Loop:
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, is_empty, axis=None) < 1
 
     def _step(self, batch, done, examples):
-        logs, parts, count = self._strategy.run(self._one_replica, args=(batch,))
+        logs, about, parts, count = self._strategy.run(self._one_replica, args=(batch,))
         values = {name: _reduce(self._strategy, value) for name, value in self._rename(logs).items()}
+        values |= {name: self._strategy.experimental_local_results(value)[0] for name, value in about.items()}
         for index, part in enumerate(parts):
             replicas = self._strategy.experimental_local_results(part)
             values[f"{step_values.BATCH}{index}"] = tf.concat(replicas, axis=0)
@@ -91,7 +95,7 @@ class Loop:
         # A step of the user's may return Python numbers.
         logs = tf.nest.map_structure(tf.convert_to_tensor, self._replica_step(batch))
         self.parts = self._parts_of(batch)
-        return logs, tf.nest.flatten(self.parts), batch_size(batch)
+        return logs, self._about(), tf.nest.flatten(self.parts), batch_size(batch)
 
     def _keep(self, name, value):
         """Assigns the value to its variable, which the first trace makes: a loop gives out only what came into it."""
@@ -112,7 +116,13 @@ def training(model, strategy, global_step, rename):
             model.reset_metrics()  # else the next values would be running means
         return logs
 
-    return Loop(replica_step, strategy, rename, global_step)
+    with strategy.scope():
+        has_rate = _learning_rate(model.optimizer) is not None  # a legacy optimizer makes its variables when asked
+
+    def about():
+        return {step_values.LEARNING_RATE: _learning_rate(model.optimizer)} if has_rate else {}
+
+    return Loop(replica_step, strategy, rename, global_step, about=about)
 
 
 def evaluation(model, strategy, rename, parts=()):
@@ -174,6 +184,14 @@ def _reduce(strategy, value):
     if isinstance(value, tf.distribute.DistributedValues):
         return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
     return value
+
+
+def _learning_rate(optimizer):
+    """The rate of the last update, a float32 scalar; None of what has none, such as optimizers of v1."""
+    rate = getattr(optimizer, "learning_rate", None)
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):  # a legacy optimizer's
+        rate = rate(optimizer.iterations - 1)
+    return None if rate is None else tf.cast(rate, tf.float32)
 
 
 def _keras_data(batch):

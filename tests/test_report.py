@@ -121,7 +121,7 @@ def test_a_thumbnail_is_small(run_dir, mistakes):
 def test_a_run_that_has_only_begun_says_what_it_lacks(mistakes, sentence, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(RUN))
     page = Page(write_report(tmp_path, mistakes))
-    for text in ("has not been evaluated", "no such events", "no numbers of classes", "neither", sentence, "small_cnn"):
+    for text in ("has not been evaluated", "too short", "no numbers of classes", "neither", sentence, "small_cnn"):
         assert text in page.text
     assert not page.images()
 

@@ -54,7 +54,7 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
         raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
     if predictions and not Path(predictions).parent.is_dir():
         raise click.ClickException(f"--predictions {predictions}: there is no folder {Path(predictions).parent}")
-    data = _open_data(settings, model_dir) if settings.dataset else None
+    data = data_of_run(settings, model_dir) if settings.dataset else None
 
     from estimator_train.cli import evaluation, job  # TensorFlow comes with them
 
@@ -73,7 +73,8 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
     return 1 if predictions and result is None else 0
 
 
-def _open_data(settings, model_dir):
+def data_of_run(settings, model_dir):
+    """The data set of the run, which must have the classes that its model knows."""
     data = open_data(
         settings.dataset, settings.data_dir, limit=settings.limit, split=settings.split, seed=settings.seed
     )

@@ -26,24 +26,33 @@ class Evaluation(NamedTuple):
 
 def evaluate(settings, data, model_dir, checkpoint_paths):
     """Yields the `Evaluation` of each checkpoint."""
-    estimator = build_estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+    examples = KeepExamples(settings.class_names)
+    estimator = examples.of(build_estimator(settings, RunConfig(model_dir=model_dir), weights="none"))
     _, eval_input_fn = build_input_fns(settings, data)
-    batches = _KeepBatches() if settings.class_names else None
-    if batches:
-        estimator = add_metrics(estimator, batches.metric_fn)
     for path in checkpoint_paths:
         with run_errors():
-            metrics = estimator.evaluate(eval_input_fn, hooks=batches and [batches], checkpoint_path=path)
-        yield Evaluation(metrics, *(batches.examples(settings.class_names) if batches else (None, None)))
+            metrics = estimator.evaluate(eval_input_fn, hooks=[examples], checkpoint_path=path)
+        yield examples.evaluation(metrics)
 
 
-class _KeepBatches(v1.train.SessionRunHook):
-    """Keeps the labels and the predictions of the batches that are evaluated."""
+class KeepExamples(v1.train.SessionRunHook):
+    """A hook that keeps the labels and the predictions of an evaluation of the estimator that `of` returns.
 
-    def metric_fn(self, labels, predictions):
-        """For `add_metrics`: adds none, and gets hold of the tensors."""
-        self._tensors = labels, predictions
-        return {}
+    Args:
+      class_names: none where there are no classes: nothing is kept then.
+    """
+
+    def __init__(self, class_names):
+        self._class_names = class_names
+        self._tensors = []
+
+    def of(self, estimator):
+        """An Estimator of the same model and folder, whose evaluations this hook can watch."""
+        return add_metrics(estimator, self._metric_fn) if self._class_names else estimator
+
+    def evaluation(self, metrics):
+        """The `Evaluation` that has just given the metrics."""
+        return Evaluation(metrics, *(self._examples() if self._class_names else (None, None)))
 
     def after_create_session(self, session, coord):
         self._batches = []
@@ -54,18 +63,21 @@ class _KeepBatches(v1.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         self._batches.append(run_values.results)
 
-    def examples(self, class_names):
+    def _metric_fn(self, labels, predictions):
+        """Adds no metric, and gets hold of the tensors."""
+        self._tensors = labels, predictions
+        return {}
+
+    def _examples(self):
         """(labels, probabilities) of all examples; (None, None), with a line that says why, of no classifier."""
+        num_classes = len(self._class_names)
         labels, predictions = zip(*self._batches, strict=True)
         try:
             if len(predictions[0]) > 1:
                 raise ValueError(f"the model has the outputs {', '.join(predictions[0])}, and not one")
             (name,) = predictions[0]
             outputs = np.concatenate([batch[name] for batch in predictions])
-            return (
-                class_indices(np.concatenate(labels), len(class_names)),
-                class_probabilities(outputs, len(class_names)),
-            )
+            return class_indices(np.concatenate(labels), num_classes), class_probabilities(outputs, num_classes)
         except ValueError as error:
             click.echo(f"estimator_train: there are no metrics of the classes: {error}", err=True)
             return None, None

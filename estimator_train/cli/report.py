@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from estimator_train.cli import completion
-from estimator_train.cli.evaluate import _open_data
+from estimator_train.cli.evaluate import data_of_run
 from estimator_train.cli.settings import Settings
 
 _EXAMPLES = """\b
@@ -25,7 +25,7 @@ def report(model_dir):
     else to be read; the plots are beside it as PNG files. Training writes the same report at its end.
     """
     settings = Settings.of_run(model_dir)
-    data = _open_data(settings, model_dir) if settings.dataset else None
+    data = data_of_run(settings, model_dir) if settings.dataset else None
 
     from estimator_train.cli import evaluation, job, reporting  # TensorFlow comes with them
 

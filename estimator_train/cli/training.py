@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import os
 import platform
 import shlex
@@ -18,7 +19,7 @@ import tf_keras as keras
 import tqdm
 
 from estimator_train import __version__, distribution
-from estimator_train.cli import evaluation_log
+from estimator_train.cli.evaluation import KeepExamples
 from estimator_train.cli.job import build_estimator, build_input_fns, run_errors
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.cli.stopping import StopEvaluation, StopOnSignal, Stopped
@@ -36,6 +37,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
     """
     if quiet or verbose:
         tf.get_logger().setLevel("ERROR" if quiet else "INFO")
+    every = min(100, max(1, (last_step or 10_000) // 100))  # short runs, too, have curves
     with one_line_errors():
         strategy = _strategy(training, task)
         config = RunConfig(
@@ -44,16 +46,20 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
             train_distribute=strategy,
             save_checkpoints_steps=training.save_checkpoints_steps,
             save_checkpoints_secs=None if training.save_checkpoints_steps else 600,
+            save_summary_steps=every,
             steps_per_loop=training.steps_per_loop,
         )
-    estimator = build_estimator(settings, config, settings.weights)
+    examples = KeepExamples(settings.class_names)
+    estimator = examples.of(build_estimator(settings, config, settings.weights))
+    reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data)
     say = _say_nothing if quiet else click.echo
+    note = _NoteMetrics(examples, reporter, say)
     if task.is_evaluator:
         with run_errors():
-            _train_and_evaluate(estimator, input_fns, training, last_step, [], [], say)
+            _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], note)
         return 0
-    timing = TimingHook(model_dir)
+    timing = TimingHook(model_dir, every_n_steps=every)
     if task.is_chief:
         with one_line_errors():
             settings.save(model_dir, **_about(training, data, last_step, strategy))
@@ -63,16 +69,16 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
 
     with run_errors(), StopOnSignal() as stop, contextlib.suppress(Stopped):
         hooks = [*hooks, stop]
-        eval_hooks = [StopEvaluation(stop)]
+        eval_hooks = [StopEvaluation(stop), examples]
         metrics = None
         if training.evaluate_every or not task.is_alone:  # there may be an evaluator
-            metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, say)
+            metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note)
         else:
             estimator.train(input_fns[0], hooks=hooks, max_steps=last_step)
         if metrics is None and task.is_chief:
             stop.check()
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
-            evaluation_log.append(model_dir, estimator.latest_checkpoint(), metrics)
+            reporter().add(estimator.latest_checkpoint(), examples.evaluation(metrics))
     checkpoint = estimator.latest_checkpoint()
     if stop.received:
         again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
@@ -86,6 +92,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
     say(_timing_line(timing.summary(), model_dir, step))
     if training.early_stopping and data and step < last_step:  # a data set is endless: nothing else has stopped it
         say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
+    say(f"the report is {reporter().write()}")
     click.secho(_metrics_line(checkpoint, metrics), bold=True)
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
@@ -93,7 +100,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
     return 0
 
 
-def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, say):
+def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note):
     """Trains, saying evaluations on the way; returns the metrics of the last checkpoint, or None in a cluster."""
     train_input_fn, eval_input_fn = input_fns
     if training.early_stopping:
@@ -105,7 +112,7 @@ def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_h
         eval_input_fn,
         steps=None,
         hooks=eval_hooks,
-        exporters=[_NoteMetrics(say), *([BestCheckpointExporter()] if training.keep_best else [])],
+        exporters=[note, *([BestCheckpointExporter()] if training.keep_best else [])],
         start_delay_secs=0,
         throttle_secs=0,
         every_steps=training.evaluate_every,
@@ -119,17 +126,26 @@ class _NoteMetrics(Exporter):
 
     name = "note_metrics"
 
-    def __init__(self, say):
+    def __init__(self, examples, reporter, say):
+        self._examples = examples
+        self._reporter = reporter
         self._say = say
         self._noted = None
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         if checkpoint_path != self._noted:
-            evaluation_log.append(estimator.model_dir, checkpoint_path, eval_result)
+            self._reporter().add(checkpoint_path, self._examples.evaluation(eval_result))
             self._noted = checkpoint_path
         if not is_the_final_export:
             with tqdm.tqdm.external_write_mode():  # a progress bar makes room
                 self._say(_metrics_line(checkpoint_path, eval_result))
+
+
+def _reporter(settings, data, model_dir):
+    # matplotlib comes with it: not before there is something to show
+    from estimator_train.cli.reporting import Reporter
+
+    return Reporter(settings, data, model_dir)
 
 
 def _say_nothing(line):

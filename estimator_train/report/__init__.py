@@ -49,8 +49,8 @@ def write_report(model_dir, mistakes=None):
     last = evaluations[-1] if evaluations else None
     classes = last and last.get("classification")
     figures = {
-        "metrics": _metrics(training, evaluations),
-        "rates": _rates(training),
+        "metrics": _metrics(training, evaluations) + _learning_rate(training),
+        "throughput": _throughput(training),
         "confusion": _confusion(classes) if classes else [],
     }
     page = _template().render(
@@ -98,17 +98,21 @@ def _metrics(training, evaluations):
     return figures
 
 
-def _rates(training):
-    figures = []
-    examples, waits, learning = (training.get(name, {}) for name in _RATES[1:])
-    if examples:
-        mean = sum(examples.values()) / len(examples)
-        alt = f"Examples a second over the global steps, {mean:.4g} on average, and the share of time spent on input."
-        figures.append(_figure("throughput", alt, plots.throughput, examples, waits))
-    if learning:
-        alt = f"The learning rate over the global steps, {list(learning.values())[-1]:.4g} at last."
-        figures.append(_figure("learning_rate", alt, plots.curves, "learning rate", learning, {}))
-    return figures
+def _learning_rate(training):
+    rates = training.get("learning_rate")
+    if not rates:
+        return []
+    alt = f"The learning rate over the global steps, {list(rates.values())[-1]:.4g} at last."
+    return [_figure("learning_rate", alt, plots.curves, "learning rate", rates, {})]
+
+
+def _throughput(training):
+    examples, waits = (training.get(name, {}) for name in ("examples/sec", "input_wait_share"))
+    if not examples:
+        return []
+    mean = sum(examples.values()) / len(examples)
+    alt = f"Examples a second over the global steps, {mean:.4g} on average, and the share of time spent on input."
+    return [_figure("throughput", alt, plots.throughput, examples, waits)]
 
 
 def _confusion(classes):

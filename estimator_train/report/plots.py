@@ -39,8 +39,7 @@ def curves(theme, name, training, evaluation):
             ("evaluation", evaluation, theme.evaluation, "o"),
         ]:
             if points:
-                alone = "o" if len(points) == 1 else marker  # a line of one point does not show
-                axes.plot(list(points), list(points.values()), color=color, marker=alone, markersize=4, label=label)
+                _plot(axes, points, color, marker=marker, label=label)
         values = [*training.values(), *evaluation.values()]
         if min(values) > 0 and max(values) > 100 * min(values):
             axes.set_yscale("log")
@@ -53,11 +52,11 @@ def throughput(theme, examples_per_second, input_wait_share):
     with _figure(theme, height=3.6) as figure:
         above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])
         _over_steps(above, "examples/s").set_xlabel("")
-        above.plot(list(examples_per_second), list(examples_per_second.values()), "o-", color=theme.training, ms=3)
+        _plot(above, examples_per_second, theme.training)
         above.set_ylim(bottom=0)
         _over_steps(below, "input wait")
         below.fill_between(list(input_wait_share), list(input_wait_share.values()), color=theme.evaluation, alpha=0.35)
-        below.plot(list(input_wait_share), list(input_wait_share.values()), "o-", color=theme.evaluation, ms=3)
+        _plot(below, input_wait_share, theme.evaluation)
         below.set_ylim(0, 1)
         below.yaxis.set_major_formatter(PercentFormatter(1))
         return _png(figure)
@@ -124,6 +123,12 @@ def _over_steps(axes, name):
     axes.grid(axis="y", linewidth=0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return axes
+
+
+def _plot(axes, points, color, *, marker=None, label=None):
+    """A line through {step: value}; one of a single point would not show without a marker."""
+    marker = "o" if len(points) == 1 else marker
+    axes.plot(list(points), list(points.values()), color=color, marker=marker, markersize=4, label=label)
 
 
 def _png(figure):

@@ -172,3 +172,16 @@ def test_the_browser_would_tell_of_requests_and_errors(tmp_path):
     urls, said, _ = look_at(page, tmp_path)
     assert urls == ["http://127.0.0.1:9/image.png"]
     assert len(said) >= 1 and any("wrong" in line for line in said)
+
+
+def test_training_keeps_the_classes_of_every_evaluation_and_ends_with_the_report(command, scans, tmp_path):
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16"]
+    folder = tmp_path / "run"
+    code, output, _ = command(*flags, "--model-dir", folder, "--max-steps", "4", "--evaluate-every", "2")
+    assert code == 0
+    assert f"the report is {folder}/report/report.html\n" in output
+    entries = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+    assert [(entry["step"], entry["classification"]["examples"]) for entry in entries] == [(2, 4), (4, 4)]
+    tags = ["confusion_matrix", "samples"]
+    assert images_of_events(folder / "eval") == [(step, tag) for step in (2, 4) for tag in tags]
+    assert {"learning_rate.png", "throughput.png"} <= {file.name for file in (folder / "report").iterdir()}
