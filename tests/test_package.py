@@ -1,7 +1,6 @@
-"""What a user meets first: the import, the public names, README's code."""
+"""What a user meets first: the import, the public names."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,32 +49,6 @@ def test_import_after_tensorflow_does_not_break_it():
 def test_the_doors_at_the_root_lead_into_the_package():
     assert (ROOT / "hooks").resolve() == ROOT / "estimator_train" / "hooks"
     assert (ROOT / "input_fns").resolve() == ROOT / "estimator_train" / "input_fns"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("first_line", "prints"),
-    [
-        ("import time", r"'accuracy': .*'global_step': .*20.*\n20 steps"),
-        (
-            "import estimator_train as et  # before tensorflow, so that tf.compat",
-            r"'accuracy': .*0\.9.*'global_step': .*150",
-        ),
-    ],
-    ids=["keras", "model_fn"],
-)
-def test_readmes_code_runs(first_line, prints, tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    (code,) = [block for block in blocks if block.startswith(first_line)]
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=_environment_without_legacy_keras(),
-    )
-    assert result.returncode == 0, result.stderr
-    assert re.search(prints, result.stdout, re.DOTALL)
 
 
 def _environment_without_legacy_keras():

@@ -82,7 +82,7 @@ class _RepeatingCommand(click.Command):
     "--dataset",
     metavar="NAME",
     shell_complete=completion.names(datasets.names),
-    help=f"{', '.join(datasets.NAMES)}.  [default: {datasets.NAMES[0]}]",
+    help=f"{', '.join(datasets.NAMES)} or tfds:NAME.  [default: {datasets.NAMES[0]}]",
 )
 @click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data set's files.")
 @click.option("--input-fn", metavar=_FUNCTION, help="Your own training input_fn, instead of a data set.")

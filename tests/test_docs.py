@@ -1,0 +1,252 @@
+"""README and docs/ are true: every command and every block of Python in them runs, and every link leads somewhere.
+
+A page is followed from top to bottom, in a folder of its own with the files that its commands name. The rules below
+make small what would take long, and leave out what needs more than this machine. A command that no rule knows fails.
+"""
+
+import importlib.util
+import itertools
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import platformdirs
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+from PIL import Image
+
+from estimator_train import distribution
+from estimator_train.cli import main
+from estimator_train.cli.launch import launch
+from estimator_train.datasets import kaggle, oct2017, synthetic_oct
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+NOT_RUN = {
+    "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
+    "python -m benchmarks.": "they measure for minutes",
+    'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/cli has completion",
+}
+
+# Appended to a training, where the last of two flags counts. VGG16 and MobileNetV2 would download their weights.
+TRAIN = "--model small_cnn --weights none --image-size 32 --batch-size 4 --max-steps 2"
+TRAIN_OWN = "--max-steps 2"
+RESUME = "--max-steps 3"
+# A training whose folder no later command of the page names, or that is another way to make it.
+ONLY_PLAN = "--dry-run --model-dir only-planned"
+
+# What Python is run instead of that in pages and examples.
+PYTHON = {
+    "tf.distribute.MirroredStrategy()": "two_replicas",
+    "distribution.gpus(2)": "two_replicas",
+    "distribution.multi_worker()": "two_replicas",  # it must come before all else of TensorFlow
+    '"vgg16"': '"small_cnn"',
+    "image_size=data.image_size": "image_size=(32, 32)",
+    "MAX_STEPS = 2000": "MAX_STEPS = 4",
+}
+SCRIPT = """
+import sys
+import tensorflow as tf
+assert sys.argv[1] == "--its" and tf.estimator.Estimator
+"""
+PRINTS = {
+    # Two replicas take half of the steps that one takes.
+    "README.md": r"'accuracy': .*0\.9.*'global_step': .*80.*'accuracy': .*'global_step': .*10.*\n10 steps",
+    "distribution.md": r"'global_step': .*4\b",
+    "hooks.md": r"^20 \d",
+    "input_fns.md": r"^12$",
+}
+
+
+@pytest.fixture
+def namespace(mirrored):
+    """What Python runs in."""
+    return {"__name__": "__main__", "two_replicas": mirrored(2)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, mirrored):
+    """The folder that a page is followed in; data that was downloaded before is not seen."""
+    monkeypatch.chdir(tmp_path)
+    # Not by XDG_CACHE_HOME: matplotlib would look through all fonts again.
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache" / name))
+    for name in ("KERAS_HOME", "TFDS_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it
+    monkeypatch.setattr(synthetic_oct, "IMAGES_PER_CLASS", {"train": 2, "test": 1})
+    monkeypatch.setattr(distribution, "cpu_replicas", mirrored)  # a process can have one strategy of two replicas
+
+    draw_oct2017(tmp_path / "OCT2017")
+    draw(tmp_path / "FOLDER", {"CNV": 6, "NORMAL": 6})
+    draw(tmp_path / "scans", {"CNV": 6, "NORMAL": 6})
+    draw_image(tmp_path / "scan.jpeg")
+    draw_image(tmp_path / "scans" / "scan.png")
+    zip_oct2017(tmp_path / "archive.zip")
+    monkeypatch.setattr(kaggle, "download", lambda _, folder: zip_oct2017(folder / "kermany2018.zip"))
+    images, labels = np.zeros((8, 20, 20), np.uint8), np.arange(8) % 2
+    np.savez(tmp_path / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    write_records(tmp_path / "records")
+    clothes = np.zeros((250, 28, 28), np.uint8), np.arange(250) % 10
+    monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", lambda: (clothes, clothes))
+
+    (tmp_path / "package").mkdir()
+    for script in ("script.py", "old_script.py", "package/module.py"):
+        (tmp_path / script).write_text(SCRIPT)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monkeypatch, capsys):
+    blocks = list(blocks_of(page))
+    for language, text in blocks:
+        write_file(language, text, folder)
+    later = [command for language, text in blocks if language in ("", "sh") for command in commands_of(text)]
+    for language, text in blocks:
+        if language in ("", "sh"):
+            for command in commands_of(text):
+                later.remove(command)
+                follow(command, later, monkeypatch)
+        elif language == "python":
+            exec(compile(made_small(text), f"a block of {page.name}", "exec"), namespace)
+        else:
+            assert language in ("text", "json", "toml"), f"no rule says what to do with a block of {language}"
+    output = capsys.readouterr().out
+    assert re.search(PRINTS.get(page.name, ""), output, re.DOTALL | re.MULTILINE), output
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
+def test_an_example_runs_cell_by_cell(script, namespace):
+    cells = re.split(r"^(?=# %%)", made_small(script.read_text()), flags=re.MULTILINE)
+    assert len(cells) > 4
+    for cell in cells:
+        exec(compile(cell, script.name, "exec"), namespace)
+
+
+def test_every_rule_is_of_use():
+    text = "".join(path.read_text() for path in [*PAGES, *EXAMPLES])
+    assert [rule for rule in [*NOT_RUN, *PYTHON] if rule not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if not link.startswith("https://"):
+            path, _, heading = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), link
+            assert not heading or heading in headings_of(target), link
+
+
+def headings_of(page):
+    """The anchors of a page's headings."""
+    return [
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    ]
+
+
+def blocks_of(page):
+    """Yields (language, text) of the fenced blocks of a page."""
+    for block in re.finditer(r"^( *)```(\w*)\n(.*?)^\1```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        yield block.group(2), textwrap.dedent(block.group(3))
+
+
+def commands_of(text):
+    return [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def write_file(language, text, folder):
+    """Writes the file that a block's first line names, or what a pyproject.toml makes where it is installed."""
+    if file := re.match(r"# (\w+\.py)\n", text):
+        (folder / file.group(1)).write_text(text)
+    if language == "toml":
+        group, name, module = re.fullmatch(r'\[project\.entry-points\."(.+)"\]\n(\w+) = "(\w+)"\n', text).groups()
+        (folder / "installed-1.0.dist-info").mkdir()
+        (folder / "installed-1.0.dist-info" / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}\n")
+
+
+def made_small(code):
+    for there, here in PYTHON.items():
+        code = code.replace(there, here)
+    return code
+
+
+def follow(command, later, monkeypatch):
+    """Runs a command of a page in this process; `later` are those that come after it."""
+    if any(command.startswith(start) for start in NOT_RUN):
+        for module in re.findall(r"-m (benchmarks\.\w+)", command):
+            assert importlib.util.find_spec(module), command
+        return
+    program, *arguments = shlex.split(command, comments=True)
+    assert program == "estimator_train", f"no rule says how to run {command!r}"
+    if arguments[:1] == ["launch"]:  # one process of those that it would start, alone
+        with launch.make_context("launch", arguments[1:]) as context:
+            arguments = list(context.params["arguments"])
+    if not arguments or arguments[0].startswith("--"):
+        arguments += shlex.split(instead_of_training(arguments, later))
+        arguments = ["--replicas" if argument == "--gpus" else argument for argument in arguments]
+    monkeypatch.setattr(sys, "argv", ["estimator_train", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code, command
+
+
+def instead_of_training(arguments, later):
+    """The flags that make a training small, or only plan it."""
+    flags = dict(itertools.pairwise([*arguments, ""]))
+    if "--resume" in flags:
+        return RESUME
+    name = "own" if "--input-fn" in flags else flags.get("--dataset", "synthetic_oct")
+    run = Path(flags.get("--model-dir", f"runs/{name}"))
+    if run.exists() or not any(str(run) in command for command in later):
+        return ONLY_PLAN
+    return TRAIN_OWN if "--input-fn" in flags else TRAIN
+
+
+def draw(folder, classes):
+    for name, number in classes.items():
+        for index in range(number):
+            draw_image(folder / name / f"{index}.jpeg")
+
+
+def draw_oct2017(folder):
+    """Two patients a class to train on, two images of each, and one to evaluate on."""
+    for name in oct2017.CLASS_NAMES:
+        for split, images in (("train", ("1-1", "1-2", "2-1", "2-2")), ("test", ("3-1",))):
+            for image in images:
+                draw_image(folder / split / name / f"{name}-{name.encode()[0]}{image}.jpeg")
+
+
+def draw_image(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(1).integers(0, 255, (40, 48)).astype("uint8")
+    Image.fromarray(pixels).save(path)
+
+
+def zip_oct2017(path):
+    shutil.make_archive(str(path.with_suffix("")), "zip", root_dir=".", base_dir="OCT2017")
+    return path
+
+
+def write_records(folder):
+    image = tf.io.encode_png(np.zeros((8, 8, 1), np.uint8)).numpy()
+    folder.mkdir()
+    (folder / "labels.txt").write_text("healthy\nill\n")
+    for name in ("train", "test"):
+        with tf.io.TFRecordWriter(str(folder / f"{name}.tfrecord")) as file:
+            for label in (0, 1):
+                features = {
+                    "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
+                    "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+                }
+                file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
