@@ -23,7 +23,13 @@ log = tf.get_logger()
 
 _POLL_SECS = 1.0
 _GRACE_SECS = 60.0  # how long parameter servers wait for workers after the chief has ended
+_OLD_SECS = 600.0  # how long a chief that ended before this task began may take to come back
+_DONE, _FAILED = "done", "failed"
 _WORKER_DELAY_SECS, _MAX_WORKER_DELAY_SECS = 5, 60  # tf.estimator's: asynchronous training starts staggered
+
+
+class FailedChiefError(RuntimeError):
+    """The chief has ended before the training has."""
 
 
 def is_one(config):
@@ -43,6 +49,7 @@ def run_task(config, train, evaluate, start_delay_secs):
 
     Raises:
       ValueError: there cannot be such a task, or it cannot listen at its address.
+      FailedChiefError: all tasks are to be started again.
     """
     ended = _Ended(config)
     if config.task_type == TaskType.EVALUATOR:
@@ -52,18 +59,22 @@ def run_task(config, train, evaluate, start_delay_secs):
         time.sleep(start_delay_secs)
         while not evaluate(ended.chief()):
             time.sleep(_POLL_SECS)
+        ended.check_chief()
         return
     in_step = multi_worker.is_one(config.train_distribute)
     if not in_step:
         server = _start_server(config)
         if config.task_type == TaskType.PS:
             _serve(server, ended)
+            ended.check_chief()
             return
     ended.forget()
     if not in_step:
         _wait_before_training(config)
     with ended.told():
         train([] if config.is_chief or in_step else [_StopWithChief(ended)])
+        if not config.is_chief:
+            ended.check_chief()
 
 
 def telling_when_ended(config):
@@ -76,13 +87,15 @@ def telling_when_ended(config):
 
 
 class _Ended:
-    """The files by which the tasks that train tell that they have ended."""
+    """The files by which the tasks that train tell that they have ended, and how."""
 
     def __init__(self, config):
         self._folder = os.path.join(config.model_dir, "ended")
-        self._own = os.path.join(self._folder, f"{config.task_type}-{config.task_id}")
-        jobs = [job for job in config.cluster_spec.jobs if job not in (TaskType.PS, TaskType.EVALUATOR)]
-        self._trainers = {f"{job}-{index}" for job in jobs for index in config.cluster_spec.task_indices(job)}
+        self._own = os.path.join(self._folder, _name(config.task_type, config.task_id, config.is_chief))
+        cluster = config.cluster_spec
+        jobs = [job for job in cluster.jobs if job not in (TaskType.PS, TaskType.EVALUATOR)]
+        is_chief = {TaskType.CHIEF: True, TaskType.MASTER: True, TaskType.WORKER: len(jobs) == 1}
+        self._trainers = {_name(job, i, is_chief[job] and i == 0) for job in jobs for i in cluster.task_indices(job)}
         self._began = time.time()
 
     def forget(self):
@@ -92,33 +105,53 @@ class _Ended:
 
     @contextlib.contextmanager
     def told(self):
-        """Tells that this task has ended after what is done inside, unless it has lost another: both will be back."""
+        """Tells how what is done inside has ended, unless it is because another task is lost: both will be back."""
         try:
             yield
         except multi_worker.LostWorkerError:
             raise
         except BaseException:
-            self._tell()
+            self._tell(_FAILED)
             raise
-        self._tell()
+        self._tell(_DONE)
 
-    def _tell(self):
+    def _tell(self, how):
         tf.io.gfile.makedirs(self._folder)
         with tf.io.gfile.GFile(self._own, "w") as file:
-            file.write("")
+            file.write(how)
 
     def chief(self):
-        """Whether the chief has ended. What an earlier chief told counts once this one would have taken it back."""
-        paths = [os.path.join(self._folder, f"{job}-0") for job in (TaskType.CHIEF, TaskType.MASTER)]
-        path = next(filter(tf.io.gfile.exists, paths), None)
-        if path is None:
+        """Whether the chief has ended. What an earlier one told counts once this one would have taken it back."""
+        if not tf.io.gfile.exists(self._chief_file):
             return False
-        told = tf.io.gfile.stat(path).mtime_nsec / 1e9
-        return told >= self._began or time.time() >= self._began + _GRACE_SECS
+        told = tf.io.gfile.stat(self._chief_file).mtime_nsec / 1e9
+        is_old = told < self._began
+        if is_old and time.time() >= self._began + _OLD_SECS:
+            log.warning("The chief had ended before this task began, and has not come back in %d secs.", _OLD_SECS)
+        return not is_old or time.time() >= self._began + _OLD_SECS
+
+    def check_chief(self):
+        """Raises FailedChiefError where the chief has ended by failing."""
+        if not self.chief():
+            return
+        with tf.io.gfile.GFile(self._chief_file) as file:
+            if file.read() == _FAILED:
+                raise FailedChiefError(
+                    "TF_CONFIG's chief has failed or was stopped; its log says why. Start all tasks again: training "
+                    "goes on from the last checkpoint."
+                )
+
+    @property
+    def _chief_file(self):
+        return os.path.join(self._folder, TaskType.CHIEF)
 
     def all(self):
         """Whether every task that trains has ended."""
         return self._trainers <= set(tf.io.gfile.listdir(self._folder))
+
+
+def _name(task_type, task_id, is_chief):
+    return TaskType.CHIEF if is_chief else f"{task_type}-{task_id}"
 
 
 class _StopWithChief(v1.train.SessionRunHook):
@@ -127,10 +160,12 @@ class _StopWithChief(v1.train.SessionRunHook):
     def __init__(self, ended):
         self._ended = ended
         self._timer = v1.train.SecondOrStepTimer(every_secs=2 * _POLL_SECS)
+        self._runs = 0
 
     def after_run(self, run_context, run_values):
-        if self._timer.should_trigger_for_step(0):
-            self._timer.update_last_triggered_step(0)
+        self._runs += 1
+        if self._timer.should_trigger_for_step(self._runs):
+            self._timer.update_last_triggered_step(self._runs)
             if self._ended.chief():
                 run_context.request_stop()
 
@@ -176,7 +211,7 @@ def _naming_the_address(place):
     address = place.cluster_spec.task_address(place.task_type, place.task_id)
     try:
         yield address
-    except (OSError, OverflowError, tf.errors.OpError) as error:
+    except (OSError, OverflowError, ValueError, tf.errors.OpError) as error:
         task = f"{place.task_type} {place.task_id}"
         raise ValueError(f"TF_CONFIG's {task} cannot listen at {address}: {error}; give it a free port.") from error
 

@@ -17,7 +17,7 @@ def gpus(count):
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    _first_gpus(count)
+    _first_gpus(count, f"use --replicas {count} for CPU replicas")
     return tf.distribute.MirroredStrategy([f"GPU:{index}" for index in range(count)])
 
 
@@ -53,13 +53,12 @@ def multi_worker(gpus=None):
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def _first_gpus(count):
+def _first_gpus(count, or_instead=""):
     visible = tf.config.list_physical_devices("GPU")
     if count > len(visible):
-        instead = f"use --gpus {len(visible)}, or" if visible else "use"
-        raise ValueError(
-            f"--gpus {count}: TensorFlow sees {len(visible)}; {instead} --replicas {count} for CPU replicas"
-        )
+        ways = [f"use --gpus {len(visible)}"] if visible else []
+        ways += [or_instead] if or_instead else []
+        raise ValueError("; ".join([f"--gpus {count}: TensorFlow sees {len(visible)}", *ways]))
     for gpu in visible[:count]:
         tf.config.experimental.set_memory_growth(gpu, True)
     return visible[:count]

@@ -143,13 +143,14 @@ class Estimator:
             return self
         last_step = step + steps if steps is not None else max_steps
 
-        run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step)
-        with run.graph.as_default():
-            hooks = self._training_hooks(run, hooks, listeners, steps, max_steps)
-            loss = None
-            with v1.train.MonitoredSession(run.session_creator, hooks) as session:
-                while not session.should_stop():
-                    _, loss = session.run([run.spec.train_op, run.spec.loss])
+        with multi_worker.naming_lost_workers(strategy):
+            run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step)
+            with run.graph.as_default():
+                hooks = self._training_hooks(run, hooks, listeners, steps, max_steps)
+                loss = None
+                with v1.train.MonitoredSession(run.session_creator, hooks) as session:
+                    while not session.should_stop():
+                        _, loss = session.run([run.spec.train_op, run.spec.loss])
         if loss is None:
             log.warning("Training made no step: the input_fn gave no data, or a hook had stopped it before.")
         log.info("Loss for final step: %s.", loss)

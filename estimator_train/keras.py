@@ -298,6 +298,12 @@ def _dataset(strategy, input_fn, **offered):
                 f"input_fn must return a tf.data.Dataset, got: {type(dataset).__name__}. Return the data set itself, "
                 "not tensors of its iterator; arrays go in with tf.data.Dataset.from_tensor_slices."
             )
+        pipelines = input_context.num_input_pipelines
+        if pipelines > 1 and dataset.cardinality() == 0:
+            raise ValueError(
+                f"The input_fn has no data for worker {input_context.input_pipeline_id} of {pipelines}; share out "
+                "examples instead of files, or take fewer workers."
+            )
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) > 3:
             raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")

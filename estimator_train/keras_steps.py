@@ -13,15 +13,19 @@ from estimator_train.multi_worker import is_one
 class Loop:
     """Steps over the replicas of a strategy, compiled for the data of an iterator by `trace`."""
 
-    def __init__(self, replica_step, strategy, rename, global_step=None, parts_of=lambda batch: {}, about=dict):
+    def __init__(
+        self, replica_step, strategy, rename, global_step=None, parts_of=lambda batch: {}, about=dict, agreed=list
+    ):
         """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps.
 
         `about()`: a dict of names to what else is a value, the same on every replica, computed after each step.
+        `agreed()`: a list of those values of the logs that are those of all replicas already.
         `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them.
         """
         self._replica_step = replica_step
         self._parts_of = parts_of
         self._about = about
+        self._agreed = agreed
         self.parts = {}
         self._strategy = strategy
         self._rename = rename
@@ -74,12 +78,18 @@ class Loop:
 
     def _is_whole(self, batch):
         """Whether all replicas have examples: a process that has none left is given an empty batch by TensorFlow."""
-        is_empty = self._strategy.run(lambda batch: tf.cast(batch_size(batch) < 1, tf.int32), args=(batch,))
-        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, is_empty, axis=None) < 1
+
+        def is_empty(batch):
+            parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
+            return tf.cast(tf.reduce_any([batch_size(part) < 1 for part in parts]), tf.int32)
+
+        empty = self._strategy.run(is_empty, args=(batch,))
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, empty, axis=None) < 1
 
     def _step(self, batch, done, examples):
         logs, about, parts, count = self._strategy.run(self._one_replica, args=(batch,))
-        values = {name: _reduce(self._strategy, value) for name, value in self._rename(logs).items()}
+        agreed = {id(value) for value in self._agreed()}
+        values = {name: _reduce(self._strategy, value, agreed) for name, value in self._rename(logs).items()}
         values |= {name: self._strategy.experimental_local_results(value)[0] for name, value in about.items()}
         for index, part in enumerate(parts):
             replicas = self._strategy.experimental_local_results(part)
@@ -122,7 +132,10 @@ def training(model, strategy, global_step, rename):
     def about():
         return {step_values.LEARNING_RATE: _learning_rate(model.optimizer)} if has_rate else {}
 
-    return Loop(replica_step, strategy, rename, global_step, about=about)
+    def agreed():
+        return [metric._call_result for metric in model.metrics if hasattr(metric, "_call_result")]
+
+    return Loop(replica_step, strategy, rename, global_step, about=about, agreed=agreed)
 
 
 def evaluation(model, strategy, rename, parts=()):
@@ -176,12 +189,13 @@ def _compile(function, jit_compile):
     return tf.function(function, jit_compile=True, reduce_retracing=True) if jit_compile else function
 
 
-def _reduce(strategy, value):
+def _reduce(strategy, value, agreed):
     """One value of the replicas', as Keras makes it: metrics agree already, what a step returns by itself is summed.
 
-    A loss of Keras' own is divided by the number of replicas, so that its sum is the loss of the whole batch.
+    `agreed`: the ids of values that agree: where a process has one replica, the values themselves do not tell. A loss
+    of Keras' own is divided by the number of replicas, so that its sum is the loss of the whole batch.
     """
-    if isinstance(value, tf.distribute.DistributedValues):
+    if isinstance(value, tf.distribute.DistributedValues) or (is_one(strategy) and id(value) not in agreed):
         return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
     return value
 

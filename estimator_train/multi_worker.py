@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+from pathlib import Path
 
 import tensorflow as tf
 
@@ -40,11 +41,28 @@ def naming_lost_workers(strategy):
         if not is_one(strategy):
             raise
         tasks = sorted(set(re.findall(r"/job:(\w+)/replica:\d+/task:(\d+)", str(error))))
-        gone = ", ".join(" ".join(task) for task in tasks) or "a task"
+        gone = ", ".join(" ".join(task) for task in tasks) or f"a task ({str(error).splitlines()[0]})"
         raise LostWorkerError(
             f"TF_CONFIG's cluster has lost {gone}. Start that and this task again: training goes on from the last "
-            f"checkpoint. ({type(error).__name__})"
+            "checkpoint."
         ) from error
+
+
+def summing(strategy):
+    """A function that all processes of `strategy` call with ints or bools: it gives their sums over the replicas.
+
+    The sums are a list of ints. Raises LostWorkerError.
+    """
+
+    @tf.function
+    def total(values):
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
+
+    def sums(*values):
+        with eager_mode(), naming_lost_workers(strategy):
+            return total(tf.constant([int(value or 0) for value in values], tf.int64)).numpy().tolist()
+
+    return sums
 
 
 def in_step(hooks, user_hooks, config, scaffold):
@@ -67,7 +85,25 @@ def in_step(hooks, user_hooks, config, scaffold):
     timer = None
     for saver in savers if secs else []:
         timer = saver._timer = _AgreedTimer(secs)  # it takes none in its constructor
-    return [*hooks, _Agreement(config, timer)]
+    sums = summing(config.train_distribute)
+    return [_SameStart(config, sums), *hooks, _Agreement(config, sums, timer)]
+
+
+class _SameStart(v1.train.SessionRunHook):
+    """The first hook of every process: before anything is saved they make sure that they start alike."""
+
+    def __init__(self, config, sums):
+        self._replicas = config.train_distribute.num_replicas_in_sync
+        self._sums = sums
+        self._global_step = v1.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        step = int(session.run(self._global_step))
+        if self._sums(step, step**2) != [step * self._replicas, step**2 * self._replicas]:
+            raise ValueError(
+                f"The processes of TF_CONFIG's cluster start from different checkpoints, this one from step {step}: "
+                "model_dir must be one folder that all of them see."
+            )
 
 
 class _ThrowingAway(v1.train.CheckpointSaverHook):
@@ -75,11 +111,21 @@ class _ThrowingAway(v1.train.CheckpointSaverHook):
 
     def __init__(self, scaffold, steps, secs):
         self._folder = tempfile.TemporaryDirectory()
-        super().__init__(self._folder.name, save_steps=steps, save_secs=secs, scaffold=scaffold, save_graph_def=False)
+        listeners = [_Delete(self._folder.name)]
+        super().__init__(self._folder.name, secs, steps, scaffold=scaffold, listeners=listeners, save_graph_def=False)
 
     def end(self, session):
         super().end(session)
         self._folder.cleanup()
+
+
+class _Delete(v1.train.CheckpointSaverListener):
+    def __init__(self, folder):
+        self._folder = folder
+
+    def after_save(self, session, global_step_value):
+        for path in Path(self._folder).glob("model.ckpt-*"):
+            path.unlink()
 
 
 class _AgreedTimer(v1.train.SecondOrStepTimer):
@@ -101,37 +147,17 @@ class _AgreedTimer(v1.train.SecondOrStepTimer):
 class _Agreement(v1.train.SessionRunHook):
     """The last hook of every process: after each step they tell each other whether to stop and to save."""
 
-    def __init__(self, config, timer):
-        self._strategy = strategy = config.train_distribute
+    def __init__(self, config, sums, timer):
         self._is_chief = config.is_chief
+        self._sums = sums
         self._timer = timer
-        self._global_step = v1.train.get_global_step()
-
-        @tf.function
-        def total(values):
-            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
-
-        self._total = total
-
-    def after_create_session(self, session, coord):
-        step = session.run(self._global_step)
-        if self._sum(step) != [step * self._strategy.num_replicas_in_sync]:
-            raise ValueError(
-                f"The processes of TF_CONFIG's cluster start from different checkpoints, this one from step {step}: "
-                "model_dir must be one folder that all of them see."
-            )
 
     def after_run(self, run_context, run_values):
-        stop, save = self._sum(run_context.stop_requested, self._is_chief and self._timer and self._timer.is_up)
+        stop, save = self._sums(run_context.stop_requested, self._is_chief and self._timer and self._timer.is_up)
         if stop:
             run_context.request_stop()
         if save:
             self._timer.is_agreed = True
 
     def end(self, session):
-        self._sum(0)  # nobody looks for the last checkpoint before the chief has written it
-
-    def _sum(self, *values):
-        """The sums over all replicas of what every process gives, ints or bools, a list of ints."""
-        with eager_mode(), naming_lost_workers(self._strategy):
-            return self._total(tf.constant([int(value or 0) for value in values], tf.int64)).numpy().tolist()
+        self._sums(0)  # nobody looks for the last checkpoint before the chief has written it

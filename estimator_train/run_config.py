@@ -95,7 +95,7 @@ class RunConfig:
     def __post_init__(self):
         self._settle()
         tf_config = read_tf_config()
-        coordinated = self.train_distribute is not None and bool(tf_config.get("cluster"))
+        coordinated = self.train_distribute is not None and _num_tasks(tf_config) > 1
         if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
             place = cluster_place(tf_config | _cluster_of(self.train_distribute), in_step=True)
         else:  # any other strategy has no cluster, and its config stays local
@@ -237,6 +237,12 @@ class ClusterPlace:
     service: dict | None = None
 
 
+def _num_tasks(tf_config):
+    """How many tasks of the cluster train or serve."""
+    jobs = tf_config.get("cluster", {}) or {}
+    return sum(len(tasks) for job, tasks in jobs.items() if job != TaskType.EVALUATOR)
+
+
 def _cluster_of(strategy):
     """The cluster and the task of a MultiWorkerMirroredStrategy, as TF_CONFIG has them."""
     resolver = strategy.cluster_resolver
@@ -267,8 +273,12 @@ def cluster_place(tf_config: dict, in_step: bool = False) -> ClusterPlace:
         return ClusterPlace(master=tf_config.get("session_master", ""), **anywhere)
 
     chief = TaskType.MASTER if TaskType.MASTER in cluster_spec.jobs else TaskType.CHIEF
-    if in_step and not {TaskType.MASTER, TaskType.CHIEF} & set(cluster_spec.jobs):
+    has_chief = not {TaskType.MASTER, TaskType.CHIEF}.isdisjoint(cluster_spec.jobs)
+    is_evaluator = task.get("type") == TaskType.EVALUATOR and TaskType.PS not in cluster_spec.jobs
+    if (in_step or is_evaluator) and not has_chief:  # an evaluator is not told how the workers train
         chief = TaskType.WORKER
+    if in_step and chief == TaskType.MASTER:
+        raise ValueError("MultiWorkerMirroredStrategy takes no master; rename it to chief in TF_CONFIG's cluster.")
     task_type, task_id = _checked_task(cluster_spec, chief, task)
     if task_type == TaskType.EVALUATOR:
         return ClusterPlace(

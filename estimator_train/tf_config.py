@@ -23,4 +23,7 @@ def read_tf_config() -> dict:
     for key in ("cluster", "task", "service"):
         if not isinstance(tf_config.get(key), dict | None):
             raise TypeError(f"{key} in TF_CONFIG must be a JSON object, {{...}}, got {tf_config[key]!r}.")
+    for job, tasks in (tf_config.get("cluster") or {}).items():
+        if not isinstance(tasks, list | dict):
+            raise ValueError(f"{job} in TF_CONFIG's cluster must be a list of host:port, got {tasks!r}.")
     return tf_config

@@ -193,7 +193,7 @@ class _Evaluation:
         self.spec = spec
         self.metrics = self.exports = None
         self._estimator = estimator
-        self.checkpoint = None
+        self.checkpoint = self._skipped = None
         self._timer = v1.train.SecondOrStepTimer(
             every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
         )
@@ -210,7 +210,8 @@ class _Evaluation:
         is_due = self._timer.should_trigger_for_step(global_step)
         if is_due:
             self._timer.update_last_triggered_step(global_step)
-        elif self.spec.every_steps is None:
+        elif self.spec.every_steps is None and global_step != self._skipped:
+            self._skipped = global_step
             log.info("Skip the current checkpoint eval due to throttle secs (%s secs).", self.spec.throttle_secs)
         return is_due
 

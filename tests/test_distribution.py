@@ -173,7 +173,9 @@ def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
     with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 0; use --replicas 2 for CPU replicas"):
         distribution.gpus(2)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
-    with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 1; use --gpus 1, or --replicas 2 for CPU replicas"):
+    with pytest.raises(
+        ValueError, match="--gpus 2: TensorFlow sees 1; use --gpus 1; use --replicas 2 for CPU replicas"
+    ):
         distribution.gpus(2)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train import distribution
+from estimator_train import keras as keras_model
 from estimator_train.cli.launch import free_addresses
 
 SCRIPT = Path(__file__).parent / "data" / "multi_worker" / "train.py"
@@ -95,11 +97,11 @@ def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(start):
 
 @pytest.mark.slow
 def test_training_ends_where_the_first_worker_has_no_more_data(start):
-    chief, worker = start("chief", "worker", batches=[3, 5], max_steps=None)
+    chief, worker = start("chief", "worker", batches=[3, 5], max_steps=None, own_step=True)
     assert exit_codes([chief, worker]) == [0, 0]
     assert saved_steps(chief)[0] == saved_steps(worker)[0] == [0, 3]
-    losses = [line for line in chief.log.read_text().splitlines() if "Loss for final step" in line]
-    assert losses and "nan" not in losses[0]
+    losses = [re.search(r"Loss for final step: ([\d.]+)", process.log.read_text())[1] for process in (chief, worker)]
+    assert losses[0] == losses[1]  # what a train_step returns is that of all workers
 
 
 @pytest.mark.slow
@@ -123,11 +125,14 @@ def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_la
 def test_processes_that_see_different_folders_are_told_so(start, tmp_path):
     (alone,) = start("alone", model_dir="chief's", max_steps=2)
     assert exit_codes([alone]) == [0]
+    before = checkpoint(tmp_path / "chief's")
     folders = {"chief": "chief's", "worker": "worker's"}
     processes = start("chief", "worker", model_dir=folders)
     assert exit_codes(processes) == [1, 1]
     for process in processes:
         assert "model_dir must be one folder that all of them see" in process.log.read_text()
+    after = checkpoint(tmp_path / "chief's")
+    assert all(np.array_equal(value, after[name]) for name, value in before.items())
 
 
 def test_a_laptop_and_an_evaluator_need_no_cluster(monkeypatch):
@@ -143,6 +148,8 @@ def test_a_laptop_and_an_evaluator_need_no_cluster(monkeypatch):
         ("{", "TF_CONFIG is not valid JSON"),
         ('{"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 1}}', "worker 1 .*not in its"),
         ('{"cluster": {"worker": ["127.0.0.1:1"]}}', "task needs a type"),
+        ('{"cluster": {"worker": 5}}', "worker in TF_CONFIG's cluster must be a list of host:port, got 5"),
+        ('{"cluster": {"chief": ["127.0.0.1"]}, "task": {"type": "chief", "index": 0}}', "chief 0 cannot listen at"),
     ],
 )
 def test_a_wrong_tf_config_is_told_before_tensorflow_waits_for_others(monkeypatch, tf_config, message):
@@ -177,6 +184,24 @@ class OfACluster(tf.distribute.MultiWorkerMirroredStrategy):
 def test_the_first_worker_is_the_chief_where_none_is_named():
     config = et.RunConfig(train_distribute=OfACluster())
     assert (config.is_chief, config.num_worker_replicas, config.task_type) == (True, 2, "worker")
+
+
+def test_a_worker_without_data_is_told_before_the_others_wait_for_it(monkeypatch):
+    contexts = [tf.distribute.InputContext(2, index, 2) for index in range(2)]
+    monkeypatch.setattr(keras_model, "distribute", lambda strategy, dataset_fn: [dataset_fn(each) for each in contexts])
+
+    def one_file(input_context):
+        return tf.data.Dataset.range(1).shard(2, input_context.input_pipeline_id)
+
+    with pytest.raises(ValueError, match="The input_fn has no data for worker 1 of 2"):
+        keras_model._dataset(None, one_file, mode="train")
+
+
+def test_a_master_is_no_name_for_workers_in_step(monkeypatch):
+    cluster = {"master": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    with pytest.raises(ValueError, match="takes no master; rename it to chief"):
+        distribution.multi_worker()
 
 
 def model_fn(features, labels, mode):

@@ -496,6 +496,19 @@ def test_a_cluster_under_a_strategy_is_left_to_the_strategy(config_in, strategy)
     assert config.model_dir == "/m"
 
 
+def test_an_evaluator_needs_no_chief_where_the_first_worker_may_be_one(config_in):
+    config = config_in({"cluster": {"worker": ["w:1", "w:2"]}, "task": {"type": "evaluator", "index": 0}})
+    assert config.task_type == "evaluator"
+    with pytest.raises(ValueError, match="exactly one chief"):
+        config_in({"cluster": {"worker": ["w:1"], "ps": ["p:1"]}, "task": {"type": "evaluator", "index": 0}})
+
+
+def test_a_chief_on_its_own_may_have_any_strategy(config_in, strategy):
+    tf_config = {"cluster": {"chief": ["c:1"]}, "task": {"type": "chief", "index": 0}}
+    config = config_in(tf_config, train_distribute=strategy)
+    assert config.task_type == "chief" and config._distribute_coordinator_mode is None
+
+
 @pytest.mark.parametrize("tf_config", [{}, {"cluster": CLUSTER, "task": {"type": "chief", "index": 0}}])
 def test_without_a_strategy_there_is_no_coordinator(config_in, tf_config):
     assert config_in(tf_config)._distribute_coordinator_mode is None

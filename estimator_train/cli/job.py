@@ -16,7 +16,9 @@ import tf_keras as keras
 
 from estimator_train import checkpoints, models
 from estimator_train.cli.settings import one_line_errors
+from estimator_train.cluster import FailedChiefError
 from estimator_train.keras import model_to_estimator
+from estimator_train.multi_worker import LostWorkerError
 
 
 def build_estimator(settings, config, weights):
@@ -75,6 +77,9 @@ def run_errors():
     """Of the errors of a run, those that the user's files are to blame for end as one line with exit code 2."""
     try:
         yield
+    except (LostWorkerError, FailedChiefError) as error:
+        click.echo(f"estimator_train: {error}", err=True)
+        sys.exit(1)
     except checkpoints.CheckpointError as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.InvalidArgumentError as error:

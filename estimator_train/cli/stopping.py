@@ -11,6 +11,8 @@ import click
 import tensorflow as tf
 import tqdm
 
+from estimator_train import multi_worker
+
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 
 
@@ -22,10 +24,13 @@ class StopOnSignal(SessionRunHook):
     """A hook that ends training at the next step's end where, in its `with` block, SIGINT or SIGTERM has come.
 
     A second Ctrl-C ends the process at once. A second SIGTERM does not: some that send it do so to a process and to
-    its group.
+    its group. Processes that train in step all stop, and each raises `Stopped` once the checkpoint is saved: for what
+    waits for their end, such as an evaluator, they have not come to it.
     """
 
-    received = None  # the first signal that has come
+    def __init__(self, strategy=None):
+        self.received = None  # the first signal that has come, here or to another process
+        self._sums = multi_worker.summing(strategy) if multi_worker.is_one(strategy) else None
 
     def __enter__(self):
         # Python calls handlers once TensorFlow's call has returned, which may wait for data. A thread is told at once.
@@ -52,6 +57,14 @@ class StopOnSignal(SessionRunHook):
     def after_run(self, run_context, run_values):
         if self.received:
             run_context.request_stop()  # hooks that save checkpoints do so at the end of the session
+
+    def end(self, session):
+        if self._sums is None:
+            return
+        interrupted, terminated = self._sums(self.received == signal.SIGINT, self.received == signal.SIGTERM)
+        if interrupted or terminated:
+            self.received = signal.SIGTERM if terminated else signal.SIGINT
+            raise Stopped
 
     def _watch(self, reader):
         with reader:

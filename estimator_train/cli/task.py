@@ -14,6 +14,7 @@ from estimator_train.tf_config import read_tf_config
 class Task:
     """`workers`: how many processes train in step; `is_chief`: whether this is the first of them, or the only one."""
 
+    in_cluster: bool
     workers: int
     is_chief: bool
     is_evaluator: bool
@@ -33,6 +34,7 @@ def this_task():
     jobs = [job for job in ("chief", "master", "worker") if job in cluster]
     is_first = not jobs or (task.get("type"), str(task.get("index"))) == (jobs[0], "0")
     return Task(
+        in_cluster=bool(cluster),
         workers=sum(len(cluster[job]) for job in jobs) or 1,
         is_chief=is_first,
         is_evaluator=task.get("type") == "evaluator",

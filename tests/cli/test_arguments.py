@@ -63,7 +63,7 @@ def test_help_answers_without_tensorflow(run, arguments):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("", ["datasets", "evaluate", "export", "launch", "predict", "run", "train"]),
+        ("", ["datasets", "evaluate", "export", "launch", "predict", "report", "run", "train"]),
         ("ev", ["evaluate"]),
         ("--dry", ["--dry-run"]),
         ("train --max", ["--max-steps"]),

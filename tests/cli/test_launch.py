@@ -1,11 +1,15 @@
 """estimator_train launch: several processes with their TF_CONFIG, which end together."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from estimator_train.cli.launch import free_addresses
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,11 +35,11 @@ def script(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cluster_of_all_tasks_trains_and_ends(tmp_path):
+def test_a_cluster_with_a_parameter_server_trains_and_ends(tmp_path):
     train = ROOT / "tests" / "data" / "cluster" / "train.py"
-    done = launch("--workers", 2, "--ps", 1, "--evaluator", "--", "run", train, tmp_path / "run", 60, 0.01)
+    done = launch("--workers", 1, "--ps", 1, "--", "run", train, tmp_path / "run", 60, 0.01)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in ("chief 0", "worker 0", "ps 0", "evaluator 0"):
+    for name in ("chief 0", "ps 0"):
         assert f"\n[{name}] " in done.stdout
     assert (tmp_path / "run" / "checkpoint").exists()
 
@@ -84,6 +88,49 @@ def test_the_first_failure_stops_the_others_and_is_the_exit_code(script):
     assert done.returncode == 7
     assert "[worker 0] here is worker ['--its', 'own']" in done.stdout
     assert "worker 0 failed with exit code 7; stopping the others" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_terminated_ends_all_with_a_checkpoint_and_the_training_is_not_told_to_be_over(
+    scans, tmp_path
+):
+    cluster = dict(zip(("chief", "worker"), ([address] for address in free_addresses(2)), strict=True))
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", 32, "--batch-size", 2]
+    flags += ["--max-steps", 10**6, "--save-checkpoints-steps", 10, "--model-dir", tmp_path / "run"]
+    processes = []
+    for job in cluster:
+        environment = os.environ | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": job, "index": 0}})}
+        command = [sys.executable, "-m", "estimator_train", *map(str, flags)]
+        with (tmp_path / job).open("w") as log:
+            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=ROOT))
+    try:
+        end = time.monotonic() + 120
+        while not (tmp_path / "run" / "model.ckpt-10.index").exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        processes[1].terminate()
+        assert [process.wait(120) for process in processes] == [143, 143], (tmp_path / "chief").read_text()
+    finally:
+        for process in processes:
+            process.kill()
+    assert "stopped by SIGTERM with" in (tmp_path / "chief").read_text()
+    assert (tmp_path / "run" / "ended" / "chief").read_text() == "failed"
+
+
+@pytest.mark.slow
+def test_a_launch_that_is_terminated_stops_its_processes(script, tmp_path):
+    path = script(
+        f"import os, pathlib, time\npathlib.Path({str(tmp_path)!r}, f'pid-{{os.getpid()}}').touch()\ntime.sleep(100)\n"
+    )
+    command = [sys.executable, "-m", "estimator_train", "launch", "--workers", "2", "--", "run", str(path)]
+    process = subprocess.Popen(command, cwd=ROOT)
+    end = time.monotonic() + 120
+    while len(pids := [int(file.name[4:]) for file in tmp_path.glob("pid-*")]) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(60) == 143
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
 def test_nothing_to_start_is_an_error():

@@ -1,7 +1,8 @@
 """One process that trains a Keras model: python train.py MODEL_DIR SETTINGS, a JSON dict.
 
 Settings: strategy ("multi_worker", "mirrored" or none), config (of RunConfig), max_steps, secs_a_step, stop_at (a step
-at which worker 0 alone asks to stop), evaluate (whether by train_and_evaluate), batches (how many each worker has).
+at which worker 0 alone asks to stop), evaluate (whether by train_and_evaluate), batches (how many each worker has),
+own_step (whether the model has a train_step of its own).
 """
 
 import json
@@ -27,10 +28,21 @@ def strategy():
     return None
 
 
+class OwnStep(tf.keras.Sequential):
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            # A loss of the user's own is divided by the number of replicas by the user.
+            loss = tf.reduce_mean((self(x, training=True) - y) ** 2) / 2
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        return {"loss": loss}
+
+
 def build():
     tf.keras.utils.set_random_seed(1)
     layers = [tf.keras.Input([4]), *(tf.keras.layers.Dense(8, activation="relu"), tf.keras.layers.BatchNormalization())]
-    model = tf.keras.Sequential([*layers, tf.keras.layers.Dense(1)])
+    model = (OwnStep if settings.get("own_step") else tf.keras.Sequential)([*layers, tf.keras.layers.Dense(1)])
     model.compile(tf.keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
     return model
 
