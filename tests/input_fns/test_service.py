@@ -1,7 +1,8 @@
-"""image_files through a tf.data service: two workers and their dispatcher, in this process, on loopback."""
+"""image_files through a tf.data service: two workers and their dispatcher, in a process of their own, on loopback."""
 
-import gc
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,18 +15,34 @@ from estimator_train.input_fns import image_files
 CLASSES = ["cat", "dog"]
 
 
+SERVERS = """
+import sys
+import tensorflow as tf
+
+service = tf.data.experimental.service
+dispatcher = service.DispatchServer()
+address = dispatcher.target.removeprefix("grpc://")
+workers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
+print(dispatcher.target, flush=True)
+for _ in sys.stdin:
+    print(*[worker._num_tasks() for worker in workers], flush=True)
+"""
+
+
 @pytest.fixture(scope="module")
 def workers():
-    """The dispatcher's address and its two workers."""
-    service = tf.data.experimental.service
-    dispatcher = service.DispatchServer()
-    address = dispatcher.target.removeprefix("grpc://")
-    servers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
-    yield dispatcher.target, servers
-    gc.collect()  # iterators that still ask for data would hold up the end
-    for server in servers:
-        server.stop()
-    dispatcher.stop()
+    """The dispatcher's address, and a function that gives the number of tasks that each worker has had."""
+    # A process can be killed; servers in this one would wait, at their end, for whatever still asks for data.
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+
+        def tasks():
+            process.stdin.write("\n")
+            return [int(number) for number in process.stdout.readline().split()]
+
+        yield process.stdout.readline().strip(), tasks
+        process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +69,13 @@ def in_any_order(batches):
 
 
 def test_workers_decode_what_this_process_would(workers, many):
-    service, servers = workers
-    before = [server._num_tasks() for server in servers]
+    service, tasks = workers
+    before = tasks()
     there, here = (
         list(image_files(many / "*/*", CLASSES, (2, 3), num_epochs=1, service=address)().as_numpy_iterator())
         for address in (service, None)
     )
-    assert [server._num_tasks() for server in servers] == [number + 1 for number in before]
+    assert tasks() == [number + 1 for number in before]
     for got, expected in zip(there, here, strict=True):
         tf.nest.map_structure(np.testing.assert_array_equal, got, expected)
 
@@ -128,7 +145,7 @@ def test_an_estimator_of_two_replicas_trains_and_evaluates_every_image_once(work
     model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
     config = et.RunConfig(tmp_path, train_distribute=mirrored(2), eval_distribute=mirrored(2))
     estimator = et.model_to_estimator(model, config=config)
-    estimator.train(image_files(many / "*/*", CLASSES, (1, 1), True, 3, service=workers[0]), max_steps=5)
+    estimator.train(image_files(many / "*/*", CLASSES, (1, 1), True, 4, num_epochs=1, service=workers[0]))
     there, here = (
         estimator.evaluate(image_files(many / "*/*", CLASSES, (1, 1), batch_size=7, num_epochs=1, service=service))
         for service in (workers[0], None)
