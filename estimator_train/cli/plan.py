@@ -27,6 +27,7 @@ def plan(settings, training, data, model_dir, last_step):
     checkpoint = newest_checkpoint(model_dir)
     facts = {
         "data": _data(settings, data),
+        "classes": _classes(data),
         "files": _files(settings, data),
         "model": _model(settings),
         "steps": _steps(settings, training, data, last_step),
@@ -45,8 +46,19 @@ def _data(settings, data):
         return f"{settings.input_fn}, and {settings.eval_input_fn} to evaluate on"
     return (
         f"{data.name}: {data.train_examples} images to train on and {data.eval_examples} to evaluate on, "
-        f"in {len(data.class_names)} classes ({', '.join(data.class_names)})"
+        f"in {len(data.class_names)} classes"
     )
+
+
+def _classes(data):
+    """The first ten classes, and how many images each has to train and to evaluate on, where that is known."""
+    if data is None:
+        return None
+    counts = data.class_counts()
+    shown = list(data.class_names[:10])
+    if counts:
+        shown = [f"{name} {counts['train'][name]} + {counts['eval'][name]}" for name in shown]
+    return ", ".join([*shown, "…"] if len(data.class_names) > 10 else shown)
 
 
 def _files(settings, data):

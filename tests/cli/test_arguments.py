@@ -229,7 +229,8 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
     flags = ["--image-size", "24x32", "--batch-size", "2", "--epochs", "4", "--gpus", "2"]
     flags += ["--evaluate-every", "9", "--early-stopping", "2", "--save-checkpoints-steps", "6"]
     assert plan("--dataset", "images", "--data-dir", scans, *flags) == {
-        "data": "images: 12 images to train on and 4 to evaluate on, in 2 classes (bright, dark)",
+        "data": "images: 12 images to train on and 4 to evaluate on, in 2 classes",
+        "classes": "bright 6 + 2, dark 6 + 2",
         "files": str(scans),
         "model": "mobilenet_v2 for images of 24x32",
         "steps": "12: 4 epochs of 3",
