@@ -137,6 +137,7 @@ def look_at(page, tmp_path):
         "--headless",
         "--no-sandbox",  # root, as in a container, cannot have one
         "--disable-gpu",
+        "--disable-dev-shm-usage",  # which is small in a container
         "--host-resolver-rules=MAP * ~NOTFOUND",  # nothing goes out
         f"--user-data-dir={tmp_path}/profile",
         "--window-size=390,3000",
