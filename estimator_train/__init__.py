@@ -37,6 +37,7 @@ _HOMES = {
         "model_fn": "EstimatorSpec ModeKeys",
         "parse_example_spec": "classifier_parse_example_spec regressor_parse_example_spec",
         "run_config": "RunConfig",
+        "split": "split_over",
         "training": "EvalSpec TrainSpec train_and_evaluate",
         "warm_start": "VocabInfo WarmStartSettings",
     }.items()

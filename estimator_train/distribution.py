@@ -11,26 +11,63 @@ from estimator_train.run_config import TaskType, cluster_place
 from estimator_train.tf_config import read_tf_config
 
 
-def gpus(count):
+def gpus(count, *, all_reduce=None):
     """A `tf.distribute.MirroredStrategy` over the first `count` GPUs, with memory growth set on them.
+
+    `all_reduce`: how gradients are summed over them: "nccl", "hierarchical", "one_device", or None, as TensorFlow
+    chooses.
 
     Raises:
       ValueError: fewer GPUs are visible.
     """
     _first_gpus(count, f"use --replicas {count} for CPU replicas")
-    return tf.distribute.MirroredStrategy([f"GPU:{index}" for index in range(count)])
+    return _mirrored([f"GPU:{index}" for index in range(count)], all_reduce)
 
 
-def cpu_replicas(count):
+def cpu_replicas(count, *, all_reduce=None):
     """A `tf.distribute.MirroredStrategy` over `count` logical CPU devices, which any machine can make.
 
+    `all_reduce`: as of `gpus`, but NCCL is for GPUs.
+
     Raises:
+      ValueError: `all_reduce` is nccl.
       RuntimeError: from TensorFlow, when it has started with fewer devices already; call this before any other use.
     """
+    if all_reduce == "nccl":
+        raise ValueError("--all-reduce nccl sums over GPUs; with --replicas give hierarchical or one_device")
+    return _mirrored(_logical_cpus(count), all_reduce)
+
+
+def devices_to_split_over(count):
+    """Names of the first `count` GPUs, with memory growth set on them; without any GPU, of `count` logical CPU devices.
+
+    Raises:
+      ValueError: there are GPUs, but fewer.
+      RuntimeError: as of `cpu_replicas`.
+    """
+    visible = tf.config.list_physical_devices("GPU")
+    if not visible:
+        return _logical_cpus(count)
+    if count > len(visible):
+        raise ValueError(f"--split-over {count}: TensorFlow sees {len(visible)} GPUs; give at most so many")
+    return [f"GPU:{index}" for index, _ in enumerate(_first_gpus(count))]
+
+
+def _logical_cpus(count):
     cpu = tf.config.list_physical_devices("CPU")[0]
     if len(tf.config.get_logical_device_configuration(cpu) or []) < count:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
-    return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(count)])
+    return [f"CPU:{index}" for index in range(count)]
+
+
+def _mirrored(devices, all_reduce):
+    reductions = {
+        "nccl": tf.distribute.NcclAllReduce,
+        "hierarchical": tf.distribute.HierarchicalCopyAllReduce,
+        "one_device": tf.distribute.ReductionToOneDevice,
+    }
+    reduction = reductions[all_reduce]() if all_reduce else None
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
 
 
 def multi_worker(gpus=None):

@@ -12,10 +12,11 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from estimator_train import checkpoints, multi_worker
+from estimator_train import checkpoints, multi_worker, step_values
 from estimator_train.export import new_export_folder
 from estimator_train.graph_model import GraphModel
 from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
+from estimator_train.out_of_memory import naming_the_tensor
 from estimator_train.run_config import RunConfig, TaskType
 
 v1 = tf.compat.v1
@@ -143,9 +144,11 @@ class Estimator:
             return self
         last_step = step + steps if steps is not None else max_steps
 
-        with multi_worker.naming_lost_workers(strategy):
+        with multi_worker.naming_lost_workers(strategy), naming_the_tensor():
             run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step)
             with run.graph.as_default():
+                if last_step is not None:
+                    v1.add_to_collection(step_values.LAST_STEP, last_step)
                 hooks = self._training_hooks(run, hooks, listeners, steps, max_steps)
                 loss = None
                 with v1.train.MonitoredSession(run.session_creator, hooks) as session:
@@ -190,7 +193,7 @@ class Estimator:
             log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
             start = time.perf_counter()
             hooks = [*run.input_hooks, *hooks, _CountBatches(steps), *run.spec.evaluation_hooks, results]
-            with v1.train.MonitoredSession(run.session_creator, hooks) as session:
+            with naming_the_tensor(), v1.train.MonitoredSession(run.session_creator, hooks) as session:
                 while not session.should_stop():
                     session.run(updates)
             log.info("Inference Time : %0.5fs", time.perf_counter() - start)
@@ -225,7 +228,7 @@ class Estimator:
         hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
         with _suspendable_session(run, hooks) as session:
             while not session.should_stop():
-                with run.graph.as_default():
+                with run.graph.as_default(), naming_the_tensor():
                     batch = session.run(predictions)
                 yield from _examples(batch) if yield_single_examples else [batch]
 

@@ -19,6 +19,7 @@ from estimator_train.model_fn import (
     metric_pair,
     metrics_of,
 )
+from estimator_train.out_of_memory import ReportAllocationsHook
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -87,7 +88,7 @@ class GraphModel(PreparedModel):
                 checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
         creator = _SessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
-        return Run(graph, spec, creator, input_hooks)
+        return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
     def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
         builder = v1.saved_model.Builder(folder)

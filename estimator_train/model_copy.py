@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 from tf_keras import layers
 
-from estimator_train import checkpoints
+from estimator_train import checkpoints, placement
 
 _ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
@@ -30,8 +30,11 @@ class ModelSource:
       ValueError: the model is not compiled, is no tf_keras model, or cannot be copied.
     """
 
-    def __init__(self, model, custom_objects=None):
-        """`model`: a compiled `tf_keras.Model`, or a function that returns one."""
+    def __init__(self, model, custom_objects=None, clone_layer=None):
+        """`model`: a compiled `tf_keras.Model`, or a function that returns one.
+
+        `clone_layer`: makes a layer of the copies from one of `model`; None: as it is, and on the device that it is on.
+        """
         is_model = isinstance(model, keras.Model)
         given = model if is_model or not callable(model) or _is_keras_3(model) else model()
         _check_compiled(given)
@@ -49,7 +52,7 @@ class ModelSource:
         self._vocabularies = [_vocabulary(layer) for layer in _lookups(given)]
         if is_model:
             # What is copied later is a copy made now: what the user does to the model in between is not to be seen.
-            template = self._with_state(lambda: _clone(given, custom_objects))
+            template = self._with_state(lambda: _clone(given, custom_objects, clone_layer))
             self._build = lambda: _clone(template, custom_objects)
         else:
             self._build = model
@@ -121,20 +124,22 @@ def _check_compiled(model):
         )
 
 
-def _clone(model, custom_objects):
+def _clone(model, custom_objects, clone_layer=None):
     """A compiled model of the same layers and settings, with other variables."""
     with keras.utils.custom_object_scope(custom_objects or {}):
         try:
-            clone = _clone_layers(model)
+            clone = _clone_layers(model, clone_layer)
             _copy_trainable(clone, model)
             _compile_like(clone, model)
+            if placement.kept(clone):
+                _update_without_xla(clone)
         except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
             raise ValueError(f"Cannot copy the model {model.name}: {error} {_ADVICE}") from error
     return clone
 
 
-def _clone_layers(model):
-    clone = keras.models.clone_model(model)
+def _clone_layers(model, clone_layer):
+    clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
         return clone
     # Keras clones a functional or Sequential model of the user's class without the class.
@@ -179,6 +184,12 @@ def _compile_like(clone, model):
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
     clone.compile(**arguments)
+
+
+def _update_without_xla(model):
+    """XLA, with which Keras' optimizers compile their updates for GPUs, does not take variables of several devices."""
+    for optimizer in tf.nest.flatten(model.optimizer):
+        getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
 
 
 def _clone_metric(metric, model):

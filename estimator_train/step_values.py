@@ -7,6 +7,9 @@ LEARNING_RATE = "estimator_train/learning_rate"  # float32, of the last step; op
 ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS)
 BATCH = "estimator_train/batch"  # with a number behind, the tensors of an evaluated batch that metrics are computed of
 
+# The graph collection that holds the global step at which training ends, where that is known.
+LAST_STEP = "estimator_train/last_step"
+
 # The graph collection of the model's own values: the loss and the metrics.
 MODEL_VALUES = "estimator_train/model_values"
 

@@ -33,7 +33,7 @@ estimator = et.model_to_estimator(model, config=config)
 
 # %% Training, evaluated every 500 steps. Run this cell again, and training goes on from the last checkpoint.
 timing = et.TimingHook(estimator.model_dir)
-train_spec = et.TrainSpec(train_input_fn, MAX_STEPS, hooks=[timing, et.ProgressHook(MAX_STEPS)])
+train_spec = et.TrainSpec(train_input_fn, MAX_STEPS, hooks=[timing, et.ProgressHook()])
 eval_spec = et.EvalSpec(eval_input_fn, steps=None, every_steps=500, exporters=et.BestCheckpointExporter())
 metrics, _ = et.train_and_evaluate(estimator, train_spec, eval_spec)
 print(metrics, timing.summary())

@@ -4,6 +4,7 @@ A page is followed from top to bottom, in a folder of its own with the files tha
 make small what would take long, and leave out what needs more than this machine. A command that no rule knows fails.
 """
 
+import functools
 import importlib.util
 import itertools
 import re
@@ -25,6 +26,7 @@ from estimator_train import distribution
 from estimator_train.cli import main
 from estimator_train.cli.launch import launch
 from estimator_train.datasets import kaggle, oct2017, synthetic_oct
+from estimator_train.recipes import unet3d
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -40,6 +42,8 @@ NOT_RUN = {
 TRAIN = "--model small_cnn --weights none --image-size 32 --batch-size 4 --max-steps 2"
 TRAIN_OWN = "--max-steps 2"
 RESUME = "--max-steps 3"
+# Appended to what is no training.
+SMALL = {"memory": "--volume 8 --filters 2"}
 # A training whose folder no later command of the page names, or that is another way to make it.
 ONLY_PLAN = "--dry-run --model-dir only-planned"
 
@@ -51,6 +55,9 @@ PYTHON = {
     '"vgg16"': '"small_cnn"',
     "image_size=data.image_size": "image_size=(32, 32)",
     "MAX_STEPS = 2000": "MAX_STEPS = 4",
+    "unet3d.train(": "small_unet3d(",
+    "VOLUME, FILTERS, MAX_STEPS = 32, 8, 150": "VOLUME, FILTERS, MAX_STEPS = 8, 2, 2",
+    '"GPU:': '"CPU:',
 }
 SCRIPT = """
 import sys
@@ -69,7 +76,8 @@ PRINTS = {
 @pytest.fixture
 def namespace(mirrored):
     """What Python runs in."""
-    return {"__name__": "__main__", "two_replicas": mirrored(2)}
+    small_unet3d = functools.partial(unet3d.train, volume=8, filters=2, max_steps=1)
+    return {"__name__": "__main__", "two_replicas": mirrored(2), "small_unet3d": small_unet3d}
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +92,8 @@ def folder(tmp_path, monkeypatch, mirrored):
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it
     monkeypatch.setattr(synthetic_oct, "IMAGES_PER_CLASS", {"train": 2, "test": 1})
+    monkeypatch.setattr(unet3d, "_POOLINGS", 1)
+    monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
     monkeypatch.setattr(distribution, "cpu_replicas", mirrored)  # a process can have one strategy of two replicas
 
     draw_oct2017(tmp_path / "OCT2017")
@@ -192,6 +202,7 @@ def follow(command, later, monkeypatch):
     if arguments[:1] == ["launch"]:  # one process of those that it would start, alone
         with launch.make_context("launch", arguments[1:]) as context:
             arguments = list(context.params["arguments"])
+    arguments += shlex.split(SMALL.get(arguments[0], "")) if arguments else []
     if not arguments or arguments[0].startswith("--"):
         arguments += shlex.split(instead_of_training(arguments, later))
         arguments = ["--replicas" if argument == "--gpus" else argument for argument in arguments]
@@ -204,6 +215,8 @@ def follow(command, later, monkeypatch):
 def instead_of_training(arguments, later):
     """The flags that make a training small, or only plan it."""
     flags = dict(itertools.pairwise([*arguments, ""]))
+    if "--recipe" in flags:
+        return "--dry-run"  # tests/recipes trains each
     if "--resume" in flags:
         return RESUME
     name = "own" if "--input-fn" in flags else flags.get("--dataset", "synthetic_oct")

@@ -10,7 +10,9 @@ from estimator_train.cli.datasets import datasets
 from estimator_train.cli.evaluate import evaluate
 from estimator_train.cli.export import export
 from estimator_train.cli.launch import launch
+from estimator_train.cli.memory import memory
 from estimator_train.cli.predict import predict
+from estimator_train.cli.recipes import recipes
 from estimator_train.cli.report import report
 from estimator_train.cli.run import run
 from estimator_train.cli.train import train
@@ -57,7 +59,7 @@ def commands():
     """
 
 
-for _command in (train, evaluate, report, predict, export, run, launch, datasets):
+for _command in (train, evaluate, report, predict, export, run, launch, datasets, recipes, memory):
     commands.add_command(_command)
 
 

@@ -14,7 +14,7 @@ import click
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints, models
+from estimator_train import checkpoints, distribution, models
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.cluster import FailedChiefError
 from estimator_train.keras import model_to_estimator
@@ -54,6 +54,13 @@ def build_input_fns(settings, data):
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
     with one_line_errors():  # a data set may be downloaded here
         return data.train_input_fn(**sizes, num_epochs=None, seed=settings.seed), data.eval_input_fn(**sizes)
+
+
+def local_strategy(gpus, replicas, all_reduce):
+    """The strategy of one process that trains on so many GPUs or CPU replicas; None: on one device."""
+    if gpus:
+        return distribution.gpus(gpus, all_reduce=all_reduce)
+    return distribution.cpu_replicas(replicas, all_reduce=all_reduce) if replicas else None
 
 
 def checkpoint_paths(model_dir, every):

@@ -37,11 +37,7 @@ class Settings:
 
     def save(self, model_dir, **about):
         """Keeps the settings in `model_dir`, whole or not at all, with what else is told `about` the run."""
-        path = run_file(model_dir)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        values = about | {"settings": dataclasses.asdict(self)}
-        path.with_suffix(".part").write_text(json.dumps(values, indent=2) + "\n")
-        path.with_suffix(".part").replace(path)
+        save_run(model_dir, dataclasses.asdict(self), **about)
 
     @classmethod
     def load(cls, model_dir):
@@ -49,8 +45,13 @@ class Settings:
         path = run_file(model_dir)
         if not path.exists():
             return None
+        values = _read(path)["settings"]
+        if "recipe" in values:
+            raise click.ClickException(
+                f"{model_dir} holds a run of the recipe {values['recipe']}, which evaluates it itself: "
+                f"estimator_train --model-dir {model_dir} --resume"
+            )
         try:
-            values = _read(path)["settings"]
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
             return cls(**values | lists)
         except TypeError as error:
@@ -93,11 +94,20 @@ class Training:
     evaluate_every: int | None
     early_stopping: int | None
     keep_best: bool
+    all_reduce: str | None = None
 
 
 def run_file(model_dir):
     """Path of the file that a run is described in."""
     return Path(model_dir, "run.json")
+
+
+def save_run(model_dir, settings, **about):
+    """Writes the run.json of `model_dir`, whole or not at all: a dict of settings, and what else is told of the run."""
+    path = run_file(model_dir)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".part").write_text(json.dumps(about | {"settings": settings}, indent=2) + "\n")
+    path.with_suffix(".part").replace(path)
 
 
 def flags_of(path):

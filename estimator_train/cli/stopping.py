@@ -90,5 +90,15 @@ class StopEvaluation(SessionRunHook):
         self._stop.check()
 
 
+class StopAfterTraining(SessionRunHook):
+    """A hook that has a training raise `Stopped` at its end where `stop`, a `StopOnSignal`, has had its signal."""
+
+    def __init__(self, stop):
+        self._stop = stop
+
+    def end(self, session):
+        self._stop.check()
+
+
 def _do_nothing(number, frame):
     pass

@@ -9,7 +9,7 @@ import types
 import click
 from click.core import ParameterSource
 
-from estimator_train import datasets, models
+from estimator_train import datasets, models, recipes
 from estimator_train.cli import completion
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
 from estimator_train.cli.settings import (
@@ -33,9 +33,13 @@ _INSTEAD_OF = {
     "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs"),
     "epochs": ("max_steps",),
     "max_steps": ("epochs",),
-    "gpus": ("replicas",),
-    "replicas": ("gpus",),
+    "gpus": ("replicas", "split_over"),
+    "replicas": ("gpus", "split_over"),
+    "split_over": ("gpus", "replicas", "all_reduce"),
 }
+
+# The flags that are none of a recipe's settings, and yet go with each.
+_OF_EVERY_RECIPE = ("recipe", "gpus", "replicas", "all_reduce")
 
 
 _EXAMPLES = """\b
@@ -84,6 +88,12 @@ class _RepeatingCommand(click.Command):
     shell_complete=completion.names(datasets.names),
     help=f"{', '.join(datasets.NAMES)} or tfds:NAME.  [default: {datasets.NAMES[0]}]",
 )
+@click.option(
+    "--recipe",
+    metavar="NAME",
+    shell_complete=completion.names(lambda: recipes.NAMES),
+    help="A whole system instead of a data set and a model: see estimator_train recipes.",
+)
 @click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data set's files.")
 @click.option("--input-fn", metavar=_FUNCTION, help="Your own training input_fn, instead of a data set.")
 @click.option("--eval-input-fn", metavar=_FUNCTION, help="Your own evaluation input_fn.")
@@ -123,6 +133,13 @@ class _RepeatingCommand(click.Command):
 @click.option("--gpus", type=click.IntRange(1), metavar="N", help="Train on the first N GPUs.")
 @click.option("--replicas", type=click.IntRange(1), metavar="N", help="Train on N CPU replicas, where there is no GPU.")
 @click.option(
+    "--all-reduce",
+    type=click.Choice(["nccl", "hierarchical", "one_device"]),
+    help="How gradients are summed over the replicas.  [default: as TensorFlow chooses]",
+)
+@click.option("--split-over", type=click.IntRange(2), metavar="N", help="Split the recipe's model over N devices.")
+@click.option("--volume", type=click.IntRange(1), metavar="N", help="Side of the recipe's volumes in voxels.")
+@click.option(
     "--steps-per-loop", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Steps a compiled call."
 )
 @click.option(
@@ -159,6 +176,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     flags = types.SimpleNamespace(model_dir=model_dir, **flags)
     _check_conflicts(flags)
     task = this_task()
+    if flags.recipe:
+        return _train_recipe(flags, task, resume, dry_run, quiet, verbose)
     if flags.replicas and not task.is_alone:
         raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
     model_dir = _model_dir(flags)
@@ -190,7 +209,54 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     return train(settings, training, data, model_dir, last_step, task, quiet=quiet, verbose=verbose)
 
 
+def _train_recipe(flags, task, resume, dry_run, quiet, verbose):
+    with one_line_errors():
+        known = recipes.settings_of(flags.recipe)
+    context = click.get_current_context()
+    given = {
+        name: value
+        for name, value in vars(flags).items()
+        if context.get_parameter_source(name) in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)
+    }
+    settings = {name: value for name, value in given.items() if name not in ("model_dir", *_OF_EVERY_RECIPE)}
+    for name in settings:
+        if name not in known:
+            there = [name for name in known if hasattr(flags, name)] + [*_OF_EVERY_RECIPE[1:]]
+            flags_there = ", ".join(map(_flag, there))
+            raise click.ClickException(f"the recipe {flags.recipe} takes no {_flag(name)}; it takes {flags_there}")
+    if not task.is_alone:
+        raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
+    model_dir = _model_dir(flags)
+    check_folder(model_dir, "--model-dir")
+    if not resume:
+        _check_no_run(model_dir)
+    if dry_run or not quiet:
+        facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
+        click.echo("\n".join(f"{name:<12} {value}" for name, value in facts.items()))
+    if dry_run:
+        return 0
+    if quiet:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    from estimator_train.cli import recipe_training
+
+    training = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
+    return recipe_training.train(flags.recipe, settings, model_dir, **training, quiet=quiet, verbose=verbose)
+
+
+def _flag(name):
+    return f"--{name.replace('_', '-')}"
+
+
 def _check_conflicts(flags):
+    if flags.split_over and (flags.gpus or flags.replicas):
+        raise click.ClickException(
+            "--split-over has one model on several devices, --gpus and --replicas have one on each; give one"
+        )
+    if flags.all_reduce and not (flags.gpus or flags.replicas):
+        raise click.ClickException("--all-reduce is over replicas; give --gpus N or --replicas N, too")
+    for flag, given in [("--volume", flags.volume), ("--split-over", flags.split_over)]:
+        if given and not flags.recipe:
+            raise click.ClickException(f"{flag} is for recipes; give --recipe NAME, too")
     if flags.gpus and flags.replicas:
         raise click.ClickException("--gpus and --replicas exclude each other; give one")
     if flags.epochs and flags.max_steps:
@@ -212,7 +278,8 @@ def _check_conflicts(flags):
 
 
 def _model_dir(flags):
-    return flags.model_dir or os.path.join("runs", "own" if flags.input_fn else flags.dataset or datasets.NAMES[0])
+    name = "own" if flags.input_fn else flags.recipe or flags.dataset or datasets.NAMES[0]
+    return flags.model_dir or os.path.join("runs", name)
 
 
 def _check_no_run(model_dir):

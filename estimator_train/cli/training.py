@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import functools
 import os
-import platform
-import shlex
-import subprocess
-import sys
 
 import click
-import numpy as np
 import tensorflow as tf
-import tf_keras as keras
 import tqdm
 
-from estimator_train import __version__, distribution
+from estimator_train import distribution
 from estimator_train.cli.evaluation import KeepExamples
-from estimator_train.cli.job import build_estimator, build_input_fns, run_errors
+from estimator_train.cli.job import build_estimator, build_input_fns, local_strategy, run_errors
+from estimator_train.cli.outcome import metrics_line, stopped_line, timing_line
+from estimator_train.cli.provenance import provenance
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.cli.stopping import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.early_stopping import stop_if_no_decrease_hook
@@ -62,8 +57,14 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
     timing = TimingHook(model_dir, every_n_steps=every)
     if task.is_chief:
         with one_line_errors():
-            settings.save(model_dir, **_about(training, data, last_step, strategy))
-        hooks = [timing] if quiet else [timing, ProgressHook(last_step)]
+            settings.save(
+                model_dir,
+                training=dataclasses.asdict(training),
+                last_step=last_step,
+                data=data and _counts(data),
+                **provenance(strategy),
+            )
+        hooks = [timing] if quiet else [timing, ProgressHook()]
     else:
         hooks, say = [], _say_nothing
 
@@ -81,19 +82,17 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
             reporter().add(estimator.latest_checkpoint(), examples.evaluation(metrics))
     checkpoint = estimator.latest_checkpoint()
     if stop.received:
-        again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
-        message = f"estimator_train: stopped by {stop.received.name} with {checkpoint} saved; go on with: {again}"
         if task.is_chief:
-            click.echo(message, err=True)
+            click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
         return 128 + stop.received
     if metrics is None:  # those of the last checkpoint are the chief's
         return 0
     step = metrics["global_step"]
-    say(_timing_line(timing.summary(), model_dir, step))
+    say(timing_line(timing.summary(), model_dir, step))
     if training.early_stopping and data and step < last_step:  # a data set is endless: nothing else has stopped it
         say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
     say(f"the report is {reporter().write()}")
-    click.secho(_metrics_line(checkpoint, metrics), bold=True)
+    click.secho(metrics_line(checkpoint, metrics), bold=True)
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         say(f"the best checkpoint is kept as {best}")
@@ -138,7 +137,7 @@ class _NoteMetrics(Exporter):
             self._noted = checkpoint_path
         if not is_the_final_export:
             with tqdm.tqdm.external_write_mode():  # a progress bar makes room
-                self._say(_metrics_line(checkpoint_path, eval_result))
+                self._say(metrics_line(checkpoint_path, eval_result))
 
 
 def _reporter(settings, data, model_dir):
@@ -152,68 +151,11 @@ def _say_nothing(line):
     pass
 
 
-def _timing_line(timing, model_dir, step):
-    if not timing["warmup_steps"]:
-        return f"{model_dir} is trained to step {step} already" if step else "the input_fn gave no data"
-    parts = [f"{timing['steps'] + timing['warmup_steps']} steps"]
-    if timing["examples_per_second"]:
-        parts.append(f"{timing['examples_per_second']:.1f} examples/s")
-        parts.append(f"{timing['input_wait_share']:.0%} of the time spent waiting for input")
-    return f"trained {', '.join(parts)}"
-
-
-def _metrics_line(checkpoint, metrics):
-    values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if name != "global_step")
-    return f"evaluated {checkpoint}: {values}"
+def _counts(data):
+    return {"train": data.train_examples, "eval": data.eval_examples, "classes": data.class_counts()}
 
 
 def _strategy(training, task):
     if not task.is_alone:
         return distribution.multi_worker(training.gpus or min(1, len(tf.config.list_physical_devices("GPU"))))
-    if training.gpus:
-        return distribution.gpus(training.gpus)
-    return distribution.cpu_replicas(training.replicas) if training.replicas else None
-
-
-def _about(training, data, last_step, strategy):
-    """What run.json tells beside the settings."""
-    return {
-        "command": shlex.join(["estimator_train", *sys.argv[1:]]),
-        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "training": dataclasses.asdict(training),
-        "last_step": last_step,
-        "data": data and {"train": data.train_examples, "eval": data.eval_examples, "classes": data.class_counts()},
-        "devices": _devices(strategy),
-        "versions": {
-            "estimator_train": __version__,
-            "tensorflow": tf.__version__,
-            "tf_keras": keras.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "git_commit": _git_commit(),
-    }
-
-
-def _devices(strategy):
-    """Names of the devices that train, with what the GPUs among them are."""
-    gpus = tf.config.list_physical_devices("GPU")
-    names = strategy.extended.worker_devices if strategy else ["GPU:0" if gpus else "CPU:0"]
-    specs = [tf.DeviceSpec.from_string(name if name.startswith("/") else f"/device:{name}") for name in names]
-    kinds = [
-        tf.config.experimental.get_device_details(gpus[spec.device_index]).get("device_name", "")
-        if spec.device_type == "GPU"
-        else platform.machine()
-        for spec in specs
-    ]
-    return [f"{spec.device_type}:{spec.device_index} {kind}".rstrip() for spec, kind in zip(specs, kinds, strict=True)]
-
-
-def _git_commit():
-    """The commit of the current folder, "-dirty" behind it where files differ from it; None outside of a repository."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True)
-    except FileNotFoundError:  # there is no git
-        return None
-    return done.stdout.strip() or None
+    return local_strategy(training.gpus, training.replicas, training.all_reduce)

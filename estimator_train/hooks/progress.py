@@ -16,14 +16,14 @@ v1 = tf.compat.v1
 class ProgressHook(v1.train.SessionRunHook):
     """A progress bar on a terminal; plain lines where the output is none.
 
+    With `steps` or `max_steps` of `Estimator.train` it tells the time to go.
+
     Args:
-      last_step: global step at which training ends, for the bar's length and the time to go; None: not known.
       every_secs: seconds between two plain lines; the bar renews its numbers twice a second.
       file: where to write; None: standard error.
     """
 
-    def __init__(self, last_step=None, *, every_secs=10.0, file=None):
-        self._last_step = last_step
+    def __init__(self, *, every_secs=10.0, file=None):
         self._file = file or sys.stderr
         self._on_terminal = self._file.isatty()
         self._every_secs = 0.5 if self._on_terminal else every_secs
@@ -36,6 +36,7 @@ class ProgressHook(v1.train.SessionRunHook):
             "values": {tensor.op.name: tensor for tensor in graph.get_collection(step_values.MODEL_VALUES)},
             "examples": [] if examples is None else [examples],
         }
+        self._last_step = next(iter(graph.get_collection(step_values.LAST_STEP)), None)
         self._bar = None
 
     def after_create_session(self, session, coord):

@@ -63,7 +63,7 @@ def test_help_answers_without_tensorflow(run, arguments):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("", ["datasets", "evaluate", "export", "launch", "predict", "report", "run", "train"]),
+        ("", ["datasets", "evaluate", "export", "launch", "memory", "predict", "recipes", "report", "run", "train"]),
         ("ev", ["evaluate"]),
         ("--dry", ["--dry-run"]),
         ("train --max", ["--max-steps"]),
@@ -117,6 +117,8 @@ def write_files(folder, scans):
     (folder / "other" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": ["A", "B"]}}))
     (folder / "begun").mkdir()
     (folder / "begun" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    (folder / "recipe").mkdir()
+    (folder / "recipe" / "run.json").write_text(json.dumps({"settings": {"recipe": "unet3d"}}))
     (folder / "list.json").write_text("[]")
     (folder / "torn").mkdir()
     (folder / "torn" / "run.json").write_text("{")
@@ -137,6 +139,14 @@ WRONG = [
     (["--weights", "nowhere.h5"], "there is no weights file nowhere.h5"),
     (["--weights", "file"], "file is not HDF5"),
     (["--gpus", "2", "--replicas", "2"], "--gpus and --replicas exclude each other"),
+    (["--all-reduce", "one_device"], "--all-reduce is over replicas; give --gpus N or --replicas N, too"),
+    (["--volume", "8"], "--volume is for recipes; give --recipe NAME, too"),
+    (["--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
+    (["--recipe", "unet3d", "--split-over", "2", "--replicas", "2"], "--split-over has one model on several devices"),
+    (["--recipe", "unet3d", "--evaluate-every", "9"], "takes no --evaluate-every; it takes --volume, --batch-size"),
+    (["--recipe", "unet3d", "--model-dir", "begun"], "begun holds a run, trained to model.ckpt-7; add --resume"),
+    (["--recipe", "unet3d", "--model-dir", "file"], "--model-dir file is a file"),
+    (["evaluate", "--model-dir", "recipe"], "recipe holds a run of the recipe unet3d, which evaluates it itself"),
     (["--epochs", "1", "--max-steps", "2"], "--epochs and --max-steps exclude each other"),
     (["--replicas", "0"], "--replicas"),
     (["--image-size", "big"], "'big' is not a size in pixels such as 96 or 224x224"),

@@ -31,7 +31,7 @@ LINE = re.compile(r"step (\d+)/5: loss [\d.e-]+, accuracy [\d.e-]+, [\d.e+]+ exa
 @pytest.mark.parametrize(("steps_per_loop", "steps"), [(1, ["1", "2", "3", "4", "5"]), (2, ["2", "4", "5"])])
 def test_a_file_gets_plain_lines(steps_per_loop, steps, train):
     file = io.StringIO()
-    train(et.ProgressHook(5, every_secs=0, file=file), steps_per_loop, max_steps=5)
+    train(et.ProgressHook(every_secs=0, file=file), steps_per_loop, max_steps=5)
     lines = file.getvalue().splitlines(keepends=True)
     assert [LINE.fullmatch(line)[1] for line in lines] == steps
     assert LINE.fullmatch(lines[-1])[2] == "00:00"
@@ -41,19 +41,19 @@ def test_the_end_is_always_told(train):
     file = io.StringIO()
     train(et.ProgressHook(every_secs=1000, file=file), max_steps=3)
     (line,) = file.getvalue().splitlines()
-    assert re.fullmatch(r"step 3: loss .*examples/s", line)
+    assert re.fullmatch(r"step 3/3: loss .*examples/s, 00:00 to go", line)
 
 
 def test_a_resumed_run_goes_on_at_its_step(train):
     train(et.ProgressHook(file=io.StringIO()), max_steps=3)
     file = io.StringIO()
-    train(et.ProgressHook(5, every_secs=0, file=file), max_steps=5)
+    train(et.ProgressHook(every_secs=0, file=file), max_steps=5)
     assert [LINE.fullmatch(line)[1] for line in file.getvalue().splitlines(keepends=True)] == ["4", "5"]
 
 
 def test_a_terminal_gets_a_bar_with_the_numbers(train):
     file = Terminal()
-    train(et.ProgressHook(5, every_secs=0, file=file), max_steps=5)
+    train(et.ProgressHook(every_secs=0, file=file), max_steps=5)
     shown = file.getvalue()
     assert "\r" in shown
     last = shown.rstrip().rsplit("\r", 1)[1]
@@ -65,5 +65,5 @@ def test_a_terminal_gets_a_bar_with_the_numbers(train):
 def test_the_default_file_is_standard_error(train, capsys):
     train(et.ProgressHook(), max_steps=1)
     captured = capsys.readouterr()
-    assert "step 1: loss" in captured.err
+    assert "step 1/1: loss" in captured.err
     assert captured.out == ""

@@ -1,0 +1,26 @@
+"""The lines that a training ends with."""
+
+import shlex
+
+
+def timing_line(timing, model_dir, step):
+    """How fast training went, from `TimingHook.summary()`; `step` is the global step that it ended at."""
+    if not timing["warmup_steps"]:
+        return f"{model_dir} is trained to step {step} already" if step else "the input_fn gave no data"
+    parts = [f"{timing['steps'] + timing['warmup_steps']} steps"]
+    if timing["examples_per_second"]:
+        parts.append(f"{timing['examples_per_second']:.1f} examples/s")
+        parts.append(f"{timing['input_wait_share']:.0%} of the time spent waiting for input")
+    return f"trained {', '.join(parts)}"
+
+
+def metrics_line(checkpoint, metrics):
+    """The metrics of the checkpoint at that path."""
+    values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if name != "global_step")
+    return f"evaluated {checkpoint}: {values}"
+
+
+def stopped_line(signal, checkpoint, model_dir):
+    """That a `signal.Signals` has stopped the training in `model_dir`, and how to go on."""
+    again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
+    return f"estimator_train: stopped by {signal.name} with {checkpoint} saved; go on with: {again}"

@@ -1,0 +1,61 @@
+"""What run.json tells of a run beside its settings: when, by which command, of which versions, on which devices."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train import __version__
+
+
+def provenance(strategy, devices=None):
+    """A dict of these, of a training over the replicas of `strategy`, or over `devices` that share its layers."""
+    return {
+        "command": shlex.join(["estimator_train", *sys.argv[1:]]),
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "devices": _devices(devices or _names(strategy)),
+        "versions": {
+            "estimator_train": __version__,
+            "tensorflow": tf.__version__,
+            "tf_keras": keras.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "git_commit": _git_commit(),
+    }
+
+
+def _names(strategy):
+    if strategy:
+        return strategy.extended.worker_devices
+    return ["GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"]
+
+
+def _devices(names):
+    """The devices of those names, with what the GPUs among them are."""
+    gpus = tf.config.list_physical_devices("GPU")
+    specs = [tf.DeviceSpec.from_string(name if name.startswith("/") else f"/device:{name}") for name in names]
+    kinds = [
+        tf.config.experimental.get_device_details(gpus[spec.device_index]).get("device_name", "")
+        if spec.device_type == "GPU"
+        else platform.machine()
+        for spec in specs
+    ]
+    return [f"{spec.device_type}:{spec.device_index} {kind}".rstrip() for spec, kind in zip(specs, kinds, strict=True)]
+
+
+def _git_commit():
+    """The commit of the current folder, "-dirty" behind it where files differ from it; None outside of a repository."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:  # there is no git
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,51 @@
+"""Training behind `estimator_train --recipe`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import click
+import tensorflow as tf
+
+from estimator_train import distribution, recipes
+from estimator_train.cli.job import local_strategy, run_errors
+from estimator_train.cli.outcome import metrics_line, stopped_line, timing_line
+from estimator_train.cli.provenance import provenance
+from estimator_train.cli.settings import one_line_errors, save_run
+from estimator_train.cli.stopping import StopAfterTraining, StopOnSignal, Stopped
+from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
+
+
+def train(name, settings, model_dir, *, gpus, replicas, all_reduce, quiet, verbose):
+    """Trains and evaluates a recipe in `model_dir` with the given of its settings. Returns the exit code."""
+    if quiet or verbose:
+        tf.get_logger().setLevel("ERROR" if quiet else "INFO")
+    recipe = recipes.named(name)
+    with one_line_errors():
+        strategy = local_strategy(gpus, replicas, all_reduce)
+        arguments = dict(settings)
+        if "split_over" in settings:
+            arguments["split_over"] = distribution.devices_to_split_over(settings["split_over"])
+    about = provenance(strategy, arguments.get("split_over"))
+    training = {"gpus": gpus, "replicas": replicas, "all_reduce": all_reduce}
+    keep_run = functools.partial(save_run, model_dir, {"recipe": name, **settings}, training=training, **about)
+    timing = TimingHook(model_dir)
+    hooks = [_AtBegin(keep_run), timing] if quiet else [_AtBegin(keep_run), timing, ProgressHook()]
+    with run_errors(), one_line_errors(), StopOnSignal(strategy) as stop, contextlib.suppress(Stopped):
+        metrics = recipe.train(model_dir, **arguments, strategy=strategy, hooks=[*hooks, stop, StopAfterTraining(stop)])
+    checkpoint = tf.train.latest_checkpoint(model_dir)
+    if stop.received:
+        click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
+        return 128 + stop.received
+    if not quiet:
+        click.echo(timing_line(timing.summary(), model_dir, metrics["global_step"]))
+    click.secho(metrics_line(checkpoint, metrics), bold=True)
+    return 0
+
+
+class _AtBegin(SessionRunHook):
+    """A hook that calls a function when training begins: a recipe has checked its input by then."""
+
+    def __init__(self, function):
+        self.begin = function

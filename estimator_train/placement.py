@@ -1,0 +1,114 @@
+"""Layers that stay on a device: their variables, their operations and the gradients of these."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+import tensorflow as tf
+
+
+def placed(layer, device):
+    """A new layer of the settings of `layer`, that stays on `device`.
+
+    Its class is one of its own, so that Keras' copies of it stay on `device`, too. Saved, it is a layer of the class
+    of `layer`, on no device.
+    """
+    layer_class = getattr(type(layer), "unplaced", type(layer))
+    return _class_on(layer_class, short(device)).from_config(layer.get_config())
+
+
+def kept(model):
+    """The function by which `keras.models.clone_model` keeps each layer of `model` on its device.
+
+    That is where the layer's variables are, as `with tf.device(...)` around its making has put them. None where they
+    are all on one device: a model that was built on the CPU, say, may well be trained on a GPU.
+    """
+    places = {}
+    for layer in model.layers if is_graph(model) else ():
+        # Variables that are not floating-point may be on the CPU because TensorFlow keeps them there.
+        found = {short(variable.device) for variable in variables(layer) if variable.dtype.is_floating}
+        if len(found) == 1:
+            places[layer.name] = found.pop()
+    if len(set(places.values())) < 2:
+        return None
+    return lambda layer: (
+        placed(layer, places[layer.name]) if layer.name in places else type(layer).from_config(layer.get_config())
+    )
+
+
+def is_graph(model):
+    """Whether `model` is a graph of layers: functional, or Sequential with a known input."""
+    return bool(model.layers) and all(layer.inbound_nodes for layer in model.layers)
+
+
+def variables(layer):
+    """The variables of a layer: its weights but for the vocabularies that Keras lists with them."""
+    return [weight for weight in layer.weights if isinstance(weight, tf.Variable)]
+
+
+def short(device):
+    """GPU:1 of /job:localhost/replica:0/task:0/device:GPU:1, by which every spelling of a device is one."""
+    spec = tf.DeviceSpec.from_string(device if device.startswith("/") else f"/device:{device}")
+    return f"{spec.device_type}:{spec.device_index}"
+
+
+@functools.cache
+def _class_on(layer_class, device):
+    class Placed(layer_class):
+        unplaced = layer_class
+
+        @classmethod
+        def from_config(cls, config):
+            with tf.device(device):
+                return super().from_config(config)
+
+        def __call__(self, *args, **kwargs):
+            replicas = tf.distribute.get_strategy().num_replicas_in_sync
+            if replicas > 1:
+                raise RuntimeError(
+                    f"Layer {self.name} stays on {device}, but a strategy of {replicas} replicas has the whole model "
+                    "on the device of each; leave out the strategy, or the placement of layers."
+                )
+            with tf.device(device):
+                return super().__call__(*args, **kwargs)
+
+        @functools.wraps(layer_class.call)
+        def call(self, *args, **kwargs):
+            return _differentiate_on(device, functools.partial(layer_class.call, self), args, kwargs)
+
+        call.__signature__ = inspect.signature(layer_class.call)  # where Keras finds `training`, `mask` and the like
+
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(Placed, name, getattr(layer_class, name))
+    return Placed
+
+
+def _differentiate_on(device, function, args, kwargs):
+    """`function(*args, **kwargs)`, with its gradients computed on `device`.
+
+    tf.GradientTape computes them where it is asked for them: in a tf.function, on the first device, whatever the device
+    of the operation. There all activations would meet again.
+    """
+    inputs = tf.nest.flatten((args, kwargs), expand_composites=True)
+    differentiable = [index for index, each in enumerate(inputs) if tf.is_tensor(each) and each.dtype.is_floating]
+
+    @tf.custom_gradient
+    def run(*tensors):
+        for index, tensor in zip(differentiable, tensors, strict=True):
+            inputs[index] = tensor
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(tensors)
+            own_args, own_kwargs = tf.nest.pack_sequence_as((args, kwargs), inputs, expand_composites=True)
+            outputs = function(*own_args, **own_kwargs)
+
+        def gradients(*upstream, variables=()):
+            with tf.device(device):
+                of_tensors, of_variables = tape.gradient(
+                    tf.nest.flatten(outputs), (list(tensors), list(variables)), output_gradients=list(upstream)
+                )
+            return (of_tensors, of_variables) if variables else of_tensors
+
+        return outputs, gradients
+
+    return run(*(inputs[index] for index in differentiable))

@@ -1,0 +1,41 @@
+"""Recipes by name: whole systems, from data to metrics, that start from nothing and read as examples.
+
+Each is a module that has `train(model_dir, *, strategy=None, hooks=(), ...)`, which trains in `model_dir`, going on
+from the checkpoint that is there, evaluates and returns the metrics. Its other keyword arguments are its settings.
+"""
+
+import ast
+import importlib
+from pathlib import Path
+
+ABOUT = {
+    "unet3d": "a 3-D U-Net that segments volumes, on one device, on replicas or split over devices",
+}
+NAMES = tuple(ABOUT)
+
+
+def named(name):
+    """Returns the module of a recipe; TensorFlow comes with it.
+
+    Raises:
+      ValueError: there is no recipe of this name.
+    """
+    _check(name)
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def settings_of(name):
+    """Returns the names of a recipe's settings, read without TensorFlow.
+
+    Raises:
+      ValueError: there is no recipe of this name.
+    """
+    _check(name)
+    tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text())
+    (train,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "train")
+    return [argument.arg for argument in train.args.kwonlyargs if argument.arg not in ("strategy", "hooks")]
+
+
+def _check(name):
+    if name not in NAMES:
+        raise ValueError(f"there is no recipe {name!r}; pass one of {', '.join(NAMES)}")

@@ -1,0 +1,131 @@
+"""A 3-D U-Net that segments volumes: ellipsoids in noise, drawn as they are needed.
+
+MirroredStrategy copies a model to every device and splits the batch. Where not even one volume fits on a device,
+`split_over` splits the model: one volume goes through all devices.
+
+Source: Çiçek, Abdulkadir, Lienkamp, Brox and Ronneberger, "3D U-Net" (2016); here it has `filters` in place of 32, and
+its convolutions keep the size of the volume.
+"""
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.dice import dice_coefficient, dice_loss
+from estimator_train.keras import model_to_estimator
+from estimator_train.run_config import RunConfig
+from estimator_train.split import split_over as split
+
+VOLUME = 32
+EVAL_EXAMPLES = 16
+
+_POOLINGS = 3
+_ELLIPSOIDS = 3
+_FIRST_EVAL_EXAMPLE = 1_000_000
+
+
+def train(
+    model_dir,
+    *,
+    volume=VOLUME,
+    filters=8,
+    batch_size=1,
+    max_steps=300,
+    seed=0,
+    strategy=None,
+    split_over=None,
+    hooks=(),
+):
+    """Trains in `model_dir` up to `max_steps`, evaluates, and returns the metrics.
+
+    Args:
+      model_dir: folder of checkpoints and events.
+      volume: side of the volumes in voxels, a multiple of 8.
+      filters: of the first convolution; they double with every pooling.
+      batch_size: volumes a step on each replica.
+      max_steps: global step to stop at.
+      seed: of the initial weights, and of the volumes.
+      strategy: `tf.distribute.Strategy` whose replicas share out the batches; None: one device.
+      split_over: devices, or a dict of layer names to devices, that share out the layers: see `split.split_over`.
+      hooks: `SessionRunHook`s of the training.
+
+    Raises:
+      ValueError: the volume is no multiple of 8, or there are both a strategy and devices to split over.
+    """
+    if strategy and split_over:
+        raise ValueError("a strategy has the whole model on every device; give strategy or split_over, not both")
+    keras.utils.set_random_seed(seed)
+    model = build_model(volume, filters)
+    if split_over:
+        model = split(model, split_over)
+    config = RunConfig(model_dir=model_dir, tf_random_seed=seed, train_distribute=strategy)
+    estimator = model_to_estimator(model, config=config)
+    estimator.train(lambda: training_volumes(volume, batch_size, seed), hooks=list(hooks), max_steps=max_steps)
+    return estimator.evaluate(lambda: evaluation_volumes(volume, batch_size, seed))
+
+
+def build_model(volume=VOLUME, filters=8):
+    """A compiled model from volumes (batch, volume, volume, volume, 1) to probabilities of the same shape, float32."""
+    if volume < 1 or volume % 2**_POOLINGS:
+        raise ValueError(f"the volume must be a multiple of {2**_POOLINGS} voxels a side, got {volume}")
+    inputs = keras.Input((volume, volume, volume, 1), name="volume")
+    features, skips = inputs, []
+    for level in range(_POOLINGS):
+        features = _convolutions(features, filters * 2**level, f"encoder_{level}")
+        skips.append(features)
+        features = keras.layers.MaxPooling3D(name=f"encoder_{level}_pooling")(features)
+    features = _convolutions(features, filters * 2**_POOLINGS, "bottom")
+    for level in reversed(range(_POOLINGS)):
+        name = f"decoder_{level}"
+        features = keras.layers.Conv3DTranspose(filters * 2**level, 2, strides=2, name=f"{name}_upsampling")(features)
+        features = keras.layers.Concatenate(name=f"{name}_skip")([skips[level], features])
+        features = _convolutions(features, filters * 2**level, name)
+    outputs = keras.layers.Conv3D(1, 1, activation="sigmoid", dtype="float32", name="mask")(features)
+    model = keras.Model(inputs, outputs, name="unet3d")
+    model.compile(keras.optimizers.Adam(1e-2), dice_loss, metrics=[dice_coefficient])
+    return model
+
+
+def _convolutions(features, filters, name):
+    for index in range(2):
+        convolution = keras.layers.Conv3D(filters, 3, padding="same", use_bias=False, name=f"{name}_conv_{index}")
+        features = convolution(features)
+        features = keras.layers.BatchNormalization(momentum=0.9, name=f"{name}_norm_{index}")(features)
+        features = keras.layers.ReLU(name=f"{name}_relu_{index}")(features)
+    return features
+
+
+def training_volumes(volume, batch_size, seed=0):
+    """Endless batches of drawn volumes and their masks, none twice: see `draw`."""
+    numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE).repeat()
+    return _drawn(numbers, volume, batch_size, seed)
+
+
+def evaluation_volumes(volume, batch_size, seed=0):
+    """Batches of the `EVAL_EXAMPLES` volumes, and their masks, that are not trained on."""
+    numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE, _FIRST_EVAL_EXAMPLE + EVAL_EXAMPLES)
+    return _drawn(numbers, volume, batch_size, seed)
+
+
+def _drawn(numbers, volume, batch_size, seed):
+    drawn = numbers.map(lambda number: draw(volume, [seed, number]), num_parallel_calls=tf.data.AUTOTUNE)
+    return drawn.batch(batch_size).prefetch(1)
+
+
+def draw(volume, seed):
+    """A volume of noise around bright ellipsoids, and the mask of these.
+
+    Args:
+      volume: its side in voxels.
+      seed: two integers; the same give the same volume.
+
+    Returns:
+      Two float32 tensors of shape (volume, volume, volume, 1).
+    """
+    centre_seed, radius_seed, noise_seed = tf.unstack(tf.random.split(tf.cast(seed, tf.int64), 3))
+    centres = tf.random.stateless_uniform([_ELLIPSOIDS, 1, 1, 1, 3], centre_seed, -0.6, 0.6)
+    radii = tf.random.stateless_uniform([_ELLIPSOIDS, 1, 1, 1, 3], radius_seed, 0.2, 0.5)
+    axis = tf.linspace(-1.0, 1.0, volume)
+    points = tf.stack(tf.meshgrid(axis, axis, axis, indexing="ij"), axis=-1)
+    inside = tf.reduce_sum(((points - centres) / radii) ** 2, axis=-1) < 1
+    mask = tf.cast(tf.reduce_any(inside, axis=0), tf.float32)[..., tf.newaxis]
+    return mask + tf.random.stateless_normal([volume, volume, volume, 1], noise_seed), mask

@@ -1,0 +1,46 @@
+"""estimator_train memory prints an estimate for one device and for several; recipes are listed without TensorFlow."""
+
+import pytest
+from click.testing import CliRunner
+
+from estimator_train.cli.memory import memory
+from estimator_train.cli.recipes import recipes
+from estimator_train.recipes import NAMES
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # which the command sets; so it is put back
+    return lambda command, *arguments: CliRunner().invoke(command, arguments)
+
+
+def test_the_estimate_tells_on_how_many_devices_it_fits(run):
+    arguments = ["--recipe", "unet3d", "--volume", "240", "--filters", "4"]
+    result = run(memory, *arguments, "--device-memory", "3.5")
+    assert result.exit_code == 0, result.output
+    title, header, _, *rows, verdict = result.output.splitlines()
+    assert title.startswith("unet3d, 88,301 parameters, batches of 1, in GB")
+    assert header.split()[-3:] == ["fits", "3.5", "GB"]
+    devices, *_, fullest, fits = zip(*map(str.split, rows), strict=True)
+    assert devices == ("1", "2", "4", "8")
+    assert sorted(map(float, fullest), reverse=True) == list(map(float, fullest))
+    assert fits == ("no", "yes", "yes", "yes")
+    assert verdict == "It fits with --split-over 2."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--volume", "20"], "must be a multiple of 8 voxels a side, got 20"),
+        (["--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
+    ],
+)
+def test_bad_input_is_one_line(run, arguments, message):
+    result = run(memory, *arguments)
+    assert result.exit_code == 1 and message in result.output
+
+
+def test_recipes_are_listed_with_what_they_are(run):
+    lines = run(recipes).output.splitlines()
+    assert [line.split()[0] for line in lines] == list(NAMES)
+    assert "3-D U-Net" in lines[NAMES.index("unet3d")]

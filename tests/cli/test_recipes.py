@@ -1,0 +1,47 @@
+"""--recipe trains a recipe with the flags that it knows, and goes on with its run; recipes lists those there are."""
+
+import json
+
+import pytest
+
+from estimator_train import recipes
+from estimator_train.recipes import unet3d
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(unet3d, "_POOLINGS", 1)
+    monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
+
+
+def test_a_recipe_is_trained_and_gone_on_with(command, tmp_path):
+    code, output, errors = command("--recipe", "unet3d", "--volume", 8, "--max-steps", 2, "--split-over", 2)
+    assert code == 0
+    assert "step 2/2: loss" in errors
+    assert "trained 2 steps" in output and "evaluated runs/unet3d/model.ckpt-2: loss" in output
+    told = json.loads((tmp_path / "runs" / "unet3d" / "run.json").read_text())
+    assert told["settings"] == {"recipe": "unet3d", "volume": 8, "max_steps": 2, "split_over": 2}
+    assert [device.split()[0] for device in told["devices"]] == ["CPU:0", "CPU:1"]
+    assert told["command"] == "estimator_train --recipe unet3d --volume 8 --max-steps 2 --split-over 2"
+
+    code, output, _ = command("--model-dir", "runs/unet3d", "--resume", "--max-steps", 3, "--replicas", 2, "--quiet")
+    assert (code, output.count("\n")) == (0, 1)
+    assert output.startswith("evaluated runs/unet3d/model.ckpt-3: loss")
+
+
+def test_wrong_settings_leave_nothing_behind(command, tmp_path):
+    code, _, errors = command("--recipe", "unet3d", "--volume", 7)
+    assert code == 2
+    assert "the volume must be a multiple of 2 voxels a side, got 7" in errors.splitlines()[-1]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_says_what_would_be_done(command, tmp_path):
+    code, output, _ = command("--recipe", "unet3d", "--volume", 16, "--replicas", 2, "--dry-run")
+    assert (code, output.split()) == (0, "recipe unet3d volume 16 replicas 2 folder runs/unet3d".split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_recipes_are_listed(command):
+    _, output, _ = command("recipes")
+    assert [line.split()[0] for line in output.splitlines()] == list(recipes.NAMES)

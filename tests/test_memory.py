@@ -1,0 +1,82 @@
+"""The estimate of a step's memory counts what is alive at once, on every device, and runs nothing."""
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.memory import estimate, fits
+from estimator_train.recipes import unet3d
+
+layers = keras.layers
+FLOAT = 4
+
+
+@pytest.fixture(autouse=True)
+def shallow(monkeypatch):
+    monkeypatch.setattr(unet3d, "_POOLINGS", 1)
+
+
+@pytest.fixture
+def dense():
+    model = keras.Sequential([keras.Input((100,)), layers.Dense(50, "tanh"), layers.Dense(10)])
+    model.compile("adam", "mse")
+    return model
+
+
+def test_weights_and_slots_are_counted_exactly(dense):
+    (device,) = estimate(dense, batch_size=1)
+    parameters = 100 * 50 + 50 + 50 * 10 + 10
+    assert device.weights == parameters * FLOAT
+    assert device.optimizer == 2 * parameters * FLOAT
+    dense.layers[0].trainable = False
+    dense.compile(keras.optimizers.SGD(momentum=0.9), "mse")
+    assert estimate(dense, batch_size=1)[0].optimizer == (50 * 10 + 10) * FLOAT
+
+
+def test_what_is_not_needed_any_more_is_not_counted():
+    inputs = outputs = keras.Input((1000,))
+    for _ in range(20):
+        outputs = layers.Activation("linear")(layers.Rescaling(2.0)(outputs))  # neither is needed backward
+    model = keras.Model(inputs, outputs)
+    model.compile("sgd", "mse")
+    (device,) = estimate(model, batch_size=4)
+    assert device.activations < 4 * 4 * 1000 * FLOAT
+
+
+def test_activations_grow_with_the_batch_and_are_shared_out():
+    model = unet3d.build_model(64, 2)
+    one, two = (estimate(model, batch_size)[0] for batch_size in (1, 2))
+    assert two.weights == one.weights
+    assert two.activations == pytest.approx(2 * one.activations, rel=0.1)
+    split = estimate(model, 1, device_count=4)
+    assert len(split) == 4
+    assert sum(device.weights for device in split) == one.weights
+    assert max(device.activations for device in split) < 0.6 * one.activations
+
+
+def test_a_model_that_no_device_could_hold_is_estimated():
+    (device,) = estimate(unet3d.build_model(volume=512, filters=2), batch_size=64)
+    assert device.activations > 9e11
+    assert not fits([device], 80e9)
+
+
+def test_a_device_needs_headroom(dense):
+    (device,) = estimate(dense, batch_size=1)
+    assert fits([device], 2 * device.total) and not fits([device], 1.01 * device.total)
+    assert not fits([device, device._replace(activations=10 * device.total)], 2 * device.total)
+
+
+def test_mixed_precision_halves_activations():
+    try:
+        keras.mixed_precision.set_global_policy("mixed_bfloat16")
+        mixed = unet3d.build_model(64, 2)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    whole, half = estimate(unet3d.build_model(64, 2), 1)[0], estimate(mixed, 1)[0]
+    assert half.activations < 0.75 * whole.activations
+    assert half.weights == whole.weights
+
+
+def test_devices_of_the_machine_are_not_asked_for(dense):
+    assert not tf.config.list_physical_devices("GPU")
+    assert len(estimate(dense, 1, device_count=2)) == 2
