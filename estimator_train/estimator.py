@@ -304,9 +304,7 @@ class Estimator:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         hooks.append(v1.train.NanTensorHook(spec.loss))
         if config.log_step_count_steps:
-            every = max(1, config.log_step_count_steps // config.steps_per_loop)  # the hook counts calls, not steps
-            logged = {"loss": spec.loss, "step": v1.train.get_global_step()}
-            hooks.append(v1.train.LoggingTensorHook(logged, every_n_iter=every))
+            hooks.append(_LogLoss(spec.loss, config.log_step_count_steps))
         hooks += spec.training_hooks
         hooks.append(_StopWhereReached(hooks))
         if multi_worker.is_one(config.train_distribute):
@@ -398,6 +396,26 @@ class _StopWhereReached(v1.train.SessionRunHook):
         step = session.run(self._global_step)
         if any(stop._last_step is not None and step >= stop._last_step for stop in self._stops):
             coord.request_stop()
+
+
+class _LogLoss(v1.train.SessionRunHook):
+    """Logs the loss every so many steps, as LoggingTensorHook does, which counts calls of session.run instead."""
+
+    def __init__(self, loss, every_steps):
+        self._fetches = {"loss": loss, "step": v1.train.get_global_step()}
+        self._timer = v1.train.SecondOrStepTimer(every_steps=every_steps)
+
+    def begin(self):
+        self._timer.reset()
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values):
+        loss, step = run_values.results["loss"], run_values.results["step"]
+        if self._timer.should_trigger_for_step(step):
+            seconds, _ = self._timer.update_last_triggered_step(step)
+            log.info("loss = %s, step = %s%s", loss, step, "" if seconds is None else f" ({seconds:.3f} sec)")
 
 
 class _CountBatches(v1.train.SessionRunHook):

@@ -256,16 +256,25 @@ class _Steps:
         return values
 
     def _count(self):
-        """How many steps the next call may run: no more than to the last step or the next checkpoint."""
+        """How many steps the next call may run: to the last step, the next checkpoint or the next log line, no more.
+
+        Checkpoints are saved every so many steps, and what is logged is that of the first step and every so many on.
+        """
         if self._mode != ModeKeys.TRAIN:
             return 1
-        ends = [self._config.steps_per_loop]
+        config, done = self._config, self.global_step - self._first_step
+        counts = [config.steps_per_loop]
         if self._last_step is not None:
-            ends.append(self._last_step - self.global_step)
-        if self._config.save_checkpoints_steps:
-            every = self._config.save_checkpoints_steps
-            ends.append(every - (self.global_step - self._first_step) % every)
-        return min(ends)
+            counts.append(self._last_step - self.global_step)
+        for every, first in (
+            (config.save_checkpoints_steps, 0),
+            (config.save_summary_steps, 0),  # SummarySaverHook asks for the summaries of one step, before it
+            (config.save_summary_steps, 1),
+            (config.log_step_count_steps, 1),
+        ):
+            if every:
+                counts.append(int(every) - (done - first) % int(every))
+        return min(counts)
 
 
 def _spec(mode, hook_graph, scaffold):

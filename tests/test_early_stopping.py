@@ -140,7 +140,9 @@ def test_the_step_that_early_stopping_logs_is_the_last(make_estimator, log_lines
 
 
 def test_hooks_that_run_every_so_many_steps_do_so_with_several_steps_a_call(tmp_path):
-    config = et.RunConfig(tmp_path, steps_per_loop=4, save_checkpoints_steps=4, save_summary_steps=None)
+    config = et.RunConfig(
+        tmp_path, steps_per_loop=4, save_checkpoints_steps=4, save_summary_steps=None, log_step_count_steps=None
+    )
     estimator = keras_estimator(config)
     calls = []
     hook = early.make_early_stopping_hook(

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tf_keras as keras
 
 import estimator_train as et
 from estimator_train import checkpoints
+from estimator_train.eval_events import read_eval_metrics
 
 layers = keras.layers
 
@@ -120,14 +122,23 @@ def test_data_that_ends_leaves_a_checkpoint_of_the_last_step_with_every_count_eq
     assert counts(estimator) == [1] * 12
 
 
-def test_steps_per_loop_changes_neither_the_weights_nor_the_checkpoints(classifier, data, batches, tmp_path):
+def test_steps_per_loop_changes_neither_weights_nor_checkpoints_nor_logs(
+    classifier, data, batches, tmp_path, log_lines
+):
     results = []
     for steps_per_loop in (1, 7):
         keras.utils.set_random_seed(7)
-        config = et.RunConfig(save_checkpoints_steps=4, steps_per_loop=steps_per_loop)
+        log_lines.clear()
+        config = et.RunConfig(
+            save_checkpoints_steps=4, save_summary_steps=6, log_step_count_steps=3, steps_per_loop=steps_per_loop
+        )
         estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / str(steps_per_loop), config=config)
         estimator.train(batches(data, 16, epochs=3), max_steps=10)
         assert checkpoint_steps(estimator) == [0, 4, 8, 10]
+        logged = [line for line in log_lines if line.startswith("loss = ")]
+        assert [int(re.search(r"step = (\d+)", line)[1]) for line in logged] == [0, 3, 6, 9]
+        values = read_eval_metrics(f"{estimator.model_dir}/events.out.tfevents.*")
+        assert [step for step in values if "accuracy" in values[step]] == [1, 7]
         results.append(estimator.get_variable_value(KERNEL))
     np.testing.assert_array_equal(*results)
 
