@@ -15,9 +15,8 @@ import re
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints_of_215
+from estimator_train import checkpoints_of_215, multi_worker
 from estimator_train.function_session import eager_mode
-from estimator_train.multi_worker import naming_lost_workers
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 # Of Keras models, name-based, and of a tf.train.Checkpoint that a model_fn saves with.
@@ -36,6 +35,8 @@ class ObjectSaver:
     def __init__(self, checkpoint, config):
         self._checkpoint = checkpoint
         self._config = config
+        in_step = multi_worker.is_one(config.train_distribute)
+        self._options = tf.train.CheckpointOptions(enable_async=config.async_checkpoints and not in_step)
         self._managers = {}
 
     def build(self):
@@ -43,7 +44,7 @@ class ObjectSaver:
 
     def save(self, session, save_path, global_step, **_):
         """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file; deletes what is beyond keep_max."""
-        with eager_mode(), naming_lost_workers(self._config.train_distribute), root_logger_left_alone():
+        with eager_mode(), multi_worker.naming_lost_workers(self._config.train_distribute), root_logger_left_alone():
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(
                     self._checkpoint,
@@ -52,7 +53,13 @@ class ObjectSaver:
                     keep_checkpoint_every_n_hours=self._config.keep_checkpoint_every_n_hours,
                     checkpoint_name=os.path.basename(save_path),
                 )
-            return self._managers[save_path].save(checkpoint_number=int(global_step))
+            return self._managers[save_path].save(checkpoint_number=int(global_step), options=self._options)
+
+    def sync(self):
+        """Waits until what is saved is written."""
+        with eager_mode():
+            for manager in self._managers.values():
+                manager.sync()
 
 
 @contextlib.contextmanager

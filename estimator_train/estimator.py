@@ -151,9 +151,12 @@ class Estimator:
                     v1.add_to_collection(step_values.LAST_STEP, last_step)
                 hooks = self._training_hooks(run, hooks, listeners, steps, max_steps)
                 loss = None
-                with v1.train.MonitoredSession(run.session_creator, hooks) as session:
-                    while not session.should_stop():
-                        _, loss = session.run([run.spec.train_op, run.spec.loss])
+                try:
+                    with v1.train.MonitoredSession(run.session_creator, hooks) as session:
+                        while not session.should_stop():
+                            _, loss = session.run([run.spec.train_op, run.spec.loss])
+                finally:
+                    _sync(run.spec.scaffold.saver)
         if loss is None:
             log.warning("Training made no step: the input_fn gave no data, or a hook had stopped it before.")
         log.info("Loss for final step: %s.", loss)
@@ -318,6 +321,8 @@ class Estimator:
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
 
         hooks = []
+        if config.async_checkpoints and listeners:
+            listeners = [_WaitForCheckpoint(spec.scaffold), *listeners]
         savers = [hook for hook in user_hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
         if not savers and (config.save_checkpoints_secs or config.save_checkpoints_steps):
             savers = [
@@ -396,6 +401,21 @@ class _StopWhereReached(v1.train.SessionRunHook):
         step = session.run(self._global_step)
         if any(stop._last_step is not None and step >= stop._last_step for stop in self._stops):
             coord.request_stop()
+
+
+class _WaitForCheckpoint(v1.train.CheckpointSaverListener):
+    """Has those that come after it find the checkpoint written."""
+
+    def __init__(self, scaffold):
+        self._scaffold = scaffold
+
+    def after_save(self, session, global_step_value):
+        _sync(self._scaffold.saver)
+
+
+def _sync(saver):
+    if isinstance(saver, checkpoints.ObjectSaver):
+        saver.sync()
 
 
 class _LogLoss(v1.train.SessionRunHook):

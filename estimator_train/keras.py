@@ -137,7 +137,8 @@ class KerasModel(PreparedModel):
         # A copy that has been trained cannot come back to the given state: the optimizer's slots would stay.
         if copy is None or (checkpoint_path is None and copy.loaded is not None):
             parts = [name for metric_fn in self._metric_fns for name in argument_names(metric_fn) if name != "config"]
-            copy = _Copy(self._source, strategy or tf.distribute.get_strategy(), self._rename, role, sorted(set(parts)))
+            strategy_in_scope = strategy or tf.distribute.get_strategy()
+            copy = _Copy(self._source, strategy_in_scope, self._rename, role, config, sorted(set(parts)))
             self._copies[role, id(strategy)] = copy
         return copy
 
@@ -160,10 +161,10 @@ class KerasModel(PreparedModel):
 class _Copy:
     """A copy of the model in the scope of a strategy, its checkpoint, and its compiled functions by mode."""
 
-    def __init__(self, source, strategy, rename, role, evaluated_parts):
+    def __init__(self, source, strategy, rename, role, config, evaluated_parts):
         """`evaluated_parts`: the parts of batches that evaluations give out, see `keras_steps.evaluation`."""
         self.strategy = strategy
-        self.model = source.copy(strategy)
+        self.model = source.copy(strategy, config.mixed_precision)
         # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
         # goes on from its checkpoints: they keep both, and what is evaluated is the averages.
         self._trains = role == "train"
@@ -175,6 +176,7 @@ class _Copy:
         self.checkpoint = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
         self.loaded = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
         self._rename = rename
+        self._config = config
         self._evaluated_parts = evaluated_parts
         self._functions = {}
 
@@ -182,7 +184,14 @@ class _Copy:
         if mode not in self._functions:
             model, strategy = self.model, self.strategy
             if mode == ModeKeys.TRAIN:
-                function = keras_steps.training(model, strategy, self.global_step, self._rename)
+                function = keras_steps.training(
+                    model,
+                    strategy,
+                    self.global_step,
+                    self._rename,
+                    jit_compile=self._config.jit_compile,
+                    accumulate_steps=self._config.accumulate_steps,
+                )
             elif mode == ModeKeys.EVAL:
                 function = keras_steps.evaluation(model, strategy, self._rename, self._evaluated_parts)
             else:

@@ -6,6 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import step_values
+from estimator_train.accumulation import AccumulatedGradients
 from estimator_train.distribution import batch_size
 from estimator_train.multi_worker import is_one
 
@@ -14,10 +15,21 @@ class Loop:
     """Steps over the replicas of a strategy, compiled for the data of an iterator by `trace`."""
 
     def __init__(
-        self, replica_step, strategy, rename, global_step=None, parts_of=lambda batch: {}, about=dict, agreed=list
+        self,
+        replica_step,
+        strategy,
+        rename,
+        global_step=None,
+        parts_of=lambda batch: {},
+        about=dict,
+        agreed=list,
+        batches=1,
+        replica_update=None,
     ):
         """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps.
 
+        `batches`: how many batches a step takes; where it takes several, `replica_update(number)` ends it, with the
+        number of batches that there were data for.
         `about()`: a dict of names to what else is a value, the same on every replica, computed after each step.
         `agreed()`: a list of those values of the logs that are those of all replicas already.
         `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them.
@@ -30,6 +42,8 @@ class Loop:
         self._strategy = strategy
         self._rename = rename
         self._global_step = global_step
+        self._batches = batches
+        self._replica_update = replica_update
         self._values = {}
 
     def trace(self, iterator):
@@ -61,7 +75,31 @@ class Loop:
         return done
 
     def _next_step(self, iterator, done, examples, seconds):
-        with tf.control_dependencies([done]):
+        if self._batches > 1:
+            return self._next_step_of_several(iterator, done, examples, seconds)
+        batch, has_batch, seconds = self._next_batch(iterator, done, seconds)
+        # A step is not begun without data: those of its ops that need none, such as the count of the optimizer's
+        # iterations, would run all the same.
+        if has_batch:
+            examples = self._take(batch.get_value(), examples)
+            done = self._count(done)
+        return has_batch, done, examples, seconds
+
+    def _next_step_of_several(self, iterator, done, examples, seconds):
+        more, taken = tf.constant(True), tf.constant(0, tf.int64)
+        while more and taken < self._batches:
+            batch, more, seconds = self._next_batch(iterator, taken, seconds)
+            if more:
+                examples = self._take(batch.get_value(), examples)
+                taken += 1
+        if taken > 0:
+            self._keep_about(self._strategy.run(self._update, args=(taken,)))
+            done = self._count(done)
+        return more, done, examples, seconds
+
+    def _next_batch(self, iterator, after, seconds):
+        """The next batch as a tf.experimental.Optional, whether there is one, and the seconds waited for it more."""
+        with tf.control_dependencies([after]):
             asked = tf.timestamp()
         with tf.control_dependencies([asked]):
             batch = iterator.get_next_as_optional()
@@ -70,11 +108,7 @@ class Loop:
             seconds += tf.timestamp() - asked
         if is_one(self._strategy):
             has_batch = has_batch and self._is_whole(batch.get_value())
-        # A step is not begun without data: those of its ops that need none, such as the count of the optimizer's
-        # iterations, would run all the same.
-        if has_batch:
-            done, examples = self._step(batch.get_value(), done, examples)
-        return has_batch, done, examples, seconds
+        return batch, has_batch, seconds
 
     def _is_whole(self, batch):
         """Whether all replicas have examples: a process that has none left is given an empty batch by TensorFlow."""
@@ -86,20 +120,30 @@ class Loop:
         empty = self._strategy.run(is_empty, args=(batch,))
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, empty, axis=None) < 1
 
-    def _step(self, batch, done, examples):
+    def _take(self, batch, examples):
+        """Runs the replicas' step on a batch; the number of examples so far."""
         logs, about, parts, count = self._strategy.run(self._one_replica, args=(batch,))
         agreed = {id(value) for value in self._agreed()}
-        values = {name: _reduce(self._strategy, value, agreed) for name, value in self._rename(logs).items()}
-        values |= {name: self._strategy.experimental_local_results(value)[0] for name, value in about.items()}
+        for name, value in self._rename(logs).items():
+            self._keep(name, _reduce(self._strategy, value, agreed))
+        self._keep_about(about)
         for index, part in enumerate(parts):
             replicas = self._strategy.experimental_local_results(part)
-            values[f"{step_values.BATCH}{index}"] = tf.concat(replicas, axis=0)
-        kept = [self._keep(name, value) for name, value in values.items()]
-        with tf.control_dependencies(kept):
-            done += 1
-            if self._global_step is not None:
-                self._global_step.assign_add(1)
-        return done, examples + self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
+            self._keep(f"{step_values.BATCH}{index}", tf.concat(replicas, axis=0))
+        return examples + self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
+
+    def _count(self, done):
+        if self._global_step is not None:
+            self._global_step.assign_add(1)
+        return done + 1
+
+    def _keep_about(self, about):
+        for name, value in about.items():
+            self._keep(name, self._strategy.experimental_local_results(value)[0])
+
+    def _update(self, taken):
+        self._replica_update(taken)
+        return self._about()
 
     def _one_replica(self, batch):
         # A step of the user's may return Python numbers.
@@ -113,18 +157,27 @@ class Loop:
             with tf.init_scope():
                 initial = tf.zeros([size or 0 for size in value.shape.dims or []], value.dtype)
                 self._values[name] = tf.Variable(initial, trainable=False, shape=value.shape)
-        return self._values[name].assign(value)
+        self._values[name].assign(value)
 
 
-def training(model, strategy, global_step, rename):
-    """A `Loop` over `model.train_step`. Its values are those of the last step's batches over all replicas."""
-    train_step = _compile(model.train_step, model.jit_compile)
+def training(model, strategy, global_step, rename, *, jit_compile=False, accumulate_steps=1):
+    """A `Loop` over `model.train_step`. Its values are those of the last step's batches over all replicas.
+
+    `accumulate_steps`: batches of each replica whose mean gradient makes one update.
+    """
+    accumulated = AccumulatedGradients(model) if accumulate_steps > 1 else None
+    train_step = _compile(accumulated.step if accumulated else model.train_step, jit_compile or model.jit_compile)
 
     def replica_step(batch):
         logs = train_step(_keras_data(batch))
-        with tf.control_dependencies([value for value in tf.nest.flatten(logs) if tf.is_tensor(value)]):
-            model.reset_metrics()  # else the next values would be running means
+        if accumulated is None:
+            with tf.control_dependencies([value for value in tf.nest.flatten(logs) if tf.is_tensor(value)]):
+                model.reset_metrics()  # else the next values would be running means
         return logs
+
+    def replica_update(batches):
+        accumulated.update(batches)
+        model.reset_metrics()
 
     with strategy.scope():
         has_rate = _learning_rate(model.optimizer) is not None  # a legacy optimizer makes its variables when asked
@@ -135,7 +188,8 @@ def training(model, strategy, global_step, rename):
     def agreed():
         return [metric._call_result for metric in model.metrics if hasattr(metric, "_call_result")]
 
-    return Loop(replica_step, strategy, rename, global_step, about=about, agreed=agreed)
+    updates = {"batches": accumulate_steps, "replica_update": replica_update}
+    return Loop(replica_step, strategy, rename, global_step, about=about, agreed=agreed, **updates)
 
 
 def evaluation(model, strategy, rename, parts=()):

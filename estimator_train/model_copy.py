@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 from tf_keras import layers
 
-from estimator_train import checkpoints, placement
+from estimator_train import checkpoints, mixed_precision, placement
 
 _ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
@@ -38,6 +38,7 @@ class ModelSource:
         is_model = isinstance(model, keras.Model)
         given = model if is_model or not callable(model) or _is_keras_3(model) else model()
         _check_compiled(given)
+        self._scales_loss = isinstance(given.optimizer, keras.mixed_precision.LossScaleOptimizer)
         if given.run_eagerly:
             tf.get_logger().warning(
                 "The model is compiled with run_eagerly=True, which the Estimator does not follow: its steps are "
@@ -53,14 +54,26 @@ class ModelSource:
         if is_model:
             # What is copied later is a copy made now: what the user does to the model in between is not to be seen.
             template = self._with_state(lambda: _clone(given, custom_objects, clone_layer))
-            self._build = lambda: _clone(template, custom_objects)
+            self._build = lambda precision: _clone(
+                template, custom_objects, precision and mixed_precision.clone_layer(template, precision)
+            )
         else:
-            self._build = model
+            self._build = lambda precision: mixed_precision.build(model, precision)
 
-    def copy(self, strategy):
-        """A compiled copy with variables of its own, made in the scope of `strategy`."""
+    def copy(self, strategy, precision=None):
+        """A compiled copy with variables of its own, made in the scope of `strategy`.
+
+        `precision`: "bfloat16" or "float16", see `mixed_precision`; None: as the model has it.
+        """
+        if precision is not None and self._scales_loss:
+            raise ValueError(
+                "The model scales its loss, and so is of mixed precision already; leave out mixed_precision."
+            )
         with strategy.scope():
-            return self._with_state(self._build)
+            copy = self._with_state(lambda: self._build(precision))
+            if precision == "float16":
+                mixed_precision.scale_loss(copy)
+            return copy
 
     def _with_state(self, build):
         model = build()

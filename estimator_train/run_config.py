@@ -55,7 +55,14 @@ class RunConfig:
       experimental_max_worker_delay_secs: int, upper bound in seconds of the staggered start of workers.
       session_creation_timeout_secs: seconds to wait for a session.
       checkpoint_save_graph_def: whether graph.pbtxt and the meta graph are written.
-      steps_per_loop: training steps run inside one compiled call, int >= 1; hooks see the last of them.
+      steps_per_loop: training steps run inside one compiled call, int >= 1; hooks see the last of them. This and what
+        follows is of Keras models, and changes how fast they train or what memory they take.
+      accumulate_steps: batches of each replica whose mean gradient makes one update, and so one global step, int >= 1.
+      mixed_precision: "bfloat16" or "float16": layers compute in it, but for those that give the outputs, and for
+        preprocessing layers; variables stay float32. With float16 the loss is scaled, by Keras' LossScaleOptimizer.
+      jit_compile: whether training steps are compiled with XLA; for one replica.
+      async_checkpoints: whether training goes on while a checkpoint is written, from a copy of the variables in memory;
+        not between workers that train in step. Saving listeners are called when it is written.
 
     Raises:
       ValueError: for a setting out of its range, settings that exclude each other, or a wrong TF_CONFIG.
@@ -80,6 +87,10 @@ class RunConfig:
     session_creation_timeout_secs: float | None = 7200
     checkpoint_save_graph_def: bool = True
     steps_per_loop: int = dataclasses.field(default=1, kw_only=True)
+    accumulate_steps: int = dataclasses.field(default=1, kw_only=True)
+    mixed_precision: str | None = dataclasses.field(default=None, kw_only=True)
+    jit_compile: bool = dataclasses.field(default=False, kw_only=True)
+    async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
 
     cluster_spec = property(attrgetter("_place.cluster_spec"))
     task_type = property(attrgetter("_place.task_type"))
@@ -152,8 +163,14 @@ class RunConfig:
         for name, (requirement, holds) in _REQUIREMENTS.items():
             if settings[name] is not None and not holds(settings[name]):
                 raise ValueError(f"{name} must be {requirement}, got {settings[name]!r}.")
-        if not isinstance(self.steps_per_loop, int) or self.steps_per_loop < 1:
-            raise ValueError(f"steps_per_loop must be an int >= 1, got {self.steps_per_loop!r}.")
+        for name in ("steps_per_loop", "accumulate_steps"):
+            if not isinstance(settings[name], int) or settings[name] < 1:
+                raise ValueError(f"{name} must be an int >= 1, got {settings[name]!r}.")
+        if self.jit_compile and self.train_distribute and self.train_distribute.num_replicas_in_sync > 1:
+            raise ValueError(
+                f"jit_compile compiles the step of one replica, and train_distribute has "
+                f"{self.train_distribute.num_replicas_in_sync}; leave out one of the two."
+            )
 
 
 def _takes_only_op(function):
@@ -189,6 +206,7 @@ _REQUIREMENTS = {
     "eval_distribute": _SUPPORTED_STRATEGY,
     "experimental_max_worker_delay_secs": _INTEGER,
     "session_creation_timeout_secs": _POSITIVE,
+    "mixed_precision": ("'bfloat16', 'float16' or None", lambda value: value in ("bfloat16", "float16")),
 }
 
 

@@ -143,6 +143,25 @@ def test_steps_per_loop_changes_neither_weights_nor_checkpoints_nor_logs(
     np.testing.assert_array_equal(*results)
 
 
+def test_asynchronous_checkpoints_are_whole_when_listeners_and_the_caller_see_them(tmp_path):
+    class Look(et.CheckpointSaverListener):
+        damages = []
+
+        def after_save(self, session, global_step):
+            self.damages.append(checkpoints.damage_of(f"{tmp_path}/model.ckpt-{global_step}"))
+
+    estimator = counting_estimator(tmp_path, save_checkpoints_steps=5, async_checkpoints=True)
+    estimator.train(rows(), saving_listeners=[Look()])
+    assert Look.damages == [None] * 4
+    assert checkpoint_steps(estimator) == [0, 5, 10, 12]
+    for step in (5, 10):
+        counted = tf.train.load_variable(f"{tmp_path}/model.ckpt-{step}", ITERATIONS)
+        assert counted == step
+    estimator.train(rows(), steps=3)  # without listeners they are waited for at the end
+    assert checkpoints.damage_of(estimator.latest_checkpoint()) is None
+    assert global_step(estimator) == 15
+
+
 def test_a_resumed_run_equals_an_unbroken_one(classifier, data, batches, tmp_path):
     half = tuple(array[:48] for array in data)  # three batches: the data starts anew where an epoch does
     config = et.RunConfig(save_checkpoints_steps=1000)

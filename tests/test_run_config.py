@@ -31,6 +31,10 @@ DEFAULTS = {
     "session_creation_timeout_secs": 7200,
     "checkpoint_save_graph_def": True,
     "steps_per_loop": 1,
+    "accumulate_steps": 1,
+    "mixed_precision": None,
+    "jit_compile": False,
+    "async_checkpoints": False,
 }
 ALONE = {
     "task_type": "worker",
@@ -77,11 +81,11 @@ def test_defaults():
     assert read(RunConfig(), DEFAULTS) == DEFAULTS
 
 
-def test_constructor_arguments_keep_their_old_order_and_steps_per_loop_is_keyword_only():
+def test_constructor_arguments_keep_their_old_order_and_new_ones_are_keyword_only():
     parameters = inspect.signature(RunConfig).parameters
     assert list(parameters) == list(DEFAULTS)
     by_keyword = [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    assert by_keyword == ["steps_per_loop"]
+    assert by_keyword == list(DEFAULTS)[list(DEFAULTS).index("steps_per_loop") :]
     assert read(RunConfig("/m", 3, 7), DEFAULTS) == DEFAULTS | {
         "model_dir": "/m",
         "tf_random_seed": 3,
@@ -122,6 +126,8 @@ ACCEPTED = [
     ("experimental_max_worker_delay_secs", 0),
     ("session_creation_timeout_secs", 1),
     ("steps_per_loop", 10),
+    ("accumulate_steps", 4),
+    ("mixed_precision", "float16"),
 ]
 
 REFUSED = [
@@ -145,6 +151,8 @@ REFUSED = [
     ("steps_per_loop", 0),
     ("steps_per_loop", 2.0),
     ("steps_per_loop", None),
+    ("accumulate_steps", 0),
+    ("mixed_precision", "float8"),
 ]
 
 

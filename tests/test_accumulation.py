@@ -1,0 +1,63 @@
+"""accumulate_steps: the mean gradient of several batches makes one update, which is one global step."""
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+layers = keras.layers
+
+
+@pytest.fixture
+def train(classifier, data, batches, tmp_path):
+    """Metrics of a model trained on two epochs of 96 examples, and its TimingHook's summary."""
+
+    model = classifier(keras.optimizers.SGD(0.1))
+
+    def train(batch_size, **config):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        estimator = et.model_to_estimator(model, model_dir=folder, config=et.RunConfig(**config))
+        timing = et.TimingHook()
+        estimator.train(batches(tuple(array[:96] for array in data), batch_size, epochs=2), hooks=[timing])
+        return estimator.evaluate(batches(data, 32)), timing.summary()
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "replicas", "config"),
+    [
+        (12, None, {"accumulate_steps": 4, "steps_per_loop": 3, "jit_compile": True}),
+        (12, 2, {"accumulate_steps": 2}),
+    ],
+)
+def test_small_batches_train_as_the_large_ones_that_they_make(batch_size, replicas, config, train, mirrored):
+    whole, _ = train(48)
+    accumulated, timing = train(batch_size, train_distribute=mirrored(replicas), **config)
+    assert accumulated["global_step"] == 4
+    assert accumulated == pytest.approx(whole, abs=1e-5)
+    assert timing["steps"] + timing["warmup_steps"] == 4
+
+
+def test_what_is_left_at_the_end_makes_an_update_of_its_own(train):
+    metrics, _ = train(40, accumulate_steps=4)  # batches of 40, 40, 40, 40 and 32 examples
+    assert metrics["global_step"] == 2
+
+
+def test_the_loss_is_scaled_once_in_mixed_precision(train):
+    whole, _ = train(48)
+    accumulated, _ = train(12, accumulate_steps=4, mixed_precision="float16")
+    assert accumulated["loss"] == pytest.approx(whole["loss"], abs=1e-2)
+
+
+def test_a_training_step_of_the_models_own_is_refused(tmp_path):
+    class Own(keras.Sequential):
+        def train_step(self, data):
+            return super().train_step(data)
+
+    model = Own([layers.Dense(1, input_shape=(4,))])
+    model.compile("sgd", "mse")
+    estimator = et.model_to_estimator(model, model_dir=tmp_path, config=et.RunConfig(accumulate_steps=2))
+    with pytest.raises(ValueError, match="Own overrides train_step; accumulate there, or leave out accumulate_steps"):
+        estimator.train(lambda: tf.data.Dataset.from_tensors((tf.ones((2, 4)), tf.ones((2, 1)))))

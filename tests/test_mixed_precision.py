@@ -1,0 +1,75 @@
+"""mixed_precision: layers compute in 16 bits; variables, outputs and results stay in 32."""
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train.model_copy import ModelSource
+
+layers = keras.layers
+
+
+def build():
+    base = keras.Sequential([layers.Conv2D(2, 3, input_shape=(8, 8, 1)), layers.ReLU()], name="base")
+    both = [layers.Normalization(mean=0.0, variance=1.0, input_shape=(8, 8, 1)), base, layers.Flatten()]
+    model = keras.Sequential([*both, layers.Dense(2, "softmax", name="head")])
+    model.compile(keras.optimizers.Adam(0.05), "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def copy(model, precision):
+    return ModelSource(model).copy(tf.distribute.get_strategy(), precision)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_layers_compute_in_it_but_for_outputs_and_preprocessing(precision):
+    mixed = copy(build(), precision)
+    normalization, base, flatten, head = mixed.layers
+    assert [layer.compute_dtype for layer in (*base.layers, flatten)] == [precision] * 3
+    assert [layer.compute_dtype for layer in (normalization, head)] == ["float32"] * 2
+    assert {weight.dtype for weight in mixed.trainable_weights} == {tf.float32}
+    assert mixed(tf.zeros((1, 8, 8, 1))).dtype == tf.float32
+
+
+def test_the_copy_has_the_models_weights_and_optimizer_and_scales_the_loss_in_float16():
+    model = build()
+    model.fit(tf.ones((2, 8, 8, 1)), tf.one_hot([0, 1], 2), verbose=0)
+    mixed = copy(model, "float16")
+    for ours, theirs in zip(mixed.get_weights(), model.get_weights(), strict=True):
+        assert (ours == theirs).all()
+    assert isinstance(mixed.optimizer, keras.mixed_precision.LossScaleOptimizer)
+    assert mixed.optimizer.inner_optimizer.iterations == 1
+    assert not isinstance(copy(model, "bfloat16").optimizer, keras.mixed_precision.LossScaleOptimizer)
+
+
+@pytest.mark.parametrize(("given", "precision"), [(build(), "bfloat16"), (build, "float16")], ids=["model", "function"])
+def test_it_trains_goes_on_and_gives_float32(given, precision, tmp_path):
+    batch = tf.ones((2, 8, 8, 1)), tf.one_hot([0, 0], 2)
+    for steps in (2, 4):
+        config = et.RunConfig(tmp_path, mixed_precision=precision)
+        estimator = et.model_to_estimator(given, config=config)
+        before = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))["loss"]
+        estimator.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), max_steps=steps)
+        metrics = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))
+        assert metrics["global_step"] == steps
+        assert metrics["loss"] < before
+    keras_model = build()
+    keras_model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    loss = keras_model.evaluate(*batch, verbose=0)[0]
+    assert loss == pytest.approx(metrics["loss"], abs=1e-2)
+
+
+def test_what_cannot_be_scaled_and_what_scales_already_is_refused():
+    model = build()
+    model.compile(tf.compat.v1.train.GradientDescentOptimizer(0.1), "mse")
+    with pytest.raises(ValueError, match='scales the loss, .* take an optimizer of Keras, or "bfloat16"'):
+        copy(model, "float16")
+    model.compile(keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD()), "mse")
+    with pytest.raises(ValueError, match="of mixed precision already; leave out mixed_precision"):
+        copy(model, "float16")
+
+
+def test_the_policy_of_the_process_stays():
+    copy(build, "bfloat16")
+    assert keras.mixed_precision.global_policy().name == "float32"
