@@ -12,7 +12,7 @@ from estimator_train import checkpoints
 from estimator_train.cli.job import build_estimator, build_model, run_errors
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
-from estimator_train.input_fns.image_files import decode_image
+from estimator_train.input_fns.decoding import decode_image
 from estimator_train.model_copy import finalize_state
 from estimator_train.run_config import RunConfig
 

@@ -31,7 +31,7 @@ class TfrecordDataset(Dataset):
         import tensorflow as tf
 
         from estimator_train.datasets.pipeline import examples_input_fn
-        from estimator_train.input_fns.image_files import decode_image
+        from estimator_train.input_fns.decoding import decode_image
 
         features = {
             "image/encoded": tf.io.FixedLenFeature([], tf.string),

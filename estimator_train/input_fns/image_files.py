@@ -1,10 +1,13 @@
 """An input_fn from image files in one folder a class."""
 
+import functools
 import os
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.input_fns.cache import open_cache
+from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_narrow, widen
 from estimator_train.input_fns.service import check_service, distribute, index_batches
 
 
@@ -21,6 +24,9 @@ def image_files(
     one_hot=True,
     seed=None,
     on_error="raise",
+    cache=None,
+    fast=False,
+    deterministic=True,
     service=None,
 ):
     """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its folder.
@@ -46,19 +52,31 @@ def image_files(
       on_error: "raise", or "skip" to leave out files that cannot be decoded or whose folder is not in
         `labels`. Those are in the list `input_fn.skipped` and are logged in one line when the data ends;
         data without end logs a line whenever it meets new ones.
+      cache: "memory" or a folder: the first call of the input_fn decodes and resizes all files, behind a progress bar
+        in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They take
+        four bytes a pixel, three times that in colour. A folder serves later processes too, as long as the files'
+        paths, sizes and times, `image_size` and `fast` are the same; what no longer is stays there until it is
+        deleted.
+      fast: whether the JPEG decoder scales down by 2, 4 or 8 what is at least that many times larger than
+        `image_size`. The values differ: see docs/input_fns.md.
+      deterministic: False lets batches come as they are ready.
       service: "grpc://host:port", the dispatcher of a tf.data service whose workers read and decode the files; they
         find them under the same paths. Every image still comes once an epoch, in batches that come as they are ready,
-        and `shuffle` draws from all files, whatever `buffer_size` is. The workers send what this function gives:
-        0.6 MB for an image of the default size. What a worker had in hand when it died is missing in that epoch.
+        and `shuffle` draws from all files, whatever `buffer_size` is. The workers send 0.2 MB for a grayscale image of
+        the default size, 0.6 MB for one in colour. What a worker had in hand when it died is missing in that epoch.
 
     The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
-    files.
+    files, and caches that alone.
+
+    `input_fn.narrow` is an input_fn too, for a model that widens images itself: with on_error="raise", its batches of
+    grayscale images alone have one channel.
 
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file has a folder in `labels`.
-      ValueError: a file's folder is not in `labels`, `on_error` is neither "raise" nor "skip", or `service` is no such
-        address.
+      ValueError: a file's folder is not in `labels`, `on_error` is neither "raise" nor "skip", `service` is no such
+        address, or there are both `cache` and `service`.
       ConnectionError: from the input_fn, where nothing answers at `service`.
+      MemoryError, OSError: from the input_fn, where the cache has no room.
       tf.errors.InvalidArgumentError: from the dataset; names a file that cannot be decoded, or tells that
         none can.
     """
@@ -66,67 +84,70 @@ def image_files(
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
     if service is not None:
         check_service(service)
+    if service is not None and cache is not None:
+        raise ValueError(f"cache={cache!r} needs the images here, and service={service!r} has them decoded elsewhere")
+    image_size = tuple(int(pixels) for pixels in image_size)
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
-    def load(paths, indices):
-        images, places = decode_files(paths, image_size)
-        indices, bad = tf.gather(indices, places), _others(paths, places)
-        batch = images, tf.one_hot(indices, len(labels)) if one_hot else indices
-        if on_error == "skip":
-            return *batch, bad
-        message = 'cannot be decoded: no readable JPEG or PNG; delete it or pass on_error="skip"'
-        with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) < 1, [bad[:1], message])]):
-            return tf.nest.map_structure(tf.identity, batch)
+    @functools.cache
+    def cached(first, step):
+        return open_cache(cache, paths[first::step], image_size, fast=fast, skip=on_error == "skip")
 
-    def input_fn(input_context=None):
-        shard = slice(None)
+    def loader(first, step):
+        """From numbers of files to batches of them."""
+        files, labels_of_files = tf.constant(paths[first::step], tf.string), tf.constant(indices[first::step])
+        decode = cached(first, step) if cache is not None else None
+
+        def load(numbers):
+            of_batch = tf.gather(files, numbers)
+            images, places = decode(numbers) if decode else decode_narrow(of_batch, image_size, fast=fast)
+            bad = _others(of_batch, places)
+            of_images = tf.gather(tf.gather(labels_of_files, numbers), places)
+            batch = images, tf.one_hot(of_images, len(labels)) if one_hot else of_images
+            if on_error == "skip":
+                # Batches of one channel and of three cannot be rebatched.
+                return widen(images), batch[1], bad
+            with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) < 1, [bad[:1], CANNOT_BE_DECODED])]):
+                return tf.nest.map_structure(tf.identity, batch)
+
+        return load
+
+    def narrow_batches(input_context):
+        first, step = 0, 1
         if input_context is not None:
-            shard = slice(input_context.input_pipeline_id, None, input_context.num_input_pipelines)
-        files = tf.constant(paths[shard], tf.string), tf.constant(indices[shard])
+            first, step = input_context.input_pipeline_id, input_context.num_input_pipelines
+        number = len(paths[first::step])
         if service is None:
-            batches = tf.data.Dataset.from_tensor_slices(files)
+            batches = tf.data.Dataset.range(number)
             if shuffle:
                 # The first shuffle spreads the classes over the whole list, the second draws anew each epoch.
                 batches = batches.shuffle(len(paths), seed=seed, reshuffle_each_iteration=False)
                 batches = batches.shuffle(buffer_size, seed=seed)
             batches = batches.repeat(num_epochs).batch(batch_size)
         else:
-            rows = index_batches(
-                len(paths[shard]), batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle, seed=seed
-            )
-            batches = rows.map(lambda rows: (tf.gather(files[0], rows), tf.gather(files[1], rows)))
-        batches = batches.map(load, num_parallel_calls=tf.data.AUTOTUNE)
+            batches = index_batches(number, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle, seed=seed)
+        batches = batches.map(loader(first, step), num_parallel_calls=tf.data.AUTOTUNE)
         if service is not None:
             batches = distribute(batches, service)
         if on_error == "skip":
-            batches = _leave_out(batches, skipped, len(set(paths[shard])), endless=num_epochs is None)
+            batches = _leave_out(batches, skipped, len(set(paths[first::step])), endless=num_epochs is None)
             batches = batches.rebatch(batch_size)
+        options = tf.data.Options()
+        options.deterministic = deterministic
+        # Many images at once, each on one core, take less processor time than each on all cores.
+        options.threading.max_intra_op_parallelism = 1
+        return batches.with_options(options)
+
+    def prefetched(batches):
         return batches.prefetch(tf.data.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
 
+    def input_fn(input_context=None):
+        batches = narrow_batches(input_context)
+        return prefetched(batches.map(lambda images, labels: (widen(images), labels), tf.data.AUTOTUNE))
+
+    input_fn.narrow = lambda input_context=None: prefetched(narrow_batches(input_context))
     input_fn.skipped = skipped
     return input_fn
-
-
-def decode_image(encoded, image_size):
-    """Returns the image of an encoded JPEG or PNG, a string scalar: float32 RGB of (height, width, 3) in [0, 1]."""
-    image = tf.io.decode_jpeg(encoded, channels=3)  # decodes PNG as well
-    return tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size)
-
-
-def decode_files(paths, image_size):
-    """Decodes in parallel: returns the images that can be decoded and their places in `paths`, in order.
-
-    Graphs have no try but Dataset.ignore_errors. One for a batch costs next to nothing, one for each image
-    does not.
-    """
-
-    def decode(place, path):
-        return decode_image(tf.io.read_file(path), image_size), place
-
-    images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
-    images = images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
-    none = tf.data.Dataset.from_tensors((tf.zeros((0, *image_size, 3)), tf.zeros((0,), tf.int64)))
-    return images.batch(tf.size(paths, tf.int64)).concatenate(none).take(1).get_single_element()
 
 
 def _list_files(file_pattern, labels, skip):

@@ -276,3 +276,22 @@ def test_a_pattern_without_match_is_named(folder):
 def test_an_unknown_on_error_is_refused(folder):
     with pytest.raises(ValueError, match="'ignore'"):
         image_files(folder / "*/*", CLASSES, on_error="ignore")
+
+
+def test_a_batch_in_colour_and_a_grayscale_one_follow_each_other(folder):
+    paths = sorted(folder.glob("*/*"))
+    dataset = image_files(paths, CLASSES, (16, 24), batch_size=1, num_epochs=1)()
+    assert dataset.element_spec[0] == tf.TensorSpec((None, 16, 24, 3), tf.float32)
+    images = np.concatenate([images for images, _ in dataset.as_numpy_iterator()])
+    np.testing.assert_array_equal(images, by_hand(paths, (16, 24))[0])
+
+
+def test_narrow_batches_have_one_channel_where_all_is_grayscale(folder):
+    narrow = image_files(folder / "*/*", CLASSES, (16, 24), batch_size=1, num_epochs=1).narrow()
+    assert [images.shape[-1] for images, _ in narrow] == [1, 3, 1, 1, 3, 3]
+
+
+def test_batches_may_come_in_any_order(many):
+    make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=4, num_epochs=1, deterministic=False)
+    assert make().options().deterministic is False
+    assert sorted(sum(order_of(make()), [])) == list(range(40))

@@ -1,0 +1,162 @@
+"""Decoded images in memory or in a folder, read by their numbers.
+
+Not `Dataset.cache`: it gives its elements in the order in which it got them, and a shuffle behind it would hold
+decoded images.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import filelock
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from estimator_train.function_session import eager_mode
+from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
+
+_FORMAT = 1  # of the files in a folder
+
+
+def open_cache(cache, paths, image_size, *, fast, skip):
+    """Returns a function from numbers of `paths` to what `decode_narrow` returns for them, and fills the cache before.
+
+    Images are kept as they come out of `decoded`, in the order of `paths`: float32, with one channel if grayscale.
+
+    Args:
+      cache: "memory", or a folder, where a file is kept for the paths, sizes and times of the files, the image size
+        and `fast`. The first of several processes that want the same fills it; one that is interrupted leaves nothing
+        that counts.
+      paths: of the files.
+      image_size: (height, width).
+      fast: see `decoded`.
+      skip: whether images that cannot be decoded are left out.
+
+    Raises:
+      MemoryError, OSError: the images do not fit.
+      tf.errors.InvalidArgumentError: without `skip`, names a file that cannot be decoded.
+    """
+    with eager_mode():  # the input_fn may be called in a graph
+        images = _images(paths, image_size, fast, skip)
+        if cache == "memory":
+            planes, channels = _fill_memory(images, len(paths), image_size)
+        else:
+            planes, channels = _open_folder(Path(cache), images, paths, image_size, fast)
+    return _reader(planes, channels, image_size)
+
+
+def _images(paths, image_size, fast, skip):
+    """Yields (image, place) of the images that can be decoded."""
+    images = decoded(tf.constant(paths, tf.string), image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
+    due = 0
+    with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
+        for image, place in images.as_numpy_iterator():
+            _check_decoded(paths[due:place], skip)
+            yield image, place
+            progress.update(int(place) + 1 - due)
+            due = place + 1
+    _check_decoded(paths[due:], skip)
+
+
+def _check_decoded(left_out, skip):
+    if left_out and not skip:
+        raise tf.errors.InvalidArgumentError(None, None, f"{left_out[0]} {CANNOT_BE_DECODED}")
+
+
+def _fill_memory(images, number, image_size):
+    plane, free = image_size[0] * image_size[1], _free_memory()
+    _check_room("memory", free, number, image_size)
+    channels, end = np.zeros(number, np.uint8), 0
+    planes = np.empty((3 * number, plane), np.float32)  # takes memory as far as it is written
+    for image, place in images:
+        channels[place] = image.shape[-1]
+        start, end = end, end + image.shape[-1]
+        if end * plane * 4 > free:
+            _check_room("memory", free, number, image_size, channels=3)
+        planes[start:end] = image.reshape(-1, plane)
+    return planes[:end], channels
+
+
+def _open_folder(folder, images, paths, image_size, fast):
+    folder.mkdir(parents=True, exist_ok=True)
+    name = folder / f"images-{_key(paths, image_size, fast)}"
+    data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
+    with filelock.FileLock(name.with_suffix(".lock")):
+        # The manifest comes last: without one, what is there is only a part.
+        if not manifest.exists():
+            _fill_file(data, manifest, images, paths, image_size)
+    channels = np.array(json.loads(manifest.read_text())["channels"], np.uint8)
+    plane = image_size[0] * image_size[1]
+    if data.stat().st_size != int(channels.sum(dtype=np.int64)) * plane * 4:
+        raise ValueError(f"{data} is damaged; delete it and {manifest}")
+    planes = np.memmap(data, np.float32, "r").reshape(-1, plane) if channels.any() else np.empty((0, plane), np.float32)
+    return planes, channels
+
+
+def _fill_file(data, manifest, images, paths, image_size):
+    _check_room(data.parent, shutil.disk_usage(data.parent).free, len(paths), image_size)
+    channels = np.zeros(len(paths), np.uint8)
+    try:
+        with open(data, "wb") as file:
+            for image, place in images:
+                channels[place] = image.shape[-1]
+                file.write(image.tobytes())
+    except BaseException:
+        data.unlink()
+        raise
+    unfinished = manifest.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps({"image_size": image_size, "paths": paths, "channels": channels.tolist()}))
+    unfinished.replace(manifest)
+
+
+def _key(paths, image_size, fast):
+    """Of the files as they are now, and all that their decoded images depend on."""
+    key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
+    for path in paths:
+        stat = tf.io.gfile.stat(path)
+        key.update(json.dumps([path, stat.length, stat.mtime_nsec]).encode())
+    return key.hexdigest()[:16]
+
+
+def _check_room(where, free, number, image_size, channels=1):
+    needed = number * image_size[0] * image_size[1] * channels * 4
+    if needed > free:
+        kind, error = ("memory", MemoryError) if where == "memory" else (f"the disk of {where}", OSError)
+        raise error(
+            f"the cache of {number} images of {image_size[0]} x {image_size[1]} takes at least {needed / 1e9:.2f} GB, "
+            f"and {kind} has {free / 1e9:.2f} GB free; give another cache, or none, or a smaller image_size"
+        )
+
+
+def _free_memory():
+    """Bytes that the system can still give; all that there are where it does not tell."""
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except FileNotFoundError:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _reader(planes, channels, image_size):
+    starts = np.cumsum(channels, dtype=np.int64) - channels
+
+    def read(numbers):
+        places = np.flatnonzero(channels[numbers])
+        numbers = numbers[places]
+        if (channels[numbers] == 1).all():
+            # Releases the GIL while it copies, unlike planes[...].
+            return np.take(planes, starts[numbers], axis=0).reshape(-1, *image_size, 1), places
+        images = np.empty((len(numbers), *image_size, 3), np.float32)
+        for image, start, number in zip(images, starts[numbers], channels[numbers], strict=True):
+            image[:] = planes[start : start + number].reshape(*image_size, number)
+        return images, places
+
+    def read_images(numbers):
+        images, places = tf.numpy_function(read, [numbers], (tf.float32, tf.int64))
+        return tf.ensure_shape(images, (None, *image_size, None)), tf.ensure_shape(places, (None,))
+
+    return read_images
