@@ -6,6 +6,7 @@ import sys
 import click
 
 from estimator_train import __version__
+from estimator_train.cli.bench import bench
 from estimator_train.cli.datasets import datasets
 from estimator_train.cli.evaluate import evaluate
 from estimator_train.cli.export import export
@@ -59,7 +60,7 @@ def commands():
     """
 
 
-for _command in (train, evaluate, report, predict, export, run, launch, datasets, recipes, memory):
+for _command in (train, evaluate, report, predict, export, run, launch, datasets, recipes, memory, bench):
     commands.add_command(_command)
 
 

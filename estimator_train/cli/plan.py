@@ -19,7 +19,7 @@ def newest_checkpoint(model_dir):
 
 def steps_per_epoch(settings, training, data):
     """Global steps that go through the training data once."""
-    return math.ceil(data.train_examples / (settings.batch_size * _replicas(training)))
+    return math.ceil(data.train_examples / (settings.batch_size * _batches(training)))
 
 
 def plan(settings, training, data, model_dir, last_step):
@@ -83,11 +83,12 @@ def _steps(settings, training, data, last_step):
 
 def _batch(settings, training, data):
     replicas = _replicas(training)
+    on_each = f" on each of {replicas} replicas" if replicas > 1 else ""
+    times = f", {training.accumulate_steps} times" if training.accumulate_steps > 1 else ""
     if data is None:
-        return f"one of the input_fn's on each of {replicas} replicas" if replicas > 1 else "the input_fn's"
-    if replicas == 1:
-        return f"{settings.batch_size} images"
-    return f"{settings.batch_size} images on each of {replicas} replicas: {settings.batch_size * replicas} a step"
+        return f"one of the input_fn's{on_each}{times}" if on_each or times else "the input_fn's"
+    a_step = f": {settings.batch_size * _batches(training)} a step" if on_each or times else ""
+    return f"{settings.batch_size} images{on_each}{times}{a_step}"
 
 
 def _devices(training):
@@ -112,6 +113,11 @@ def _evaluation(training):
     stop = f"; {training.early_stopping} without a lower loss end it" if training.early_stopping else ""
     best = "; the best checkpoint is kept" if training.keep_best else ""
     return f"every {training.evaluate_every} steps and at the end{stop}{best}"
+
+
+def _batches(training):
+    """How many batches a step takes."""
+    return training.accumulate_steps * _replicas(training)
 
 
 def _replicas(training):

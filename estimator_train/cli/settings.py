@@ -95,6 +95,10 @@ class Training:
     early_stopping: int | None
     keep_best: bool
     all_reduce: str | None = None
+    accumulate_steps: int = 1
+    mixed_precision: str | None = None
+    jit_compile: bool = False
+    async_checkpoints: bool = False
 
 
 def run_file(model_dir):

@@ -143,6 +143,17 @@ class _RepeatingCommand(click.Command):
     "--steps-per-loop", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Steps a compiled call."
 )
 @click.option(
+    "--accumulate-steps",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Batches of each replica that make one update, a step.",
+)
+@click.option("--mixed-precision", type=click.Choice(["bfloat16", "float16"]), help="Compute in 16 bits.")
+@click.option("--jit-compile", is_flag=True, help="Compile the step with XLA; for one replica.")
+@click.option("--async-checkpoints", is_flag=True, help="Train on while a checkpoint is written.")
+@click.option(
     "--save-checkpoints-steps",
     type=click.IntRange(1),
     metavar="N",

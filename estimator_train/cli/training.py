@@ -43,6 +43,10 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
             save_checkpoints_secs=None if training.save_checkpoints_steps else 600,
             save_summary_steps=every,
             steps_per_loop=training.steps_per_loop,
+            accumulate_steps=training.accumulate_steps,
+            mixed_precision=training.mixed_precision,
+            jit_compile=training.jit_compile,
+            async_checkpoints=training.async_checkpoints,
         )
     examples = KeepExamples(settings.class_names)
     estimator = examples.of(build_estimator(settings, config, settings.weights))

@@ -9,6 +9,7 @@ import importlib
 from pathlib import Path
 
 ABOUT = {
+    "cats_vs_dogs": "MobileNetV2 that tells cats from dogs, with a table of before and after training",
     "unet3d": "a 3-D U-Net that segments volumes, on one device, on replicas or split over devices",
 }
 NAMES = tuple(ABOUT)

@@ -63,7 +63,7 @@ def test_help_answers_without_tensorflow(run, arguments):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("", ["datasets", "evaluate", "export", "launch", "memory", "predict", "recipes", "report", "run", "train"]),
+        ("", "bench datasets evaluate export launch memory predict recipes report run train".split()),
         ("ev", ["evaluate"]),
         ("--dry", ["--dry-run"]),
         ("train --max", ["--max-steps"]),

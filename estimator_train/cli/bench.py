@@ -1,0 +1,151 @@
+"""estimator_train bench: how a training scales with the number of replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from estimator_train import datasets, recipes
+from estimator_train.cli import completion
+from estimator_train.cli.settings import check_folder, one_line_errors, run_file
+
+_POLL_SECS = 0.1
+_OF_BENCH = ("--model-dir", "--max-steps", "--resume", "--dry-run")  # flags of training that it gives, or cannot do
+
+_EXAMPLES = """\b
+Examples:
+  estimator_train bench --recipe cats_vs_dogs --replicas 1,2
+  estimator_train bench --dataset oct2017 --data-dir OCT2017 --model vgg16 --gpus 1,2,4,8
+"""
+
+
+class _Counts(click.ParamType):
+    name = "N,N"
+
+    def convert(self, value, param, ctx):
+        counts = value.split(",")
+        if not all(count.isdecimal() and int(count) for count in counts) or len(set(counts)) < len(counts):
+            self.fail(f"{value!r} is not a list of different numbers such as 1,2,4.", param, ctx)
+        return [int(count) for count in counts]
+
+
+@click.command(
+    short_help="Measure how a training scales with replicas.",
+    epilog=_EXAMPLES,
+    context_settings={"ignore_unknown_options": True},
+)
+@click.option(
+    "--recipe", metavar="NAME", shell_complete=completion.names(lambda: recipes.NAMES), help="Recipe to train."
+)
+@click.option(
+    "--dataset", metavar="NAME", shell_complete=completion.names(datasets.names), help="Data set to train on, instead."
+)
+@click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data's files.")
+@click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
+@click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
+@click.option(
+    "--steps", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="To measure, after a warm-up."
+)
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    default="bench",
+    show_default=True,
+    shell_complete=completion.folders,
+    help="Where scaling.json and scaling.png go.",
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
+def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
+    """Train for some steps on each number of replicas, and compare.
+
+    Each is a training of its own, in a process of its own, with the flags of training that are given: its examples/s
+    are those of its timing.json. The batch is per replica.
+    """
+    if bool(recipe) == bool(dataset):
+        raise click.ClickException("bench takes a recipe or a data set: give --recipe NAME or --dataset NAME")
+    if bool(gpus) == bool(replicas):
+        raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
+    for argument in arguments:
+        if argument.partition("=")[0] in _OF_BENCH:
+            raise click.ClickException(f"{argument} is not for bench, whose runs are short and not kept; leave it out")
+    if recipe:
+        with one_line_errors():
+            recipes.settings_of(recipe)
+    check_folder(out, "--out")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the process is ended, too
+
+    what = ["--recipe", recipe] if recipe else ["--dataset", dataset]
+    flags = [*what, *(["--data-dir", data_dir] if data_dir else []), *arguments]
+    timings = {}
+    for count in gpus or replicas:
+        run = [*flags, "--gpus" if gpus else "--replicas", str(count), "--max-steps", str(steps + 1)]
+        with tempfile.TemporaryDirectory(prefix="estimator_train-bench-") as model_dir:
+            timings[count] = timing_of_run(run, model_dir)
+            train_examples = _train_examples(recipe, data_dir, model_dir)
+        click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
+
+    from estimator_train import scaling  # matplotlib comes with it
+
+    rows = scaling.scaling(timings, train_examples)
+    click.echo(scaling.table(rows))
+    if len(rows) > 1:
+        click.echo(scaling.limit(rows, cores=None if gpus else os.cpu_count()))
+    Path(out).mkdir(parents=True, exist_ok=True)
+    Path(out, "scaling.json").write_text(json.dumps({"flags": flags, "steps": steps, "scaling": rows}, indent=2) + "\n")
+    scaling.plot(rows, Path(out, "scaling.png"))
+    click.echo(f"the plot is {Path(out, 'scaling.png')}")
+
+
+def timing_of_run(flags, model_dir):
+    """What `TimingHook` measured of a training in `model_dir`, in a process of its own.
+
+    The process is ended where its training has: the evaluation after it would only take time.
+    """
+    timing_file, errors_file = Path(model_dir, "run", "timing.json"), Path(model_dir, "errors")
+    command = [sys.executable, "-m", "estimator_train", "train", *flags, "--model-dir", str(timing_file.parent)]
+    with errors_file.open("w") as errors:
+        process = subprocess.Popen([*command, "--quiet"], stdout=subprocess.DEVNULL, stderr=errors)
+    try:
+        while process.poll() is None and _timing(timing_file) is None:
+            time.sleep(_POLL_SECS)
+    finally:
+        process.kill()
+        process.wait()
+    timing = _timing(timing_file)
+    if timing is None:
+        lines = [line for line in errors_file.read_text(errors="replace").splitlines() if line.strip()]
+        reason = lines[-1].removeprefix("estimator_train: ") if lines else f"exit code {process.returncode}"
+        raise click.ClickException(f"{shlex.join(flags)} failed: {reason}")
+    if timing["examples_per_second"] is None:
+        raise click.ClickException(
+            f"{shlex.join(flags)} ended with its first step, which is warm-up; give it more data"
+        )
+    return timing
+
+
+def _timing(path):
+    """The contents of a timing.json; None where it is not there, or not whole yet."""
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _train_examples(recipe, data_dir, model_dir):
+    """Examples in an epoch of the training in `model_dir`, or None where it has none."""
+    if recipe is None:
+        return json.loads(run_file(Path(model_dir, "run")).read_text())["data"]["train"]
+    count = getattr(recipes.named(recipe), "train_examples", None)
+    if count is None:
+        return None
+    with one_line_errors():
+        return count(data_dir)

@@ -1,0 +1,110 @@
+"""How training scales with the number of replicas: from what `TimingHook` measured of each to a table and a plot."""
+
+from __future__ import annotations
+
+import math
+
+import tabulate
+from matplotlib.figure import Figure
+
+from estimator_train.report.plots import LIGHT
+
+_COLUMNS = {
+    "replicas": ("replicas", "d"),
+    "steps_per_epoch": ("steps an epoch", "d"),
+    "step_ms": ("ms a step", ".1f"),
+    "epoch_seconds": ("s an epoch", ".1f"),
+    "examples_per_second": ("examples/s", ".1f"),
+    "input_wait_share": ("input wait", ".0%"),
+    "speed_up": ("speed-up", ".2f"),
+    "efficiency": ("efficiency", ".0%"),
+}
+
+
+def scaling(timings, train_examples=None):
+    """What people ask of scaling, a dict for each number of replicas.
+
+    Args:
+      timings: {replicas: `TimingHook.summary()`}, with the same batch on each replica.
+      train_examples: of an epoch; None: data without end, and None for `steps_per_epoch` and `epoch_seconds`.
+
+    Returns:
+      Dicts of `replicas`, `steps_per_epoch`, `step_ms`, `epoch_seconds`, `examples_per_second` and `input_wait_share`,
+      over all replicas; `speed_up`, how many times the first's examples a second; and `efficiency`, that divided by how
+      many times the first's replicas.
+    """
+    rows = []
+    for replicas, timing in timings.items():
+        examples_per_step = timing["examples_per_second"] * timing["mean_seconds"]
+        steps_per_epoch = train_examples and math.ceil(train_examples / round(examples_per_step))
+        first = rows[0] if rows else timing | {"replicas": replicas}
+        speed_up = timing["examples_per_second"] / first["examples_per_second"]
+        rows.append(
+            {
+                "replicas": replicas,
+                "steps_per_epoch": steps_per_epoch,
+                "step_ms": 1000 * timing["mean_seconds"],
+                "epoch_seconds": steps_per_epoch and steps_per_epoch * timing["mean_seconds"],
+                "examples_per_second": timing["examples_per_second"],
+                "input_wait_share": timing["input_wait_share"],
+                "speed_up": speed_up,
+                "efficiency": speed_up * first["replicas"] / replicas,
+            }
+        )
+    return rows
+
+
+def table(rows):
+    """The rows of `scaling` as text."""
+    texts = [
+        ["" if row[name] is None else format(row[name], spec) for name, (_, spec) in _COLUMNS.items()] for row in rows
+    ]
+    headers = [header for header, _ in _COLUMNS.values()]
+    return tabulate.tabulate(texts, headers, disable_numparse=True, colalign=["right"] * len(headers))
+
+
+def limit(rows, cores=None):
+    """A sentence that says what keeps the last of the rows from the ideal, the first's examples a second per replica.
+
+    A step that is ideal takes as long on any number of replicas. Of what the last one's takes longer, most is waiting
+    for input or it is not.
+
+    Args:
+      rows: of `scaling`, two or more.
+      cores: of the CPU that all replicas are on; None: each has a device of its own.
+    """
+    first, last = rows[0], rows[-1]
+    longer = last["step_ms"] - first["step_ms"]
+    waits_longer = last["input_wait_share"] * last["step_ms"] - first["input_wait_share"] * first["step_ms"]
+    there = f"on {_replicas(last['replicas'])} a step takes {longer:.1f} ms longer than on {first['replicas']}"
+    if last["efficiency"] >= 0.9:
+        return f"Little limits the scaling: {last['efficiency']:.0%} of the ideal on {_replicas(last['replicas'])}."
+    if waits_longer > longer / 2:
+        return f"Input limits the scaling: {there}, {waits_longer:.1f} ms of it waiting for input."
+    if cores:
+        return f"The CPU limits the scaling: {there}, as all replicas share its {cores} cores."
+    return (
+        f"The fixed cost of a step limits the scaling: {there}, {longer - waits_longer:.1f} ms of it not for input but "
+        "for summing gradients and starting each replica; larger batches make that a smaller share."
+    )
+
+
+def plot(rows, path):
+    """Writes a PNG of the examples a second over the replicas, beside the ideal line."""
+    replicas = [row["replicas"] for row in rows]
+    ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]
+    figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
+    axes = figure.subplots()
+    axes.plot(replicas, ideal, color=LIGHT.ink, linestyle=":", label="ideal")
+    axes.plot(
+        replicas, [row["examples_per_second"] for row in rows], color=LIGHT.training, marker="o", label="measured"
+    )
+    axes.set(xlabel="replicas", ylabel="examples/s", xticks=replicas, ylim=(0, None))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=LIGHT.faint, linewidth=0.6)
+    axes.legend(frameon=False)
+    figure.savefig(path)
+
+
+def _replicas(count):
+    return "1 replica" if count == 1 else f"{count} replicas"

@@ -1,0 +1,132 @@
+"""bench trains on each number of replicas in a process of its own, and compares what TimingHook measured of them."""
+
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from estimator_train import cli, scaling
+
+ROOT = Path(__file__).parents[2]
+MODULE = sys.modules[f"{cli.__name__}.bench"]  # `cli.bench` is the command
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+
+
+def timing(replicas, seconds, input_wait_share=0.0):
+    """What TimingHook tells of batches of 8 a replica."""
+    return {
+        "mean_seconds": seconds,
+        "examples_per_second": 8 * replicas / seconds,
+        "input_wait_share": input_wait_share,
+    }
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Replaces the processes: runs on 1 and 2 replicas, of data of 100 examples. Gives the flags of each."""
+    flags_of_runs = []
+
+    def timing_of_run(flags, model_dir):
+        flags_of_runs.append(flags)
+        Path(model_dir, "run").mkdir()
+        Path(model_dir, "run", "run.json").write_text(json.dumps({"data": {"train": 100}}))
+        return {"1": timing(1, 0.4, 0.01), "2": timing(2, 0.5, 0.02)}[flags[flags.index("--replicas") + 1]]
+
+    monkeypatch.setattr(MODULE, "timing_of_run", timing_of_run)
+    return flags_of_runs
+
+
+def test_the_table_has_what_people_ask_of_scaling(command, measured, tmp_path):
+    code, output, errors = command("bench", "--dataset", "images", "--replicas", "1,2", "--batch-size", 8, "--steps", 5)
+    assert code == 0, errors
+    header, _, first, second, limit, _ = output.splitlines()
+    assert header.split("  ")[-1].strip() == "efficiency"
+    assert first.split() == ["1", "13", "400.0", "5.2", "20.0", "1%", "1.00", "100%"]
+    assert second.split() == ["2", "7", "500.0", "3.5", "32.0", "2%", "1.60", "80%"]
+    assert limit.startswith("The CPU limits the scaling: on 2 replicas a step takes 100.0 ms longer than on 1, as all")
+    given = ["--dataset", "images", "--batch-size", "8"]
+    assert measured == [[*given, "--replicas", count, "--max-steps", "6"] for count in "12"]
+    told = json.loads((tmp_path / "bench" / "scaling.json").read_text())
+    assert told["flags"] == given and [row["speed_up"] for row in told["scaling"]] == [1, 1.6]
+    assert (tmp_path / "bench" / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_recipe_of_endless_data_has_no_epochs(command, measured, tmp_path):
+    code, output, errors = command("bench", "--recipe", "unet3d", "--replicas", "2", "--out", tmp_path / "other")
+    assert code == 0, errors
+    assert output.splitlines()[2].split() == ["2", "500.0", "32.0", "2%", "1.00", "100%"]
+    assert (tmp_path / "other" / "scaling.png").exists()
+
+
+@pytest.mark.slow
+def test_examples_per_second_are_those_of_the_timing_of_the_runs(command, scans, monkeypatch):
+    files = []
+    run = MODULE.timing_of_run
+
+    def keeping_files(flags, model_dir):
+        timing = run(flags, model_dir)
+        files.append(json.loads(Path(model_dir, "run", "timing.json").read_text()))
+        return timing
+
+    monkeypatch.setattr(MODULE, "timing_of_run", keeping_files)
+    small = ["--model", "small_cnn", "--image-size", 24, "--batch-size", 2, "--steps", 4]
+    code, output, errors = command("bench", "--dataset", "images", "--data-dir", scans, "--replicas", "1,2", *small)
+    assert code == 0, errors
+    rows = [line.split() for line in output.splitlines()[2:4]]
+    assert [row[:2] for row in rows] == [["1", "6"], ["2", "3"]]  # 12 of 16 images are trained on
+    assert [row[4] for row in rows] == [f"{file['examples_per_second']:.1f}" for file in files]
+    assert [(file["steps"], file["warmup_steps"]) for file in files] == [(4, 1), (4, 1)]
+
+
+def test_a_run_that_fails_ends_it_with_its_last_line(command, tmp_path):
+    code, output, errors = command("bench", "--dataset", "images", "--data-dir", "nowhere", "--replicas", "1,2")
+    assert (code, output) == (2, "")
+    run = "--dataset images --data-dir nowhere --replicas 1 --max-steps 21"
+    assert errors == f"estimator_train: {run} failed: there is no folder nowhere\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--recipe unet3d --replicas 0", "'0' is not a list of different numbers such as 1,2,4"),
+        ("--recipe unet3d --replicas 1,,2", "'1,,2' is not a list of different numbers"),
+        ("--recipe unet3d --gpus all", "'all' is not a list of different numbers"),
+        ("--recipe unet3d --replicas 2,2", "'2,2' is not a list of different numbers"),
+        ("--recipe unet3d --replicas 1 --gpus 1", "give --gpus 1,2,4 or --replicas 1,2"),
+        ("--recipe unet3d", "give --gpus 1,2,4 or --replicas 1,2"),
+        ("--replicas 1", "give --recipe NAME or --dataset NAME"),
+        ("--recipe unet3d --dataset images --replicas 1", "give --recipe NAME or --dataset NAME"),
+        ("--recipe unet4d --replicas 1", "there is no recipe 'unet4d'; pass one of"),
+        ("--recipe unet3d --replicas 1 --max-steps=9", "--max-steps=9 is not for bench"),
+    ],
+)
+def test_bad_input_is_one_line(command, flags, message):
+    code, output, errors = command("bench", *flags.split())
+    assert (code, output) == (2, "")
+    assert message in errors and errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("eight", "cores", "limit"),
+    [
+        (timing(8, 0.105), None, "Little limits the scaling: 95% of the ideal on 8 replicas."),
+        (timing(8, 0.2, 0.5), None, "Input limits the scaling: .* takes 100.0 ms longer .* 90.0 ms of it waiting"),
+        (timing(8, 0.2, 0.5), 2, "Input limits the scaling"),
+        (timing(8, 0.2, 0.1), 2, "The CPU limits the scaling: .* share its 2 cores"),
+        (timing(8, 0.2, 0.1), None, "The fixed cost of a step limits the scaling: .* longer than on 1, 90.0 ms of it"),
+    ],
+)
+def test_what_limits_the_scaling_is_what_makes_a_step_longer(eight, cores, limit):
+    rows = scaling.scaling({1: timing(1, 0.1, 0.1), 8: eight})
+    assert re.match(limit, scaling.limit(rows, cores))
