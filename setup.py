@@ -26,6 +26,7 @@ setup(
         "filelock>=3.12",  # one process at a time downloads
         "scikit-learn>=1.4",  # precision, recall, F1 and ROC AUC of evaluations
         "matplotlib>=3.8",  # the plots of reports
+        "cloudpickle>=3",  # sends the functions of a script, and lambdas, to processes that run generators
         "jinja2>=3.1",  # the page of a report
         "click>=8.1",  # the command line
         "tqdm>=4.60",  # progress bars

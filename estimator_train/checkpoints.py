@@ -263,6 +263,7 @@ def parts_by_key(model):
             if id(child) in seen or (node is model and name == "optimizer"):
                 continue
             seen.add(id(child))
+            name = name.replace(".", "..").replace("/", ".S")  # as TensorFlow has it, whose keys are paths
             queue.append((f"{prefix}{name}/", child))
             parts[prefix + name] = child
     return parts

@@ -25,8 +25,8 @@ from PIL import Image
 from estimator_train import distribution
 from estimator_train.cli import main
 from estimator_train.cli.launch import launch
-from estimator_train.datasets import kaggle, oct2017, synthetic_oct
-from estimator_train.recipes import unet3d
+from estimator_train.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
+from estimator_train.recipes import cyclegan, unet3d
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,6 +35,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
     "python -m benchmarks.": "they measure for minutes",
+    "estimator_train bench ": "it trains in processes of its own; tests/cli has it",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/cli has completion",
 }
 
@@ -55,6 +56,11 @@ PYTHON = {
     '"vgg16"': '"small_cnn"',
     "image_size=data.image_size": "image_size=(32, 32)",
     "MAX_STEPS = 2000": "MAX_STEPS = 4",
+    "image_size=(128, 128)": "image_size=(16, 16), epochs=1",
+    "EPOCHS = (128, 128), 8, 4": "EPOCHS = (16, 16), 4, 1",
+    "IMAGE_SIZE = (224, 224)": "IMAGE_SIZE = (32, 32)",
+    "EPOCHS = 5": "EPOCHS = 1",
+    "FILTERS, MAX_STEPS = (64, 64), 32, 288": "FILTERS, MAX_STEPS = (16, 16), 2, 2",
     "unet3d.train(": "small_unet3d(",
     "VOLUME, FILTERS, MAX_STEPS = 32, 8, 150": "VOLUME, FILTERS, MAX_STEPS = 8, 2, 2",
     '"GPU:': '"CPU:',
@@ -92,8 +98,10 @@ def folder(tmp_path, monkeypatch, mirrored):
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it
     monkeypatch.setattr(synthetic_oct, "IMAGES_PER_CLASS", {"train": 2, "test": 1})
+    monkeypatch.setattr(cyclegan, "DRAWN", dict.fromkeys(cyclegan.PARTS, 2))
     monkeypatch.setattr(unet3d, "_POOLINGS", 1)
     monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
+    monkeypatch.setattr(drawn_tables, "PAGES", 10)
     monkeypatch.setattr(distribution, "cpu_replicas", mirrored)  # a process can have one strategy of two replicas
 
     draw_oct2017(tmp_path / "OCT2017")

@@ -11,14 +11,18 @@ import re
 import sys
 
 import click
+import cloudpickle
 import tensorflow as tf
 import tf_keras as keras
 
+import estimator_train
 from estimator_train import checkpoints, distribution, models
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.cluster import FailedChiefError
 from estimator_train.keras import model_to_estimator
 from estimator_train.multi_worker import LostWorkerError
+
+_PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 
 
 def build_estimator(settings, config, weights):
@@ -89,11 +93,22 @@ def run_errors():
         sys.exit(1)
     except checkpoints.CheckpointError as error:
         raise click.ClickException(str(error)) from error
-    except tf.errors.InvalidArgumentError as error:
+    except tf.errors.OpError as error:
         undecodable = re.search(r"\[([^][]+)\] \[(cannot be decoded[^];]*; delete it)", str(error))
-        if undecodable is None:
+        line = " ".join(undecodable.groups()) if undecodable else _raised_by_generator(str(error))
+        if line is None:
             raise
-        raise click.ClickException(" ".join(undecodable.groups())) from error
+        raise click.ClickException(line) from error
+
+
+def _raised_by_generator(message):
+    """What a Python generator has raised, and where, as a line; None where the message of TensorFlow tells of none."""
+    raised = re.search(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\1\n", message)
+    if raised is None:
+        return None
+    places = re.findall(r'File "(.+)", line (\d+)', raised[2])
+    own = [f" ({path}, line {line})" for path, line in places if not path.startswith((_PACKAGE, _TENSORFLOW))]
+    return f"the input_fn's generator raised {raised[1]}{own[-1] if own else ''}"
 
 
 def _load_function(reference):
@@ -109,5 +124,6 @@ def _load_file(path):
     name = f"estimator_train_user_{os.path.splitext(os.path.basename(path))[0]}"
     spec = importlib.util.spec_from_file_location(name, path)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    cloudpickle.register_pickle_by_value(module)  # other processes cannot import it
     spec.loader.exec_module(module)
     return module

@@ -1,7 +1,8 @@
 """Functions that return input_fns: from arrays in memory, from image files, from Python generators."""
 
+from estimator_train.generator_stream import Skipped
 from estimator_train.input_fns.arrays import arrays
 from estimator_train.input_fns.generator import generator
 from estimator_train.input_fns.image_files import image_files
 
-__all__ = ["arrays", "generator", "image_files"]
+__all__ = ["Skipped", "arrays", "generator", "image_files"]

@@ -6,62 +6,134 @@ import inspect
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.generator_stream import Share, Skipped, epochs, in_turn
+from estimator_train.generator_workers import in_workers
 
-def generator(make_generator, *, batch_size=None, num_epochs=1, output_signature=None, augment=None):
+
+def generator(
+    make_generator,
+    *,
+    batch_size=None,
+    num_epochs=1,
+    output_signature=None,
+    augment=None,
+    elements_per_epoch=None,
+    workers=0,
+):
     """Returns an input_fn over what Python code yields.
 
     Args:
       make_generator: a function that returns a fresh iterator of tuples (features, labels), each an array,
         a number, or a dict or tuple of such; called once an epoch. The tuples are examples, or batches
-        without `batch_size`.
+        without `batch_size`. In place of one that cannot be read it may yield `input_fns.Skipped("which, and why")`:
+        those are left out, logged, and in the list `input_fn.skipped`, each once.
       batch_size: examples a batch on each replica; only the very last batch may be short. None: tuples are
         batches.
       num_epochs: passes, each with a new iterator; None is forever.
       output_signature: nested `tf.TensorSpec` of one tuple. None takes that of the first tuple of an
-        iterator made for this alone, and leaves the leading dimension of batches open.
+        iterator made for this alone, and leaves the leading dimension of batches open. An unknown rank, too, is that
+        of the first tuple.
       augment: a function (features, labels) -> (features, labels) of numpy and Python, called on every
         tuple in every epoch, before the signature is checked.
+      elements_per_epoch: how many tuples, skipped ones counted, every epoch has; one that ends earlier is an error.
+        None: as many as there are.
+      workers: processes that run the iterators and `augment`, of which each is an input pipeline of its own, with the
+        context of one; they give a tuple each in turn. 0: this process. What they are sent must be picklable by
+        cloudpickle; what they have to import, with TensorFlow if need be, is imported in each of them.
 
     The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator`
     itself, and nothing shards what it yields: a `make_generator` with a parameter `input_context` gets the
-    context for that.
+    context for that, which is to say `num_input_pipelines` and `input_pipeline_id`. One with a parameter `epoch` gets
+    the number of the epoch, from 0, for one.
 
     Raises:
-      ValueError: from the input_fn, where the iterator made to infer the signature yields nothing, or a
+      ValueError: there are several workers, but `make_generator` has no parameter `input_context`: each would yield
+        everything. From the input_fn, where the iterator made to infer the signature yields nothing, or a
         scalar in a batch.
-      tf.errors.OpError: from the dataset, with type, message and traceback of what the Python code raised,
-        or with the number of the element that does not fit the signature.
+      tf.errors.OpError: from the dataset, with type, message and traceback of what the Python code raised;
+        with the number of the element that does not fit the signature; where an epoch yields nothing or ends early;
+        where `make_generator` returns one iterator twice, or a worker is killed.
     """
+    if workers < 0:
+        raise ValueError(f"workers must be 0 or above, got {workers}")
+    if workers > 1 and "input_context" not in inspect.signature(make_generator).parameters:
+        mend = "give it a parameter input_context, and yield the share of that input pipeline"
+        raise ValueError(f"each of {workers} workers would yield all that make_generator yields; {mend}")
+    skipped = []
+    make_fresh = _refusing_the_last(make_generator)
 
     def input_fn(input_context=None):
-        make = make_generator
-        if "input_context" in inspect.signature(make_generator).parameters:
-            make = functools.partial(make_generator, input_context=input_context)
-        elements = functools.partial(_elements, make, augment)
+        arguments = {"augment": augment, "input_context": input_context}
         signature = output_signature
-        if signature is None:
-            signature = _signature_of(next(elements()), batched=batch_size is None)
+        if signature is None or any(spec.shape.rank is None for spec in tf.nest.flatten(signature)):
+            first = _first(epochs(make_fresh, num_epochs=1, **arguments))
+            signature = _with_ranks(signature, _signature_of(first, batched=batch_size is None))
+        arguments["num_epochs"] = num_epochs
+
+        def items():
+            if not workers:
+                yield from epochs(make_fresh, **arguments)
+                return
+            shares = _shares(input_context or tf.distribute.InputContext(), workers)
+            functions = [functools.partial(epochs, make_generator, **arguments | {"input_context": s}) for s in shares]
+            with in_workers(functions) as streams:
+                yield from in_turn(streams)
+
         dataset = tf.data.Dataset.from_generator(
-            lambda: _checked(elements(), signature), output_signature=signature
-        ).repeat(num_epochs)
+            lambda: _checked(items(), signature, elements_per_epoch, skipped), output_signature=signature
+        )
         if batch_size is not None:
             dataset = dataset.batch(batch_size, num_parallel_calls=tf.data.AUTOTUNE)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
 
+    input_fn.skipped = skipped
     return input_fn
 
 
-def _elements(make, augment):
-    element = None
-    for element in make():
-        if not isinstance(element, tuple):
-            kind = type(element).__name__
-            raise TypeError(f"make_generator yielded a {kind}, not a tuple (features, labels)")
-        yield augment(*element) if augment else element
-    if element is None:
-        raise ValueError("make_generator yielded nothing; it must return a fresh iterator at every call")
+def _refusing_the_last(make_generator):
+    """`make_generator`, which may not return the iterator that it has returned the last time: it is used already."""
+    last = None
+
+    @functools.wraps(make_generator)
+    def make_fresh(**offered):
+        nonlocal last
+        made = make_generator(**offered)
+        if made is last and iter(made) is made:
+            raise ValueError(
+                "make_generator returned one iterator twice; it must return a fresh iterator at every call"
+            )
+        last = made
+        return made
+
+    return make_fresh
+
+
+def _shares(context, workers):
+    pipelines, first = context.num_input_pipelines * workers, context.input_pipeline_id * workers
+    return [Share(pipelines, first + worker, context.num_replicas_in_sync) for worker in range(workers)]
+
+
+def _first(items):
+    num_skipped = 0
+    for item in items:
+        if isinstance(item, Skipped):
+            num_skipped += 1
+        elif item is not None:
+            return item
+    _check_epoch(0, num_skipped, None)
+
+
+def _with_ranks(signature, inferred):
+    """`signature`, with the ranks of `inferred` where they are unknown: Keras cannot tell what "acc" means without."""
+    if signature is None:
+        return inferred
+    return tf.nest.map_structure(
+        lambda spec, like: tf.TensorSpec([None] * like.shape.rank, spec.dtype) if spec.shape.rank is None else spec,
+        signature,
+        inferred,
+    )
 
 
 def _signature_of(value, batched):
@@ -78,15 +150,38 @@ def _signature_of(value, batched):
     return tf.TensorSpec(shape, tf.as_dtype(value.dtype))
 
 
-def _checked(elements, signature):
-    for number, element in enumerate(elements):
-        if not _fits(element, signature):
-            got = _signature_of(element, batched=False)
+def _checked(items, signature, elements_per_epoch, skipped):
+    """The tuples among `items`, of `epochs`; each of them, and the number of every epoch's, as announced."""
+    number = num_yielded = num_skipped = 0
+    for item in items:
+        if item is None:
+            _check_epoch(num_yielded, num_skipped, elements_per_epoch)
+            num_yielded = num_skipped = 0
+        elif isinstance(item, Skipped):
+            num_skipped += 1
+            if item.what not in skipped:
+                skipped.append(item.what)
+                tf.get_logger().warning("%d skipped, the last of them %s", len(skipped), item.what)
+        elif not _fits(item, signature):
+            got = _signature_of(item, batched=False)
             raise ValueError(
                 f"element {number} (from 0) of make_generator is {got}, expected {signature}; "
                 "pass output_signature if the elements may differ"
             )
-        yield element
+        else:
+            yield item
+            number += 1
+            num_yielded += 1
+
+
+def _check_epoch(num_yielded, num_skipped, expected):
+    num_elements = num_yielded + num_skipped
+    if not num_elements:
+        raise ValueError("make_generator yielded nothing; it must return a fresh iterator at every call")
+    if not num_yielded:
+        raise ValueError(f"make_generator skipped all {num_skipped} elements of an epoch")
+    if expected is not None and num_elements < expected:
+        raise ValueError(f"make_generator ended early: it yielded {num_elements} of {expected} elements of an epoch")
 
 
 def _fits(value, signature):

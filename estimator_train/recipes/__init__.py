@@ -9,7 +9,9 @@ import importlib
 from pathlib import Path
 
 ABOUT = {
+    "segmentation": "a U-Net that finds the lines of tables, fed by a Python generator that augments as it goes",
     "cats_vs_dogs": "MobileNetV2 that tells cats from dogs, with a table of before and after training",
+    "cyclegan": "CycleGAN, which turns images of one kind into another and back, such as apples and oranges",
     "unet3d": "a 3-D U-Net that segments volumes, on one device, on replicas or split over devices",
 }
 NAMES = tuple(ABOUT)

@@ -63,7 +63,22 @@ def test_help_answers_without_tensorflow(run, arguments):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("", "bench datasets evaluate export launch memory predict recipes report run train".split()),
+        (
+            "",
+            [
+                "bench",
+                "datasets",
+                "evaluate",
+                "export",
+                "launch",
+                "memory",
+                "predict",
+                "recipes",
+                "report",
+                "run",
+                "train",
+            ],
+        ),
         ("ev", ["evaluate"]),
         ("--dry", ["--dry-run"]),
         ("train --max", ["--max-steps"]),

@@ -38,7 +38,7 @@ def test_wrong_settings_leave_nothing_behind(command, tmp_path):
 
 def test_a_dry_run_says_what_would_be_done(command, tmp_path):
     code, output, _ = command("--recipe", "unet3d", "--volume", 16, "--replicas", 2, "--dry-run")
-    assert (code, output.split()) == (0, "recipe unet3d volume 16 replicas 2 folder runs/unet3d".split())
+    assert (code, output.split()) == (0, ["recipe", "unet3d", "volume", "16", "replicas", "2", "folder", "runs/unet3d"])
     assert not (tmp_path / "runs").exists()
 
 

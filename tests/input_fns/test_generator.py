@@ -1,10 +1,21 @@
 import itertools
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.input_fns import generator
+from estimator_train.input_fns import Skipped, generator
+
+SIGNATURE = tf.TensorSpec((2,), tf.float32), tf.TensorSpec((), tf.int32)
+
+# Workers need not import this module, and TensorFlow with it.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def examples(start=0, stop=5):
@@ -152,3 +163,167 @@ def test_it_runs_in_a_session():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         _, labels = tf.compat.v1.data.make_one_shot_iterator(generator(examples, batch_size=3)()).get_next()
         assert session.run(labels).tolist() == [0, 1, 2]
+
+
+def shares(stop=5):
+    """Gives a make_generator over examples, of which each input pipeline yields its share."""
+
+    def make(input_context):
+        for label in range(stop)[input_context.input_pipeline_id :: input_context.num_input_pipelines]:
+            yield np.full((2,), label, np.float32), label
+
+    return make
+
+
+def test_workers_yield_in_the_order_of_none():
+    def labels(make, workers):
+        return labels_of(generator(make, batch_size=3, num_epochs=2, output_signature=SIGNATURE, workers=workers)())
+
+    assert labels(shares(), 2) == [[0, 1, 2], [3, 4, 0], [1, 2, 3], [4]]
+    assert labels(shares(1), 2) == [[0, 0]]  # a worker without any
+    assert labels(lambda: iter([(np.zeros(2, np.float32), label) for label in (0, 1)]), 1) == [[0, 1, 0], [1]]
+
+
+def test_workers_are_processes_that_end_with_the_iterator():
+    def make(input_context):
+        for _ in range(3):
+            yield np.zeros(2, np.float32), os.getpid()
+
+    dataset = generator(make, batch_size=1, num_epochs=None, output_signature=SIGNATURE, workers=2)()
+    iterator = iter(dataset)
+    pids = {int(next(iterator)[1][0]) for _ in range(4)}
+    assert len(pids) == 2 and os.getpid() not in pids
+    del iterator
+    wait_for_the_end_of(pids)
+
+
+def test_workers_end_with_a_parent_that_is_killed_though_its_script_is_not_guarded(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, time\n"
+        "from estimator_train.generator_workers import in_workers\n"
+        "def endless():\n"
+        "    yield os.getpid()\n"
+        "    time.sleep(600)\n"
+        "with in_workers([endless, lambda: iter([1])]) as streams:\n"
+        "    print(*map(next, streams), flush=True)\n"
+        "    list(streams[0])\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        pid, one = parent.stdout.readline().split()
+        parent.kill()
+    assert one == "1"
+    wait_for_the_end_of([int(pid)])
+
+
+def wait_for_the_end_of(pids):
+    deadline = time.monotonic() + 120
+    for pid in pids:
+        while is_alive(pid):
+            assert time.monotonic() < deadline, f"process {pid} does not end"
+            time.sleep(0.05)
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+        # One whose parent has ended may stay behind as a zombie, where nothing reaps it.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_an_error_in_a_worker_keeps_type_message_and_traceback():
+    def broken(input_context):
+        yield from shares()(input_context)
+        if input_context.input_pipeline_id == 1:
+            raise KeyError("no such scan")
+
+    with pytest.raises(tf.errors.OpError, match="(?s)KeyError: 'no such scan'.*in broken"):
+        list(generator(broken, batch_size=2, output_signature=SIGNATURE, workers=2)())
+
+
+def test_an_error_that_cannot_be_sent_is_told():
+    def broken():
+        yield from examples()
+        raise ValueError("scan 7", sys.stdout)
+
+    with pytest.raises(tf.errors.OpError, match=r"ValueError: \('scan 7', <"):
+        list(generator(broken, batch_size=2, output_signature=SIGNATURE, workers=1)())
+
+
+def test_a_worker_that_is_killed_is_told():
+    def killed():
+        yield from examples()
+        os.kill(os.getpid(), 9)
+
+    with pytest.raises(tf.errors.OpError, match="a worker process of the generator was killed by signal 9"):
+        list(generator(killed, batch_size=2, output_signature=SIGNATURE, workers=1)())
+
+
+def test_several_workers_need_to_know_their_shares():
+    with pytest.raises(ValueError, match="each of 2 workers would yield all .*give it a parameter input_context"):
+        generator(examples, batch_size=2, workers=2)
+    with pytest.raises(ValueError, match="0 or above, got -1"):
+        generator(examples, batch_size=2, workers=-1)
+
+
+def test_each_worker_of_each_input_pipeline_has_a_share_of_its_own():
+    make = generator(shares(8), batch_size=8, output_signature=SIGNATURE, workers=2)
+    contexts = [tf.distribute.InputContext(2, i, 2) for i in range(2)]
+    assert [labels_of(make(context)) for context in contexts] == [[[0, 1, 4, 5]], [[2, 3, 6, 7]]]
+
+
+def test_a_generator_is_told_the_epoch():
+    def make(epoch):
+        yield np.zeros(2, np.float32), epoch
+
+    for workers in (0, 1):
+        dataset = generator(make, batch_size=3, num_epochs=3, output_signature=SIGNATURE, workers=workers)()
+        assert labels_of(dataset) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_skipped_examples_are_left_out_listed_and_logged_once(workers, warnings):
+    def make(input_context):
+        for features, label in shares()(input_context):
+            yield Skipped(f"scan {label}: is torn") if label % 2 else (features, label)
+
+    input_fn = generator(make, batch_size=2, num_epochs=2, elements_per_epoch=5, workers=workers)
+    assert labels_of(input_fn(tf.distribute.InputContext())) == [[0, 2], [4, 0], [2, 4]]
+    assert input_fn.skipped == ["scan 1: is torn", "scan 3: is torn"]
+    assert [line for line in warnings if "skipped" in line] == [
+        "1 skipped, the last of them scan 1: is torn",
+        "2 skipped, the last of them scan 3: is torn",
+    ]
+
+
+def test_an_epoch_of_skipped_examples_alone_is_an_error_and_not_searched_for_ever():
+    def make():
+        return iter([Skipped("a"), Skipped("b")])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="skipped all 2 elements"):
+        list(generator(make, batch_size=2, num_epochs=None, output_signature=SIGNATURE)())
+    with pytest.raises(ValueError, match="skipped all 2 elements"):
+        generator(make, batch_size=2)()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_that_ends_early_is_an_error_with_both_counts(workers):
+    dataset = generator(examples, batch_size=2, elements_per_epoch=8, output_signature=SIGNATURE, workers=workers)()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="ended early: it yielded 5 of 8 elements of an epoch"):
+        list(dataset)
+
+
+def test_one_iterator_for_two_pipelines_is_refused():
+    once = examples()
+    input_fn = generator(lambda: once, batch_size=2, output_signature=SIGNATURE)
+    assert labels_of(input_fn().take(1)) == [[0, 1]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one iterator twice; it must return a fresh iterator"):
+        list(input_fn())
+
+
+def test_an_unknown_rank_is_that_of_the_first_tuple():
+    signature = tf.TensorSpec(None, tf.float32), tf.TensorSpec(None, tf.int32)
+    dataset = generator(examples, batch_size=2, output_signature=signature)()
+    assert dataset.element_spec == (tf.TensorSpec((None, None), tf.float32), tf.TensorSpec((None,), tf.int32))

@@ -1,0 +1,54 @@
+"""How long training waits for the segmentation recipe's images, read in this process and in worker processes.
+
+    python -m benchmarks.generator_workers
+
+A step of the model is a convolution of one pixel, and a sleep in place of what a GPU would do: it leaves the cores of
+the CPU to the input, as a GPU does.
+"""
+
+import argparse
+import time
+
+import tabulate
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train.datasets import drawn_tables, masked_images
+from estimator_train.recipes import segmentation
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--image-size", type=int, default=128, help="pixels a side [%(default)s]")
+    parser.add_argument("--batch-size", type=int, default=8, help="images a step [%(default)s]")
+    parser.add_argument("--step-ms", type=float, default=60, help="how long a step sleeps [%(default)s]")
+    parser.add_argument("--steps", type=int, default=100, help="of each training [%(default)s]")
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2], help="numbers to try [0 1 2]")
+    options = parser.parse_args()
+
+    image_size = (options.image_size, options.image_size)
+    samples, _ = masked_images.split(masked_images.list_samples(drawn_tables.folder(), segmentation.MASKS))
+    model = keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 1, activation="sigmoid")])
+    model.compile("sgd", "binary_crossentropy")
+    rows = []
+    for workers in options.workers:
+        timing = et.TimingHook()
+        input_fn = segmentation.training_images(samples, image_size, options.batch_size, workers=workers)
+        hooks = [timing, _Sleep(options.step_ms / 1000)]  # in this order, the sleep is part of the step's time
+        et.model_to_estimator(model).train(input_fn, hooks=hooks, steps=options.steps)
+        about = timing.summary()
+        rows.append([workers, 1000 * about["mean_seconds"], about["examples_per_second"], about["input_wait_share"]])
+    headers = ["workers", "ms a step", "examples/s", "input wait"]
+    print(tabulate.tabulate(rows, headers, floatfmt=("", ".0f", ".1f", ".0%")))
+
+
+class _Sleep(et.SessionRunHook):
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    def before_run(self, run_context):
+        time.sleep(self._seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Images and their masks in a folder, read and augmented one by one. No TensorFlow: worker processes start without it.
+
+FOLDER/images/NAME.png, .jpg or .jpeg
+FOLDER/masks/MASK/NAME.png, of the size of the image; every pixel that is not black belongs to the mask
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from estimator_train.generator_stream import Skipped
+
+_SUFFIXES = (".png", ".jpg", ".jpeg")
+_BILINEAR = Image.Resampling.BILINEAR
+_WHITE = (255, 255, 255)
+
+
+class Sample(NamedTuple):
+    """Paths of an image and of its masks."""
+
+    image: Path
+    masks: list[Path]
+
+
+def list_samples(folder, mask_names):
+    """Returns the `Sample` of every image, sorted by name.
+
+    Raises:
+      FileNotFoundError: there are no images, or one has no mask of one of the names.
+      ValueError: a mask is of another size than its image. A file that cannot be read has no size, and passes.
+    """
+    images = sorted(path for path in Path(folder, "images").glob("*") if path.suffix.lower() in _SUFFIXES)
+    if not images:
+        raise FileNotFoundError(f"there are no images ({', '.join(_SUFFIXES)}) in {Path(folder, 'images')}")
+    folders = [Path(folder, "masks", name) for name in mask_names]
+    samples = [Sample(image, [masks / f"{image.stem}.png" for masks in folders]) for image in images]
+    for image, masks in samples:
+        for mask in masks:
+            if not mask.exists():
+                raise FileNotFoundError(f"{image} has no mask {mask}; where there is nothing to find, it is black")
+            sizes = _size(image), _size(mask)
+            if None not in sizes and sizes[0] != sizes[1]:
+                raise ValueError(f"{mask} is {_text(sizes[1])} pixels, its image {image} is {_text(sizes[0])}")
+    return samples
+
+
+def _size(path):
+    try:
+        with Image.open(path) as image:
+            return image.size
+    except OSError:
+        return None
+
+
+def _text(size):
+    return "{}x{}".format(*size)
+
+
+def split(samples):
+    """Returns the samples to train on, and every fifth, to evaluate on.
+
+    Raises:
+      ValueError: there are fewer than five.
+    """
+    if len(samples) < 5:
+        raise ValueError(f"every fifth image is to evaluate on; there are {len(samples)}: give at least 5")
+    held_out = samples[4::5]
+    return [sample for sample in samples if sample not in held_out], held_out
+
+
+def examples(samples, image_size, *, seed=None, epoch=0, input_context=None):
+    """Yields (image, masks), arrays of uint8, and `Skipped` for those whose files cannot be read.
+
+    Images have the shape (height, width, 3); masks (height, width, number of masks), with values 0 and 1. They depend
+    on the arguments alone, whatever the number of workers.
+
+    Args:
+      samples: list of `Sample`.
+      image_size: (height, width) that images and masks are resized to.
+      seed: of a new order, and of new rotations, flips and scales, in every epoch. None: in order, as they are.
+      epoch: its number.
+      input_context: a `tf.distribute.InputContext`, or what has its numbers: each input pipeline gets a share.
+    """
+    order = range(len(samples)) if seed is None else np.random.default_rng([seed, epoch]).permutation(len(samples))
+    if input_context is not None:
+        order = order[input_context.input_pipeline_id :: input_context.num_input_pipelines]
+    for index in order:
+        try:
+            image, masks = _read(samples[index], image_size)
+        except (OSError, SyntaxError) as error:  # Pillow has both for broken files
+            yield Skipped(f"{samples[index].image}: {error}")
+            continue
+        if seed is not None:
+            image, masks = _augmented(image, masks, np.random.default_rng([seed, epoch, index]))
+        yield np.asarray(image), np.stack([np.asarray(mask) > 127 for mask in masks], axis=-1).astype(np.uint8)
+
+
+def _read(sample, image_size):
+    size = image_size[::-1]
+    with Image.open(sample.image) as file:
+        file.draft("RGB", size)  # a JPEG is decoded to an eighth, a quarter or half of its size where that is enough
+        image = file.convert("RGB").resize(size, _BILINEAR)
+    return image, [_read_mask(path, size) for path in sample.masks]
+
+
+def _read_mask(path, size):
+    with Image.open(path) as file:
+        return file.convert("L").point(lambda value: 255 * (value > 0)).resize(size, _BILINEAR)
+
+
+def _augmented(image, masks, rng):
+    """Turned by up to 8 degrees, scaled by 0.8 to 1.25, flipped, around the centre, all at once."""
+    angle, scale = math.radians(rng.uniform(-8, 8)), math.exp(rng.uniform(-1, 1) * math.log(1.25))
+    flip_x, flip_y = rng.choice([-1, 1], 2)
+    a, b = math.cos(angle) * flip_x / scale, -math.sin(angle) * flip_y / scale
+    d, e = math.sin(angle) * flip_x / scale, math.cos(angle) * flip_y / scale
+    x, y = image.width / 2, image.height / 2
+    places = (a, b, x - a * x - b * y, d, e, y - d * x - e * y)  # of pixels of the result in the image
+    image = image.transform(image.size, Image.Transform.AFFINE, places, _BILINEAR, fillcolor=_WHITE)
+    return image, [mask.transform(mask.size, Image.Transform.AFFINE, places, _BILINEAR) for mask in masks]

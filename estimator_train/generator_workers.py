@@ -1,0 +1,122 @@
+"""Python generators in processes of their own. TensorFlow is not imported here, so that these start in a moment.
+
+Not by `multiprocessing`, whose new processes run the main script once more, unless all that it does is below
+`if __name__ == "__main__"`; and functions of a script, and lambdas, can be sent only by cloudpickle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Connection
+
+import cloudpickle
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@contextlib.contextmanager
+def in_workers(functions):
+    """Gives an iterator over what each of `functions` yields, called in a process of its own, ended with the context.
+
+    The iterators raise what the functions raise; RuntimeError where a process ends before its function.
+    """
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(_worker()) for _ in functions]
+        for (process, _), function in zip(workers, functions, strict=True):
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which is told where it is read
+                pickle.dump(sys.path, process.stdin)
+                cloudpickle.dump(function, process.stdin)
+                process.stdin.flush()
+        yield [_received(*worker) for worker in workers]
+
+
+@contextlib.contextmanager
+def _worker():
+    """A process that waits for its function, and the channel on which it sends what that yields."""
+    reading, writing = os.pipe()
+    channel = Connection(reading, writable=False)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import _main; _main()", str(writing)],
+            stdin=subprocess.PIPE,
+            pass_fds=[writing],
+            # The devices are for training. A folder of the user's in front of this package is in sys.path later.
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _ROOT},
+            start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
+        )
+    finally:
+        os.close(writing)
+    try:
+        yield process, channel
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        channel.close()
+
+
+def _received(process, channel):
+    while True:
+        try:
+            item = channel.recv()
+        except EOFError:
+            code = process.wait()
+            if code:
+                how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                raise RuntimeError(f"a worker process of the generator was {how}") from None
+            return
+        if isinstance(item, _Raised):
+            raise item.error from _InWorker(item.traceback)
+        yield item
+
+
+@dataclasses.dataclass(frozen=True)
+class _Raised:
+    error: Exception
+    traceback: str
+
+
+class _InWorker(Exception):
+    """The cause of an error that a worker has sent: its traceback there."""
+
+    def __str__(self):
+        return f"\n{self.args[0]}"
+
+
+def _main():
+    channel = Connection(int(sys.argv[1]), readable=False)
+    sys.path[:] = pickle.load(sys.stdin.buffer)
+    with contextlib.suppress(BrokenPipeError):  # the parent has ended
+        for item in _yielded(sys.stdin.buffer):
+            channel.send(item)
+
+
+def _yielded(file):
+    """What the function in `file` yields and, at the end, what it raised."""
+    try:
+        function = pickle.load(file)
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        yield from function()
+    except Exception as error:
+        yield _Raised(_sendable(error), traceback.format_exc())
+
+
+def _end_with_parent():
+    os.read(sys.stdin.fileno(), 1)  # there is nothing to read: it returns when the parent closes it, however it ends
+    os._exit(1)
+
+
+def _sendable(error):
+    """`error`, or a RuntimeError of its type and message where it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever a class of the user's raises in pickling
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,35 @@
+"""Rows of images as one image: a PNG file, and an image summary for TensorBoard."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_train.function_session import eager_mode
+
+v1 = tf.compat.v1
+
+
+def write_image_grid(model_dir, name, step, rows):
+    """Writes `model_dir`/images/`name`-`step`.png, and the same to the events of `model_dir`, and returns its path.
+
+    Args:
+      name: of the file, and tag of the events.
+      step: the global step.
+      rows: float images in [0, 1] of shape (rows, columns, height, width, 3).
+    """
+    rows = np.asarray(rows)
+    height, width = rows.shape[0] * rows.shape[2], rows.shape[1] * rows.shape[3]
+    pixels = rows.swapaxes(1, 2).reshape(height, width, 3)
+    with eager_mode():
+        png = tf.io.encode_png(np.uint8(np.round(255 * np.clip(pixels, 0, 1)))).numpy()
+    path = os.path.join(model_dir, "images", f"{name}-{step:06d}.png")
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(png)
+    image = v1.Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=png)
+    with tf.Graph().as_default():  # the writer of the Estimator's own events, which are TensorFlow 1's
+        writer = v1.summary.FileWriterCache.get(model_dir)
+    writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag=name, image=image)]), step)
+    writer.flush()
+    return path

@@ -1,0 +1,165 @@
+"""CycleGAN: two generators and two discriminators, each with an optimizer, as one compiled Keras model.
+
+Source: Zhu, Park, Isola and Efros, "Unpaired Image-to-Image Translation using Cycle-Consistent Adversarial Networks"
+(2017), less its history of generated images; convolutions pad with zeros.
+"""
+
+import tensorflow as tf
+import tf_keras as keras
+
+CYCLE_WEIGHT = 10.0
+IDENTITY_WEIGHT = 5.0
+
+_NETWORKS = ("G", "F", "X", "Y")
+_LOSSES = [f"loss_{name}/{part}" for name in "GF" for part in ("loss", "cycle", "identity", "total")]
+_LOSSES += ["loss_X/loss", "loss_Y/loss"]
+_ERRORS = [f"mae_{name}/{part}" for name in "GF" for part in ("cycle", "identity")]
+
+
+def build_cyclegan(image_size, filters=32, learning_rate=2e-4):
+    """A compiled `CycleGAN`; the paper's has 64 filters, and for 256 x 256 pixels the layers that are built here.
+
+    Raises:
+      ValueError: height or width is no multiple of 4, or below 16.
+    """
+    if min(image_size) < 16 or any(side % 4 for side in image_size):
+        raise ValueError(f"CycleGAN takes sides of a multiple of 4 pixels, at least 16, got image_size {image_size}")
+    model = CycleGAN(image_size, filters)
+    model.compile({name: keras.optimizers.Adam(learning_rate, beta_1=0.5) for name in _NETWORKS})
+    return model
+
+
+class CycleGAN(keras.Model):
+    """G makes an image of Y from one of X, F one of X from one of Y; the discriminators X and Y tell real images.
+
+    It is trained on batches (x, y) of float32 RGB images of shape (batch, height, width, 3) in [-1, 1], and compiled
+    with a dict of "G", "F", "X" and "Y" to optimizers. A call takes x, and gives {"x": x, "generated": G(x),
+    "cycled": F(G(x))}.
+
+    `train_step` gives each replica's share of the mean over the global batch, so that the sum over replicas is that
+    mean: loss_G/loss (adversarial), loss_G/cycle (of G(F(y)) and y), loss_G/identity (of G(y) and y), loss_G/total,
+    the like of F, loss_X/loss, loss_Y/loss, and the sum of the two totals and these as loss. `test_step` gives means
+    over all examples, and the mean absolute errors mae_G/cycle, mae_G/identity, mae_F/cycle and mae_F/identity.
+    """
+
+    def __init__(self, image_size, filters):
+        super().__init__(name="cyclegan")
+        generators = {name: build_generator(image_size, filters, name) for name in "GF"}
+        self.networks = generators | {name: build_discriminator(image_size, filters, name) for name in "XY"}
+        self._means = [keras.metrics.Mean(name) for name in ("loss", *_LOSSES, *_ERRORS)]
+
+    def compile(self, optimizer, **arguments):
+        super().compile(optimizer, **arguments)
+        for name, network in self.networks.items():
+            self.optimizer[name].build(network.trainable_variables)  # a checkpoint before the first step has them all
+
+    def call(self, x):
+        generated = self.networks["G"](x)
+        return {"x": x, "generated": generated, "cycled": self.networks["F"](generated)}
+
+    def train_step(self, data):
+        variables = {name: network.trainable_variables for name, network in self.networks.items()}
+        with tf.GradientTape(persistent=True) as tape:
+            losses, _ = self._measured(*data)
+            means = {name: tf.nn.compute_average_loss(values) for name, values in losses.items()}
+            # The paper's objective: each generator learns from both cycles.
+            of_generators = means["loss_G/total"] + means["loss_F/total"]
+            of_discriminators = means["loss_X/loss"] + means["loss_Y/loss"]
+        gradients = tape.gradient(of_generators, {name: variables[name] for name in "GF"})
+        gradients |= tape.gradient(of_discriminators, {name: variables[name] for name in "XY"})
+        for name in _NETWORKS:
+            self.optimizer[name].apply_gradients(zip(gradients[name], variables[name], strict=True))
+        return {"loss": of_generators + of_discriminators} | means
+
+    def test_step(self, data):
+        losses, errors = self._measured(*data)
+        totals = (losses[name] for name in ("loss_G/total", "loss_F/total", "loss_X/loss", "loss_Y/loss"))
+        values = {"loss": sum(totals)} | losses | errors
+        for mean in self._means:
+            mean.update_state(values[mean.name])
+        return {mean.name: mean.result() for mean in self._means}
+
+    def _measured(self, x, y):
+        """Losses and mean absolute errors, two dicts of names to float32 tensors of shape (batch,)."""
+        networks = self.networks
+        generated_y, same_y = tf.split(networks["G"](tf.concat([x, y], axis=0)), 2)
+        generated_x, same_x = tf.split(networks["F"](tf.concat([y, x], axis=0)), 2)
+        errors = {
+            "mae_G/cycle": _absolute_error(y, networks["G"](generated_x)),
+            "mae_G/identity": _absolute_error(y, same_y),
+            "mae_F/cycle": _absolute_error(x, networks["F"](generated_y)),
+            "mae_F/identity": _absolute_error(x, same_x),
+        }
+        losses = {}
+        for generator, discriminator, real, generated in (("G", "Y", y, generated_y), ("F", "X", x, generated_x)):
+            of_real, of_generated = tf.split(networks[discriminator](tf.concat([real, generated], axis=0)), 2)
+            parts = {
+                "loss": _squared_error(of_generated, 1.0),
+                "cycle": CYCLE_WEIGHT * errors[f"mae_{generator}/cycle"],
+                "identity": IDENTITY_WEIGHT * errors[f"mae_{generator}/identity"],
+            }
+            losses |= {f"loss_{generator}/{part}": values for part, values in parts.items()}
+            losses[f"loss_{generator}/total"] = sum(parts.values())
+            losses[f"loss_{discriminator}/loss"] = (
+                _squared_error(of_real, 1.0) + _squared_error(of_generated, 0.0)
+            ) / 2
+        return losses, errors
+
+
+class InstanceNormalization(keras.layers.Layer):
+    """Normalizes each channel of each image, then scales and shifts it: Ulyanov, Vedaldi and Lempitsky (2016).
+
+    `GroupNormalization(groups=-1)` computes the same by more operations, and takes longer to trace and to run.
+    """
+
+    def build(self, input_shape):
+        self.scale = self.add_weight("scale", input_shape[-1:], initializer="ones")
+        self.offset = self.add_weight("offset", input_shape[-1:], initializer="zeros")
+
+    def call(self, features):
+        mean, variance = tf.nn.moments(features, axes=[1, 2], keepdims=True)
+        return tf.nn.batch_normalization(features, mean, variance, self.offset, self.scale, 1e-5)
+
+
+def build_generator(image_size, filters, name):
+    """A model from images to images in [-1, 1]: 9 residual blocks from 256 pixels on, 6 from 128, 3 from 64, else 1."""
+    blocks = next(blocks for side, blocks in ((256, 9), (128, 6), (64, 3), (0, 1)) if min(image_size) >= side)
+    image = keras.Input((*image_size, 3), name="image")
+    features = _normalized(_conv(filters, 7)(image))
+    for level in (1, 2):
+        features = _normalized(_conv(filters * 2**level, 3, strides=2)(features))
+    for _ in range(blocks):
+        residual = _normalized(_conv(filters * 4, 3)(features))
+        residual = _normalized(_conv(filters * 4, 3)(residual), activation=None)
+        features = keras.layers.Add()([features, residual])
+    for level in (1, 0):
+        features = _normalized(_conv(filters * 2**level, 3, strides=2, kind=keras.layers.Conv2DTranspose)(features))
+    return keras.Model(image, _conv(3, 7, use_bias=True, activation="tanh", dtype="float32")(features), name=name)
+
+
+def build_discriminator(image_size, filters, name):
+    """A model from images to a logit for each patch, which sees 70 x 70 pixels; below 128 pixels 34 x 34."""
+    levels = 3 if min(image_size) >= 128 else 2
+    image = keras.Input((*image_size, 3), name="image")
+    features = keras.layers.LeakyReLU(0.2)(_conv(filters, 4, strides=2, use_bias=True)(image))
+    for level in range(1, levels + 1):
+        features = _conv(filters * 2**level, 4, strides=2 if level < levels else 1)(features)
+        features = _normalized(features, activation=keras.layers.LeakyReLU(0.2))
+    return keras.Model(image, _conv(1, 4, use_bias=True, dtype="float32")(features), name=name)
+
+
+def _conv(filters, size, *, kind=keras.layers.Conv2D, use_bias=False, **arguments):
+    initializer = keras.initializers.RandomNormal(stddev=0.02)
+    return kind(filters, size, padding="same", use_bias=use_bias, kernel_initializer=initializer, **arguments)
+
+
+def _normalized(features, activation="relu"):
+    return keras.layers.Activation(activation)(InstanceNormalization()(features))
+
+
+def _absolute_error(images, others):
+    return tf.reduce_mean(tf.abs(images - others), axis=[1, 2, 3])
+
+
+def _squared_error(patches, target):
+    return tf.reduce_mean((patches - target) ** 2, axis=[1, 2, 3])

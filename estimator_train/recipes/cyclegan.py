@@ -1,0 +1,215 @@
+"""CycleGAN: turns images of one kind into images of another, and back, from unpaired images of both.
+
+The data is in folders trainA, trainB, testA and testB, as of the sets that the paper's authors published: A is X in the
+paper, B is Y. Each epoch is a training and an evaluation of the same Estimator, which goes on from its own checkpoint.
+"""
+
+import math
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+import tqdm
+
+from estimator_train import checkpoints
+from estimator_train.datasets import tfds
+from estimator_train.hooks import ProgressHook
+from estimator_train.image_grid import write_image_grid
+from estimator_train.input_fns import image_files
+from estimator_train.keras import model_to_estimator
+from estimator_train.models.cyclegan import build_cyclegan
+from estimator_train.run_config import RunConfig
+
+log = tf.get_logger()
+
+PARTS = ("trainA", "trainB", "testA", "testB")
+DRAWN = {"trainA": 96, "trainB": 96, "testA": 16, "testB": 16}
+GRID_ROWS = 4
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+def train(
+    model_dir,
+    *,
+    data_dir=None,
+    image_size=(64, 64),
+    filters=32,
+    batch_size=1,
+    epochs=10,
+    max_steps=None,
+    grid_epochs=1,
+    seed=0,
+    strategy=None,
+    hooks=(),
+):
+    """Trains in `model_dir`, evaluates after each epoch, and returns the last metrics: those of `CycleGAN`.
+
+    A run goes on where it stopped, within an epoch, too: with the same data as if it had not.
+
+    Args:
+      model_dir: folder of checkpoints and events; images/cycle-<step>.png has x, G(x) and F(G(x)) of test images.
+      data_dir: folder that has the folders trainA, trainB, testA and testB; tfds:cycle_gan/<name>; None: drawn apples
+        and oranges.
+      image_size: (height, width) that images are resized to; multiples of 4.
+      filters: of the first convolution of each network; the paper's have 64.
+      batch_size: pairs a step on each replica.
+      epochs: passes over the pairs, of which the smaller of the two sets gives the number.
+      max_steps: global step to stop at, if before the end of the last epoch; None: none.
+      grid_epochs: epochs between two image grids.
+      seed: of the initial weights, the order of the images and their flips.
+      strategy: `tf.distribute.Strategy` whose replicas share out the batches; None: one device.
+      hooks: `SessionRunHook`s of each epoch's training; with a `ProgressHook` among them the evaluations show a bar,
+        too, and each epoch a line.
+
+    Raises:
+      FileNotFoundError: `data_dir` or one of its folders is missing.
+      ValueError: a folder has no images, there are fewer pairs than a step takes, or of `image_size`.
+      tf.errors.InvalidArgumentError: a file cannot be decoded; names it.
+    """
+    keras.utils.set_random_seed(seed)
+    config = RunConfig(model_dir, tf_random_seed=seed, train_distribute=strategy, eval_distribute=strategy)
+    estimator = model_to_estimator(lambda: build_cyclegan(image_size, filters), config=config)
+    images = open_images(data_dir, image_size)
+    pairs, tests = (number_of_pairs(images, kind) for kind in ("train", "test"))
+    replicas = strategy.num_replicas_in_sync if strategy else 1
+    steps = pairs // (batch_size * replicas)
+    if steps < 1:
+        raise ValueError(f"{pairs} pairs are less than a step takes, {batch_size} on each of {replicas} replicas")
+    last_step = epochs * steps if max_steps is None else min(epochs * steps, max_steps)
+
+    def test_input_fn():
+        return tf.data.Dataset.zip((images["testA"], images["testB"])).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+
+    shows = any(isinstance(hook, ProgressHook) for hook in hooks)
+    test_hooks = [_TestBar(math.ceil(tests / (batch_size * replicas)))] if shows else []
+    metrics, step = None, _global_step(estimator)
+    while step < last_step:
+        start = time.perf_counter()
+        epoch, done = divmod(step, steps)
+        goal = min((epoch + 1) * steps, last_step)
+        data = training_pairs(images, batch_size, epoch, seed, skip=done * replicas)
+        estimator.train(lambda data=data: data, hooks=list(hooks), max_steps=goal)
+        metrics = estimator.evaluate(test_input_fn, hooks=test_hooks)
+        step = int(metrics["global_step"])
+        if step == last_step or step % (grid_epochs * steps) == 0:
+            cycles = estimator.predict(lambda: images["testA"].take(GRID_ROWS).batch(1))
+            rows = [[cycle["x"], cycle["generated"], cycle["cycled"]] for cycle in cycles]
+            write_image_grid(model_dir, "cycle", step, np.array(rows) / 2 + 0.5)
+        if shows:
+            click.echo(f"epoch {epoch + 1} of {epochs}: {time.perf_counter() - start:.1f} s", err=True)
+        if step < goal:
+            break  # a hook has stopped it
+    return metrics or estimator.evaluate(test_input_fn, hooks=test_hooks)
+
+
+def open_images(data_dir, image_size):
+    """A dict of `PARTS` to data sets of images, float32 RGB in [-1, 1], in memory; `data_dir` as for `train`."""
+    if data_dir is None:
+        opened = {part: tf.data.Dataset.from_tensor_slices(draw(part, image_size)) for part in PARTS}
+    elif str(data_dir).startswith("tfds:"):
+        opened = _of_tfds(data_dir.removeprefix("tfds:"), image_size)
+    else:
+        opened = _of_folder(Path(data_dir), image_size)
+    images = {}
+    for part in PARTS:
+        in_memory = opened[part].map(lambda image: 2 * image - 1, num_parallel_calls=tf.data.AUTOTUNE).cache()
+        # Read now, so that a file that cannot be decoded is told before an epoch of training, not after it.
+        count = in_memory.reduce(tf.constant(0, tf.int64), lambda count, _: count + 1)
+        images[part] = in_memory.apply(tf.data.experimental.assert_cardinality(count))
+    return images
+
+
+def number_of_pairs(images, kind):
+    """How many pairs an epoch takes of "train" or "test"; one line tells where the two sets are not of equal length."""
+    a, b = (len(images[f"{kind}{side}"]) for side in "AB")
+    if a != b:
+        log.warning("%sA has %d images and %sB has %d: an epoch takes %d of each.", kind, a, kind, b, min(a, b))
+    return min(a, b)
+
+
+def training_pairs(images, batch_size, epoch, seed, *, skip=0):
+    """Batches (x, y) of an epoch, in an order and with flips that are the epoch's own, less the first `skip`."""
+    sides = []
+    for side, part in enumerate(("trainA", "trainB")):
+        number = seed + 2 * epoch + side
+        shuffled = images[part].shuffle(len(images[part]), seed=number)
+        numbered = tf.data.Dataset.zip((shuffled, tf.data.Dataset.range(len(images[part]))))
+        sides.append(numbered.map(lambda image, index, number=number: _flipped(image, (number, index))))
+    pairs = tf.data.Dataset.zip(tuple(sides)).batch(batch_size, drop_remainder=True)
+    return pairs.skip(skip).prefetch(tf.data.AUTOTUNE)
+
+
+def draw(part, image_size):
+    """Float32 images in [0, 1] of one of `PARTS`: striped red apples for A, dotted oranges for B."""
+    rng = np.random.default_rng(PARTS.index(part))
+    rows, columns = np.mgrid[-1 : 1 : image_size[0] * 1j, -1 : 1 : image_size[1] * 1j]
+    images = []
+    for _ in range(DRAWN[part]):
+        (top, left), radius, phase = rng.uniform(-0.25, 0.25, 2), rng.uniform(0.45, 0.7), rng.uniform(0, 6)
+        down, right = (rows - top) / radius, (columns - left) / radius
+        inside = 1 - down**2 - right**2
+        if part.endswith("A"):
+            colour, texture = rng.uniform((0.7, 0.1, 0.1), (0.9, 0.3, 0.2)), np.sin(9 * right + phase)
+        else:
+            colour, texture = rng.uniform((0.9, 0.5, 0.0), (1.0, 0.6, 0.1)), np.sin(18 * down) * np.sin(18 * right)
+        shade = 0.4 + 0.6 * np.sqrt(np.maximum(inside, 0)) + 0.15 * texture
+        fruit, background = shade[..., None] * colour, rng.uniform(0.6, 0.95, 3)
+        images.append(background + np.clip(8 * inside, 0, 1)[..., None] * (fruit - background))
+    return np.clip(images, 0, 1).astype(np.float32)
+
+
+def _of_folder(folder, image_size):
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}")
+    missing = [part for part in PARTS if not (folder / part).is_dir()]
+    if missing:
+        raise FileNotFoundError(f"{folder} has no folder {', '.join(missing)}; it needs {', '.join(PARTS)}")
+    opened = {}
+    for part in PARTS:
+        paths = sorted(str(path) for path in (folder / part).iterdir() if path.suffix.lower() in _SUFFIXES)
+        if not paths:
+            raise ValueError(f"{folder / part} has no JPEG or PNG files")
+        batches = image_files(paths, [part], image_size, num_epochs=1)()
+        opened[part] = batches.map(lambda images, labels: images).unbatch()
+    return opened
+
+
+def _of_tfds(name, image_size):
+    builder = tfds.prepared(name)
+    missing = [part for part in PARTS if part not in builder.info.splits]
+    if missing:
+        raise ValueError(f"tfds:{name} has no split {', '.join(missing)}; give one of cycle_gan/…")
+
+    def load(example):
+        return tf.image.resize(tf.image.convert_image_dtype(example["image"], tf.float32), image_size)
+
+    return {part: builder.as_dataset(split=part).map(load, num_parallel_calls=tf.data.AUTOTUNE) for part in PARTS}
+
+
+def _flipped(image, seed):
+    return tf.image.stateless_random_flip_left_right(image, tf.stack([tf.cast(part, tf.int64) for part in seed]))
+
+
+def _global_step(estimator):
+    checkpoint = estimator.latest_checkpoint()
+    return checkpoints.read_global_step(checkpoint) if checkpoint else 0
+
+
+class _TestBar(tf.compat.v1.train.SessionRunHook):
+    """A progress bar of an evaluation; nothing where standard error is no terminal."""
+
+    def __init__(self, steps):
+        self._steps = steps
+
+    def begin(self):
+        self._bar = tqdm.tqdm(total=self._steps, desc="test", unit="step", disable=None)
+
+    def after_run(self, run_context, run_values):
+        self._bar.update()
+
+    def end(self, session):
+        self._bar.close()

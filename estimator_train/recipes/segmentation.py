@@ -1,0 +1,146 @@
+"""A U-Net that finds the ruled lines of tables on pages, fed by a Python generator that augments as it goes.
+
+The data is a folder of images and masks (datasets/masked_images.py); without one, pages are drawn
+(datasets/drawn_tables.py). The model has a mask for the lines between rows, and one for those between columns.
+
+Source: Ronneberger, Fischer and Brox, "U-Net" (2015); here it has `filters` in place of 64, and its convolutions keep
+the size of the image.
+"""
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train import input_fns
+from estimator_train.datasets import drawn_tables, masked_images
+from estimator_train.dice import bce_dice_loss, dice_coefficient
+from estimator_train.early_stopping import stop_if_no_decrease_hook
+from estimator_train.exporter import BestCheckpointExporter
+from estimator_train.keras import model_to_estimator
+from estimator_train.run_config import RunConfig
+from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
+
+MASKS = drawn_tables.MASKS
+
+_POOLINGS = 4
+
+
+def train(
+    model_dir,
+    *,
+    data_dir=None,
+    image_size=(512, 512),
+    batch_size=4,
+    epochs=4,
+    max_steps=None,
+    filters=8,
+    learning_rate=5e-3,
+    patience=3,
+    workers=2,
+    seed=0,
+    strategy=None,
+    hooks=(),
+):
+    """Trains in `model_dir`, evaluates after every epoch, and returns the metrics of the last checkpoint.
+
+    The checkpoint of the lowest loss is kept in `model_dir`/export/best_checkpoint.
+
+    Args:
+      model_dir: folder of checkpoints and events.
+      data_dir: folder of images/ and masks/rows/, masks/columns/: see `masked_images`. None: drawn tables.
+      image_size: (height, width) that images are resized to, multiples of 16.
+      batch_size: images a step on each replica.
+      epochs: passes over the images that are trained on: four of five.
+      max_steps: global step to stop at; None: the last of the epochs.
+      filters: of the first convolution; they double with every pooling.
+      learning_rate: of Adam.
+      patience: evaluations without a lower loss after which training stops.
+      workers: processes that read and augment images; 0: the one that trains.
+      seed: of the initial weights, and of the order and augmentation of the images.
+      strategy: `tf.distribute.Strategy` whose replicas share out the batches, in evaluation too; None: one device.
+      hooks: `SessionRunHook`s of the training.
+
+    Raises:
+      FileNotFoundError: there are no images, or one has no mask.
+      ValueError: a mask is of another size than its image, or a setting is out of range.
+    """
+    samples, eval_samples = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.folder(), MASKS))
+    global_batch_size = batch_size * (strategy.num_replicas_in_sync if strategy else 1)
+    steps_per_epoch = -(-len(samples) // global_batch_size)
+    eval_steps = -(-len(eval_samples) // global_batch_size)
+
+    keras.utils.set_random_seed(seed)
+    model = build_model(image_size, filters, learning_rate)
+    config = RunConfig(model_dir=model_dir, tf_random_seed=seed, train_distribute=strategy, eval_distribute=strategy)
+    estimator = model_to_estimator(model, config=config)
+    stop = stop_if_no_decrease_hook(
+        estimator, "loss", patience * steps_per_epoch, run_every_secs=None, run_every_steps=1
+    )
+    train_spec = TrainSpec(
+        training_images(samples, image_size, batch_size, seed=seed, workers=workers),
+        max_steps=max_steps or epochs * steps_per_epoch,
+        hooks=[*hooks, stop],
+    )
+    eval_spec = EvalSpec(
+        evaluation_images(eval_samples, image_size, batch_size),
+        steps=eval_steps,
+        exporters=BestCheckpointExporter(),
+        every_steps=steps_per_epoch,
+    )
+    metrics, _ = train_and_evaluate(estimator, train_spec, eval_spec)
+    return metrics
+
+
+def training_images(samples, image_size, batch_size, *, seed=0, workers=0):
+    """An input_fn of endless batches, in a new order and augmented anew in every epoch."""
+    return _images(samples, image_size, batch_size, seed=seed, num_epochs=None, workers=workers)
+
+
+def evaluation_images(samples, image_size, batch_size):
+    """An input_fn of every image once, in order, as it is."""
+    return _images(samples, image_size, batch_size, seed=None, num_epochs=1, workers=0)
+
+
+def _images(samples, image_size, batch_size, *, seed, num_epochs, workers):
+    def make_generator(epoch, input_context):
+        return masked_images.examples(samples, image_size, seed=seed, epoch=epoch, input_context=input_context)
+
+    signature = tf.TensorSpec((*image_size, 3), tf.uint8), tf.TensorSpec((*image_size, len(MASKS)), tf.uint8)
+    return input_fns.generator(
+        make_generator, batch_size=batch_size, num_epochs=num_epochs, output_signature=signature, workers=workers
+    )
+
+
+def build_model(image_size=(512, 512), filters=8, learning_rate=5e-3):
+    """A compiled model from images, uint8 of (batch, height, width, 3), to probabilities of (batch, height, width, 2).
+
+    Raises:
+      ValueError: the height or the width is no multiple of 16.
+    """
+    if any(side < 1 or side % 2**_POOLINGS for side in image_size):
+        raise ValueError(f"the image size must be multiples of {2**_POOLINGS} pixels, got {image_size}")
+    inputs = keras.Input((*image_size, 3), dtype="uint8", name="image")
+    features, skips = keras.layers.Rescaling(1 / 255, name="rescaling")(inputs), []
+    for level in range(_POOLINGS):
+        features = _convolutions(features, filters * 2**level, f"encoder_{level}")
+        skips.append(features)
+        features = keras.layers.MaxPooling2D(name=f"encoder_{level}_pooling")(features)
+    features = _convolutions(features, filters * 2**_POOLINGS, "bottom")
+    for level in reversed(range(_POOLINGS)):
+        name = f"decoder_{level}"
+        features = keras.layers.Conv2DTranspose(filters * 2**level, 2, strides=2, name=f"{name}_upsampling")(features)
+        features = keras.layers.Concatenate(name=f"{name}_skip")([skips[level], features])
+        features = _convolutions(features, filters * 2**level, name)
+    outputs = keras.layers.Conv2D(len(MASKS), 1, activation="sigmoid", dtype="float32", name="masks")(features)
+    model = keras.Model(inputs, outputs, name="unet")
+    optimizer = keras.optimizers.Adam(learning_rate)
+    model.compile(optimizer, bce_dice_loss, metrics=["binary_accuracy", dice_coefficient])
+    return model
+
+
+def _convolutions(features, filters, name):
+    for index in range(2):
+        convolution = keras.layers.Conv2D(filters, 3, padding="same", use_bias=False, name=f"{name}_conv_{index}")
+        features = convolution(features)
+        features = keras.layers.BatchNormalization(momentum=0.9, name=f"{name}_norm_{index}")(features)
+        features = keras.layers.ReLU(name=f"{name}_relu_{index}")(features)
+    return features
