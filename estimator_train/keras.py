@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 
 import tensorflow as tf
 import tf_keras as keras
@@ -11,7 +12,10 @@ from estimator_train import checkpoints, keras_steps, multi_worker, step_values
 from estimator_train.distribution import call_input_fn, distribute
 from estimator_train.estimator import Estimator
 from estimator_train.export import PredictOutput
+from estimator_train.feature_cache import feature_input_fn
+from estimator_train.frozen_layers import split
 from estimator_train.function_session import FunctionSessionCreator, HookGraph, eager_mode
+from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.keras_export import write_saved_model
 from estimator_train.model_copy import ModelSource, finalize_state, statistics
 from estimator_train.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, argument_names, metrics_of
@@ -93,8 +97,11 @@ class KerasModel(PreparedModel):
             copy = self._copy(mode, config, checkpoint_path)
             if checkpoint_path is not None:
                 copy.restore(checkpoint_path)
+            part = None
+            if mode == ModeKeys.TRAIN and isinstance(input_fn, FrozenFeatures):
+                part, input_fn = copy.over_features(input_fn)
             dataset = _dataset(copy.strategy, input_fn, mode=mode, config=config, params=params)
-            steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step)
+            steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step, part)
         hook_graph = HookGraph(steps.value_specs)
         with hook_graph.graph.as_default():
             saver = checkpoints.ObjectSaver(copy.checkpoint, config)
@@ -179,10 +186,21 @@ class _Copy:
         self._config = config
         self._evaluated_parts = evaluated_parts
         self._functions = {}
+        self._parts = None
+        self._features = weakref.WeakKeyDictionary()  # by input_fn, what the frozen part gives
 
-    def function(self, mode):
-        if mode not in self._functions:
-            model, strategy = self.model, self.strategy
+    def over_features(self, input_fn):
+        """The part of the model that trains over frozen features, and the input_fn that gives these."""
+        if self._parts is None:
+            self._parts = split(self.model, self.strategy)
+        frozen, trained = self._parts
+        return trained, feature_input_fn(input_fn, frozen, self.strategy, self._features.setdefault(input_fn, {}))
+
+    def function(self, mode, part=None):
+        """The compiled steps of that mode, of the model or of that part of it."""
+        key = mode, part is not None
+        if key not in self._functions:
+            model, strategy = part or self.model, self.strategy
             if mode == ModeKeys.TRAIN:
                 function = keras_steps.training(
                     model,
@@ -196,8 +214,8 @@ class _Copy:
                 function = keras_steps.evaluation(model, strategy, self._rename, self._evaluated_parts)
             else:
                 function = keras_steps.Prediction(model)
-            self._functions[mode] = function
-        return self._functions[mode]
+            self._functions[key] = function
+        return self._functions[key]
 
     def restore(self, path):
         """Brings the variables to the state at prefix `path`, where they do not hold it."""
@@ -219,18 +237,20 @@ class _Copy:
 class _Steps:
     """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
 
-    def __init__(self, copy, mode, dataset, config, checkpoint_path, last_step):
+    def __init__(self, copy, mode, dataset, config, checkpoint_path, last_step, part):
+        """`part`: of the copy's model, the part that is trained on the data set; None: the whole."""
         self._copy = copy
         self._mode = mode
         self._dataset = dataset
         self._config = config
         self._checkpoint_path = checkpoint_path
         self._last_step = last_step
+        self._part = part
         self._sessions = 0
         self._state = copy.loaded
         self._iterator = iter(dataset)
         self.global_step = self._first_step = int(copy.global_step.numpy())
-        self._function = copy.function(mode)
+        self._function = copy.function(mode, part)
         was_built = copy.model.built
         self.value_specs, self._call = self._function.trace(self._iterator)
         if checkpoint_path is not None and not was_built:
@@ -253,8 +273,9 @@ class _Steps:
             self._copy.loaded = _TRAINED
         elif self._copy.loaded != self._state:
             self._copy.restore(self._checkpoint_path)  # another generator has loaded its own since
-        if self._function is not self._copy.function(self._mode):
-            self._function = self._copy.function(self._mode)
+        function = self._copy.function(self._mode, self._part)
+        if self._function is not function:
+            self._function = function
             _, self._call = self._function.trace(self._iterator)
         with multi_worker.naming_lost_workers(self._copy.strategy):
             done, values = self._call(self._iterator, self._count())
@@ -325,6 +346,28 @@ def _dataset(strategy, input_fn, **offered):
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) > 3:
             raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
-        return dataset
+        return _with_ranks(dataset)
 
     return distribute(strategy, dataset_fn)
+
+
+def _with_ranks(dataset):
+    """`dataset`, with the ranks of its first element where it has none, as from a generator without a signature.
+
+    Without ranks Keras cannot tell which accuracy "acc" is, nor TensorFlow what an example of a batch is.
+    """
+    specs = dataset.element_spec
+    if all(spec.shape.rank is not None for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)):
+        return dataset
+    first = next(iter(dataset.take(1)), None)
+    if first is None:
+        return dataset
+
+    def with_ranks(*element):
+        return tf.nest.map_structure(
+            lambda part, like: tf.ensure_shape(part, [None] * like.shape.rank) if part.shape.rank is None else part,
+            element if isinstance(specs, tuple) else element[0],
+            first,
+        )
+
+    return dataset.map(with_ranks)

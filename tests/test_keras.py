@@ -503,3 +503,22 @@ def test_a_model_built_and_converted_in_the_strategys_scope_trains(classifier, d
         estimator = estimator_of(model, tmp_path, strategy)
         estimator.train(batches(data, 16))
     assert estimator.evaluate(batches(data, 16))["global_step"] == 3
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_a_generator_without_shapes_is_taken_with_the_ranks_of_its_first_element(replicas, mirrored, tmp_path):
+    def generate():
+        for number in range(3):
+            yield np.full((4, 4), number, "float32"), np.eye(3, dtype="float32")[[0, 1, 2, 0]]
+
+    def input_fn():
+        return tf.data.Dataset.from_generator(generate, (tf.float32, tf.float32))
+
+    model = keras.Sequential([layers.Dense(3, "softmax", kernel_initializer="zeros", input_shape=(4,))])
+    model.compile("sgd", "categorical_crossentropy", metrics=["acc"])
+    strategy = mirrored(replicas)
+    config = et.RunConfig(tmp_path, train_distribute=strategy, eval_distribute=strategy)
+    estimator = et.model_to_estimator(model, config=config)
+    assert estimator.evaluate(input_fn)["acc"] == 0.5  # the first class wins where all are equal
+    estimator.train(input_fn)
+    assert estimator.get_variable_value("estimator_global_step/.ATTRIBUTES/VARIABLE_VALUE") == (2 if replicas else 3)

@@ -1,0 +1,362 @@
+"""The outputs of a model's frozen layers for every example: computed once, kept in memory or on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import shutil
+import time
+
+import filelock
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from estimator_train.distribution import call_input_fn
+
+log = tf.get_logger()
+
+_COMMIT_SECONDS = 5  # so much computing is lost at most where a process is killed
+
+
+def feature_input_fn(features, frozen, strategy, held):
+    """The input_fn over what the frozen layers make of the examples, which it computes where `held` has none.
+
+    Elements are batches (tuple of frozen outputs, labels, ...), with what else the examples' elements have.
+
+    Args:
+      features: the `input_fns.frozen_features.FrozenFeatures`.
+      frozen: the `frozen_layers.Part`, made in the scope of `strategy`.
+      held: a dict that keeps what was computed between calls.
+    """
+
+    def input_fn(mode, params, config, input_context):
+        dataset = call_input_fn(features.examples, mode=mode, params=params, config=config, input_context=input_context)
+        spec = getattr(dataset, "element_spec", None)
+        if not all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(spec)):
+            raise ValueError(f"frozen_features takes a tf.data.Dataset of batches of dense tensors, got {dataset}")
+        inputs, *rest = _element(spec)
+        place = input_context.input_pipeline_id, input_context.num_input_pipelines
+        frozen_id = hashlib.sha256(repr((1, frozen.fingerprint(), features.dtype, place)).encode()).hexdigest()
+        if frozen_id not in held:
+            held.clear()
+            local_replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
+            compute = _compiled(frozen, strategy, local_replicas, inputs)
+            with tf.device(None):  # not on the CPU, where input_fns are called
+                held[frozen_id] = columns_of(features, dataset, compute, frozen_id)
+        columns = held[frozen_id]
+        kept = len(columns) - len(tf.nest.flatten(rest))
+        return features.batches(columns, (tuple(range(kept)), *rest))
+
+    return input_fn
+
+
+def _compiled(frozen, strategy, local_replicas, spec):
+    """A function of a batch of features, of that spec, that gives the frozen part's outputs, a list of arrays.
+
+    Each of the replicas that are in this process computes its share of the batch.
+    """
+
+    def share(features):
+        """Each replica takes its stretch of the batch."""
+        if local_replicas > 1:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
+
+            def stretch(tensor):
+                size = tf.shape(tensor)[0]
+                return tensor[size * replica // local_replicas : size * (replica + 1) // local_replicas]
+
+            features = tf.nest.map_structure(stretch, features)
+        return frozen(features, training=True)
+
+    spec = tf.nest.map_structure(lambda each: tf.TensorSpec([None, *each.shape[1:]], each.dtype), spec)
+
+    @tf.function(autograph=False, input_signature=[spec])
+    def compute(features):
+        results = strategy.run(share, args=(features,))
+        return [tf.concat(strategy.experimental_local_results(result), axis=0) for result in results]
+
+    return lambda features: [result.numpy() for result in compute(features)]
+
+
+def columns_of(features, dataset, compute, frozen_id):
+    """The arrays of (examples, ...) of all frozen outputs and of what else the examples have.
+
+    Args:
+      features: the `input_fns.frozen_features.FrozenFeatures`.
+      dataset: of batches of the examples.
+      compute: a function of a batch of features that gives a list of arrays, the frozen outputs.
+      frozen_id: a str that tells `compute` from others, in this process and the next.
+    """
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError("frozen_features takes each example once, and the examples' input_fn has no end: num_epochs=1")
+    if features.folder is None:
+        store = _Store()
+        _fill(store, features, dataset, compute)
+        return store.arrays()
+    examples_id = getattr(features.examples, "fingerprint", lambda: _first_example(dataset))()
+    name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
+    folder = os.path.join(features.folder, name)
+    os.makedirs(folder, exist_ok=True)
+    with _locked(folder):
+        store = _Store(folder)
+        is_known = store.is_complete and hasattr(features.examples, "fingerprint")
+        if not is_known and not _fill(store, features, dataset, compute):
+            log.info("The examples of %s have changed; its features are computed anew.", folder)
+            store.clear()
+            _fill(store, features, dataset, compute)
+        return store.arrays()
+
+
+class _Store:
+    """Columns that grow by rows, in memory or in the files of a folder.
+
+    A manifest in the folder, replaced as a whole, tells how many rows are good: what a killed process wrote behind them
+    is cut off.
+
+    Attributes:
+      rows: how many there are.
+      digest: of the examples that they are of, as of the last commit.
+      is_complete: whether that was all examples.
+    """
+
+    def __init__(self, folder=None):
+        self._folder = folder
+        self.rows, self.digest, self.is_complete = 0, None, False
+        self._columns = []  # of each (name of the dtype, shape of a row)
+        self._memory = []  # of each a bytearray, without a folder
+        if folder is not None and not self._load():
+            self.clear()
+
+    def clear(self):
+        """Leaves no rows on disk; processes that have the files mapped keep what they see."""
+        for name in sorted(os.listdir(self._folder), key=lambda name: name != "manifest.json"):
+            os.remove(os.path.join(self._folder, name))
+        self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
+
+    def append(self, arrays):
+        """Adds rows to all columns; raises ValueError where they differ from those before in type or shape."""
+        columns = [(tf.as_dtype(array.dtype).name, array.shape[1:]) for array in arrays]
+        if not self._columns:
+            self._columns, self._memory = columns, [bytearray() for _ in columns]
+        if columns != self._columns:
+            raise ValueError(
+                f"frozen_features takes examples of one shape; after {self._columns} come {columns}: resize or pad them"
+            )
+        for index, array in enumerate(arrays):
+            if self._folder is None:
+                self._memory[index] += array.tobytes()
+            else:
+                with open(self._path(index), "ab") as file:
+                    file.write(array.tobytes())
+        self.rows += len(arrays[0])
+
+    def commit(self, digest, is_complete=False):
+        """Makes the rows good; on disk they are before the manifest tells of them."""
+        if self._folder is None:
+            return
+        for index, _ in enumerate(self._columns):
+            with open(self._path(index), "ab") as file:
+                os.fsync(file.fileno())
+        manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._columns}
+        with open(os.path.join(self._folder, "manifest.tmp"), "w") as file:
+            json.dump(manifest, file)
+        os.replace(file.name, os.path.join(self._folder, "manifest.json"))
+
+    def require_room(self, arrays, rows):
+        """Raises MemoryError or OSError where so many rows like those of `arrays` do not fit; returns their bytes."""
+        size = sum(array.nbytes // len(array) for array in arrays) * rows
+        if self._folder is None:
+            free, kind, place, mend = _free_memory(), MemoryError, "memory", "a folder as cache"
+        else:
+            free, kind = shutil.disk_usage(self._folder).free, OSError
+            place, mend = f"the disk of {self._folder}", "another folder"
+        if size > free:
+            left = f"{place} has {_mb(free)} left"
+            raise kind(f'The frozen layers\' outputs take {_mb(size)}, and {left}; give {mend}, or dtype="float16".')
+        return size
+
+    def arrays(self):
+        """All columns, arrays of (rows, ...); those on disk are mapped into memory."""
+        return [
+            self._array(index, np.dtype(_numpy_dtype(name)), shape) for index, (name, shape) in enumerate(self._columns)
+        ]
+
+    def _array(self, index, dtype, shape):
+        shape = (self.rows, *shape)
+        if self._folder is None:
+            return np.frombuffer(self._memory[index], dtype).reshape(shape)
+        return np.memmap(self._path(index), dtype, "r", shape=shape)
+
+    def _load(self):
+        """Takes up what is in the folder; False where that is nothing or damaged."""
+        path = os.path.join(self._folder, "manifest.json")
+        if not os.path.exists(path):
+            return False
+        with open(path) as file:
+            manifest = json.load(file)
+        columns = [(name, tuple(shape)) for name, shape in manifest["columns"]]
+        sizes = [manifest["rows"] * math.prod(shape) * _numpy_dtype(name)().itemsize for name, shape in columns]
+        for index, size in enumerate(sizes):
+            if not os.path.exists(self._path(index)) or os.path.getsize(self._path(index)) < size:
+                return False
+            if os.path.getsize(self._path(index)) > size:
+                os.truncate(self._path(index), size)
+        self.rows, self.digest, self.is_complete = manifest["rows"], manifest["digest"], manifest["is_complete"]
+        self._columns = columns
+        return True
+
+    def _path(self, index):
+        return os.path.join(self._folder, f"{index}.rows")
+
+
+def _fill(store, features, dataset, compute):
+    """Adds the rows that the store lacks; False where those that it has are of other examples."""
+    kept, seen, digests, bar = store.rows, 0, None, None
+    start = committed = time.monotonic()
+    try:
+        for batch in dataset:
+            inputs, *rest = _element(batch)
+            leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
+            size = len(leaves[0])
+            digests = digests or [hashlib.sha256() for _ in leaves]
+            known = min(max(kept - seen, 0), size)
+            seen += size
+            if known:
+                _update(digests, leaves, slice(known))
+                if seen - size + known == kept and _hex(digests) != store.digest:
+                    return False
+            if known == size:
+                continue
+            inputs, rest = tf.nest.map_structure(lambda leaf, known=known: leaf[known:], (inputs, rest))
+            computed = compute(inputs)
+            rows = [_narrowed(array, features.dtype) for array in computed]
+            rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
+            if bar is None:
+                _check_kinds(rows)
+                _check_each_alone(compute, inputs, computed)
+                bar = _bar(store, rows, dataset.cardinality().numpy() * size)
+            store.require_room(rows, len(rows[0]))
+            store.append(rows)
+            _update(digests, leaves, slice(known, size))
+            bar.update(len(rows[0]))
+            if time.monotonic() - committed > _COMMIT_SECONDS:
+                store.commit(_hex(digests))
+                committed = time.monotonic()
+    except BaseException:
+        if store.rows > kept:
+            store.commit(_hex(digests))
+        raise
+    finally:
+        if bar is not None:
+            bar.close()
+    if seen < kept:
+        return False
+    if not seen:
+        raise ValueError("The examples' input_fn gave no data to frozen_features.")
+    store.commit(_hex(digests), is_complete=True)
+    log.info("The frozen layers' outputs of %d examples are there after %.1f s.", seen, time.monotonic() - start)
+    return True
+
+
+def _bar(store, rows, at_most):
+    """The progress bar, after the size is told and found to fit; `at_most` < 0: nobody knows how many examples come."""
+    shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
+    if at_most < 0:
+        total, size = None, f"{_mb(store.require_room(rows, 1))} an example"
+    else:
+        total, size = at_most, _mb(store.require_room(rows, at_most - store.rows))
+    count = "the examples" if total is None else f"at most {total} examples"
+    log.info("Computing the frozen layers' outputs for %s: with the labels %s each, %s.", count, shapes, size)
+    return tqdm.tqdm(desc=f"frozen layers, {size}", total=total, initial=store.rows, unit="example", disable=None)
+
+
+def _check_each_alone(compute, inputs, computed):
+    """Raises ValueError where the outputs for an example depend on the others of its batch."""
+    alone = compute(tf.nest.map_structure(lambda leaf: leaf[:1], inputs))
+    for together, one in zip(computed, alone, strict=True):
+        together, one = together[:1].astype(np.float64), one.astype(np.float64)
+        scale = np.max(np.abs(together), initial=0.0)
+        if not np.allclose(together, one, rtol=0.01, atol=0.01 * scale, equal_nan=True):  # kernels round differently
+            raise ValueError(
+                "The frozen layers give an example other outputs in another batch, so they cannot be computed once; "
+                "train without frozen_features."
+            )
+
+
+def _check_kinds(rows):
+    for row in rows:
+        if row.dtype.hasobject:
+            raise ValueError("frozen_features keeps numbers, and the examples have labels that are strings; map them")
+
+
+def _narrowed(array, dtype):
+    """`array`, a float32 one as the NumPy dtype of that name."""
+    if array.dtype != np.float32 or dtype == "float32":
+        return array
+    with np.errstate(over="ignore"):
+        narrow = array.astype(dtype)
+    if not np.array_equal(np.isfinite(array), np.isfinite(narrow)):
+        raise ValueError(f"float16 does not hold features of {np.abs(array).max():.3g}; give dtype=float32")
+    return narrow
+
+
+def _element(batch):
+    """(features, labels, sample weights), less what is not there."""
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def _first_example(dataset):
+    for batch in dataset:
+        leaves = [leaf.numpy() for leaf in tf.nest.flatten(batch)]
+        digests = [hashlib.sha256() for _ in leaves]
+        _update(digests, leaves, slice(1))
+        return _hex(digests)
+    raise ValueError("The examples' input_fn gave no data to frozen_features.")
+
+
+def _update(digests, leaves, rows):
+    """Takes those rows into the digests, one a leaf, so that it does not matter how rows are batched."""
+    for digest, leaf in zip(digests, leaves, strict=True):
+        digest.update(repr(leaf[rows].tolist()).encode() if leaf.dtype.hasobject else leaf[rows].tobytes())
+
+
+def _hex(digests):
+    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(folder):
+    lock = filelock.FileLock(f"{folder}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        log.info("Waiting for another process, which fills %s.", folder)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _free_memory():
+    """Bytes of memory that can be had, of the machine and of the container; without limit where neither tells."""
+    free = [math.inf]
+    with contextlib.suppress(FileNotFoundError), open("/proc/meminfo") as file:
+        free += [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")]
+    if os.path.exists("/sys/fs/cgroup/memory.max"):
+        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
+            limit = limit.read().strip()
+            free.append(math.inf if limit == "max" else int(limit) - int(used.read()))
+    return min(free)
+
+
+def _numpy_dtype(name):
+    return tf.as_dtype(name).as_numpy_dtype
+
+
+def _mb(size):
+    return f"{size / 1e6:.1f} MB"

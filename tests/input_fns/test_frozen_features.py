@@ -1,0 +1,155 @@
+"""Training over frozen features is training: the same losses and checkpoints, with the frozen layers run once."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+from PIL import Image
+
+import estimator_train as et
+from estimator_train import input_fns
+from estimator_train.input_fns.frozen_features import frozen_features
+
+layers = keras.layers
+CLASSES = ["ill", "well"]
+
+
+def build():
+    """The same each time: a model that is a layer, of which the last layer is trained, and a head."""
+    keras.utils.set_random_seed(1)
+    base = keras.Sequential(
+        [
+            layers.Conv2D(4, 3, activation="relu", input_shape=(8, 8, 3)),
+            layers.BatchNormalization(),
+            layers.Conv2D(4, 3, kernel_regularizer="l2"),
+            layers.Conv2D(4, 3, name="tuned"),
+        ]
+    )
+    for layer in base.layers[:-1]:
+        layer.trainable = False
+    head = [layers.Flatten(), layers.Dense(2, "softmax", kernel_regularizer="l2")]
+    model = keras.Sequential([keras.Input((8, 8, 3)), layers.Rescaling(2.0), base, *head])
+    model.compile(keras.optimizers.Adam(0.02), "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory):
+    """The pattern of 22 files of two classes."""
+    folder = tmp_path_factory.mktemp("scans")
+    rng = np.random.default_rng(4)
+    for index in range(22):
+        path = folder / CLASSES[index % 2] / f"{index}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (9, 9, 3)).astype("uint8")).save(path)
+    return str(folder / "*" / "*.png")
+
+
+def images(scans, **kwargs):
+    return input_fns.image_files(scans, CLASSES, (8, 8), **kwargs)
+
+
+class Losses(et.SessionRunHook):
+    def __init__(self):
+        self.values = []
+
+    def before_run(self, run_context):
+        return et.SessionRunArgs({"loss": "loss:0", "accuracy": "accuracy:0"})
+
+    def after_run(self, run_context, run_values):
+        self.values.append([run_values.results["loss"], run_values.results["accuracy"]])
+
+
+def train(model_dir, input_fn, strategy=None, **kwargs):
+    hook = Losses()
+    estimator = et.model_to_estimator(build(), model_dir=model_dir, config=et.RunConfig(train_distribute=strategy))
+    estimator.train(input_fn, hooks=[hook], **kwargs)
+    return estimator, np.array(hook.values)
+
+
+ORDER = {"batch_size": 4, "num_epochs": 2, "shuffle": True, "seed": 3, "buffer_size": 10}
+
+
+def cached(scans):
+    return frozen_features(images(scans, batch_size=5, num_epochs=1), **ORDER)
+
+
+def test_losses_evaluation_and_checkpoints_are_those_of_training_without(scans, tmp_path):
+    without, expected = train(tmp_path / "without", images(scans, **ORDER))
+    over, values = train(tmp_path / "over", cached(scans))
+    assert len(values) == 11
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+    evaluation = images(scans, num_epochs=1)
+    assert over.evaluate(evaluation) == pytest.approx(without.evaluate(evaluation), abs=1e-5)
+
+    names = over.get_variable_names()
+    assert names == without.get_variable_names()
+    assert any("optimizer" in name for name in names)
+    for name in names:
+        if not name.startswith("_CHECKPOINTABLE"):
+            ours, theirs = over.get_variable_value(name), without.get_variable_value(name)
+            np.testing.assert_allclose(ours, theirs, atol=1e-5, err_msg=name)
+
+    # Each goes on from the other's checkpoint.
+    _, after = train(tmp_path / "over", images(scans, **ORDER), steps=2)
+    _, then = train(tmp_path / "without", cached(scans), steps=2)
+    np.testing.assert_allclose(then, after, atol=1e-4)
+
+
+def test_two_replicas_share_the_features(scans, mirrored, tmp_path):
+    _, expected = train(tmp_path / "without", images(scans, **ORDER), mirrored(2))
+    _, values = train(tmp_path / "over", cached(scans), mirrored(2))
+    assert len(values) == 6
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+
+
+def test_further_training_of_an_estimator_fills_nothing(scans, log_lines, tmp_path):
+    features = frozen_features(images(scans, num_epochs=1), batch_size=4, dtype="float16")
+    estimator = et.model_to_estimator(build(), config=et.RunConfig(model_dir=tmp_path, steps_per_loop=5))
+    estimator.train(features, max_steps=7)
+    estimator.train(features, steps=2)
+    assert estimator.get_variable_value("global_step") == 9
+    (line,) = [line for line in log_lines if "Computing" in line]
+    assert "float16[4, 4, 4], float32[2] each, 0.0 MB" in line
+
+
+def test_it_is_for_training_a_keras_model(scans):
+    features = frozen_features(images(scans, num_epochs=1))
+    with pytest.raises(ValueError, match="give evaluate, predict and other models an input_fn of the examples"):
+        et.model_to_estimator(build()).evaluate(features)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"dtype": "int8"}, "float32, float16, got 'int8'"), ({"batch_size": 0}, "at least 1, got 0")],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        frozen_features(lambda: None, **arguments)
+
+
+def test_examples_must_be_an_input_fn():
+    with pytest.raises(ValueError, match="examples must be an input_fn"):
+        frozen_features(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        (lambda: tf.data.Dataset.from_tensors(np.zeros((2, 8, 8, 3))).repeat(), "has no end: num_epochs=1"),
+        (lambda: (np.zeros((2, 8, 8, 3)), np.zeros((2, 2))), "takes a tf.data.Dataset of batches"),
+        (lambda: tf.data.Dataset.from_tensors(tf.ragged.constant([[1.0], []])), "batches of dense tensors, got"),
+    ],
+)
+def test_examples_that_cannot_be_kept_are_refused(dataset, message):
+    with pytest.raises(ValueError, match=message):
+        et.model_to_estimator(build()).train(frozen_features(dataset))
+
+
+def test_layers_that_mix_the_examples_of_a_batch_are_refused():
+    centred = layers.Lambda(lambda x: x - tf.reduce_mean(x, axis=0))
+    model = keras.Sequential([keras.Input((3,)), centred, layers.Dense(3, trainable=False), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    examples = input_fns.arrays(np.eye(3, dtype="float32"), np.zeros((3, 1), "float32"))
+    with pytest.raises(ValueError, match="other outputs in another batch"):
+        et.model_to_estimator(model).train(frozen_features(examples))
