@@ -26,7 +26,7 @@ from estimator_train import distribution
 from estimator_train.cli import main
 from estimator_train.cli.launch import launch
 from estimator_train.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
-from estimator_train.recipes import cyclegan, unet3d
+from estimator_train.recipes import cats_vs_dogs, cyclegan, unet3d
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -56,7 +56,6 @@ PYTHON = {
     '"vgg16"': '"small_cnn"',
     "image_size=data.image_size": "image_size=(32, 32)",
     "MAX_STEPS = 2000": "MAX_STEPS = 4",
-    "image_size=(128, 128)": "image_size=(16, 16), epochs=1",
     "EPOCHS = (128, 128), 8, 4": "EPOCHS = (16, 16), 4, 1",
     "IMAGE_SIZE = (224, 224)": "IMAGE_SIZE = (32, 32)",
     "EPOCHS = 5": "EPOCHS = 1",
@@ -101,8 +100,10 @@ def folder(tmp_path, monkeypatch, mirrored):
     monkeypatch.setattr(cyclegan, "DRAWN", dict.fromkeys(cyclegan.PARTS, 2))
     monkeypatch.setattr(unet3d, "_POOLINGS", 1)
     monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
+    monkeypatch.setattr(cats_vs_dogs, "application", small_application)
     monkeypatch.setattr(drawn_tables, "PAGES", 10)
-    monkeypatch.setattr(distribution, "cpu_replicas", mirrored)  # a process can have one strategy of two replicas
+    # A process can have one strategy of two replicas.
+    monkeypatch.setattr(distribution, "cpu_replicas", lambda count, all_reduce=None: mirrored(count))
 
     draw_oct2017(tmp_path / "OCT2017")
     draw(tmp_path / "FOLDER", {"CNV": 6, "NORMAL": 6})
@@ -232,6 +233,10 @@ def instead_of_training(arguments, later):
     if run.exists() or not any(str(run) in command for command in later):
         return ONLY_PLAN
     return TRAIN_OWN if "--input-fn" in flags else TRAIN
+
+
+def small_application(build, image_size, weights):
+    return keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 3)])
 
 
 def draw(folder, classes):

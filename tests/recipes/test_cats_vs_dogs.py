@@ -39,7 +39,7 @@ def test_random_convolutions_are_trained():
 
 
 def test_convolutions_with_weights_stay_as_they_are(tiny):
-    model = cats_vs_dogs.build_model(SIZE, 3, "a file")
+    model = cats_vs_dogs.build_model(SIZE, 3, "imagenet")
     assert model.output_shape == (None, 3)
     assert [weight.name for weight in model.trainable_weights] == ["probabilities/kernel:0", "probabilities/bias:0"]
     base = model.get_layer(index=2)
