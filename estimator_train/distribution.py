@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import tensorflow as tf
@@ -143,13 +144,17 @@ def _auto_sharded(dataset, context):
     return tf.data.experimental.from_variant(sharded, dataset.element_spec)
 
 
-def distribute(strategy, dataset_fn):
+def distribute(strategy, dataset_fn, finish=None):
     """The data set of `dataset_fn(input_context)` as input for the replicas of `strategy`; its batches are per replica.
 
     Each step takes one batch a replica. Where the batches or examples of the data's end do not divide by the replicas,
     they are shared out, so that every example is used once and no replica is left with an empty batch.
+
+    `finish`: what the replicas make of the features of a batch; examples of different batches are of one shape after it
+    only.
     """
-    return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn, _share_out))
+    share = functools.partial(_share_out, finish=finish)
+    return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn, share))
 
 
 def distribute_in_graph(strategy, dataset_fn, drop_incomplete):
@@ -205,7 +210,7 @@ def _drop_incomplete(dataset, replicas):
     return windows.flat_map(lambda *parts: tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts))
 
 
-def _share_out(dataset, replicas):
+def _share_out(dataset, replicas, finish=None):
     """`dataset`'s batches, their number made a multiple of `replicas` at its end.
 
     Batches go out in groups of one a replica. What is left after the last whole group is split evenly into one more
@@ -223,6 +228,8 @@ def _share_out(dataset, replicas):
         # An incomplete group that is not the first was split by the window before.
         none_left = tf.where(is_whole, ends_even, index > 0)
         left = batches.skip(kept).take(tf.where(none_left, tf.constant(0, tf.int64), -1))
+        if finish is not None:
+            left = left.map(lambda features, *rest: (finish(features), *rest))
         return batches.take(kept).concatenate(_split_evenly(left, replicas, none_left))
 
     return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)

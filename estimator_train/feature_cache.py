@@ -16,6 +16,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train.distribution import call_input_fn
+from estimator_train.free_memory import free_memory
 
 log = tf.get_logger()
 
@@ -170,7 +171,7 @@ class _Store:
         """Raises MemoryError or OSError where so many rows like those of `arrays` do not fit; returns their bytes."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
         if self._folder is None:
-            free, kind, place, mend = _free_memory(), MemoryError, "memory", "a folder as cache"
+            free, kind, place, mend = free_memory(), MemoryError, "memory", "a folder as cache"
         else:
             free, kind = shutil.disk_usage(self._folder).free, OSError
             place, mend = f"the disk of {self._folder}", "another folder"
@@ -340,18 +341,6 @@ def _locked(folder):
         yield
     finally:
         lock.release()
-
-
-def _free_memory():
-    """Bytes of memory that can be had, of the machine and of the container; without limit where neither tells."""
-    free = [math.inf]
-    with contextlib.suppress(FileNotFoundError), open("/proc/meminfo") as file:
-        free += [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")]
-    if os.path.exists("/sys/fs/cgroup/memory.max"):
-        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            limit = limit.read().strip()
-            free.append(math.inf if limit == "max" else int(limit) - int(used.read()))
-    return min(free)
 
 
 def _numpy_dtype(name):

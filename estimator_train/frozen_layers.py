@@ -24,6 +24,10 @@ _READS = (
 )
 
 
+class FrozenLayersError(ValueError):
+    """A model of which no part can be computed once an example."""
+
+
 def split(model, strategy):
     """The frozen and the trained part of a compiled model, two `Part`s; the outputs of the one are the other's inputs.
 
@@ -36,16 +40,16 @@ def split(model, strategy):
       model: a functional or Sequential `tf_keras` model, made in the scope of `strategy`.
 
     Raises:
-      ValueError: the model is of a class of its own or does not know its input, no frozen layers lead it, frozen layers
+      FrozenLayersError: the model is of a class of its own or does not know its input, no frozen layers lead it, frozen layers
         come after one whose outputs differ each time, or their outputs are masked.
     """
     if type(model) not in _GRAPHS:
-        raise ValueError(
+        raise FrozenLayersError(
             f"{model.name} is of the class {type(model).__name__}, and only functional and Sequential models can be "
             "split into a frozen and a trained part; train it without frozen_features."
         )
     if not _is_graph(model):
-        raise ValueError(f"{model.name} does not know its input yet; let keras.Input(...) be its first layer.")
+        raise FrozenLayersError(f"{model.name} does not know its input yet; let keras.Input(...) be its first layer.")
     inputs = [_Tensor(each) for each in model.inputs]
     calls = []
     outputs = _add_calls(model, inputs, None, calls)
@@ -57,13 +61,13 @@ def split(model, strategy):
     frozen = _needed(frozen, cut)
     if not any(call.layer.weights for call in frozen):
         at = f": {reasons[0]}" if reasons else ""
-        raise ValueError(
+        raise FrozenLayersError(
             f"No frozen layers lead the model {model.name}{at}; set trainable = False on its first layers before "
             "compile, or train it without frozen_features."
         )
     for tensor in cut:
         if tensor.is_masked:
-            raise ValueError(
+            raise FrozenLayersError(
                 f"Layer {tensor.keras_tensor._keras_history.layer.name}, the last that is frozen, gives a mask, which "
                 "is not kept; train without frozen_features."
             )
@@ -172,7 +176,7 @@ def _add_calls(model, inputs, training, calls):
             if told is not None and node.layer._call_spec.expects_training_arg:
                 kwargs["training"] = told
             elif told is not None and list(node.layer._flatten_layers(include_self=False)):
-                raise ValueError(
+                raise FrozenLayersError(
                     f"Layer {node.layer.name} has layers, but no argument training by which they could be told what "
                     "the model around is called with; train without frozen_features."
                 )
@@ -239,7 +243,7 @@ def _leading(model, calls, inputs, does):
         reason = next((after[tensor] for tensor in call.inputs if tensor in after), None)
         if reason and call.layer.weights and not is_trained:
             why, mend = reason
-            raise ValueError(
+            raise FrozenLayersError(
                 f"{why}, and frozen layers such as {call.layer.name} come after it, which cannot be computed once an "
                 f"example; {mend}, or train without frozen_features."
             )

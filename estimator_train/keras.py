@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import weakref
 
@@ -97,11 +98,13 @@ class KerasModel(PreparedModel):
             copy = self._copy(mode, config, checkpoint_path)
             if checkpoint_path is not None:
                 copy.restore(checkpoint_path)
-            part = None
+            part = finish = None
             if mode == ModeKeys.TRAIN and isinstance(input_fn, FrozenFeatures):
                 part, input_fn = copy.over_features(input_fn)
-            dataset = _dataset(copy.strategy, input_fn, mode=mode, config=config, params=params)
-            steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step, part)
+            elif hasattr(input_fn, "narrow"):
+                input_fn, finish = input_fn.narrow, input_fn.widen
+            dataset = _dataset(copy.strategy, input_fn, finish, mode=mode, config=config, params=params)
+            steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step, part, finish)
         hook_graph = HookGraph(steps.value_specs)
         with hook_graph.graph.as_default():
             saver = checkpoints.ObjectSaver(copy.checkpoint, config)
@@ -110,7 +113,7 @@ class KerasModel(PreparedModel):
             scaffold = v1.train.Scaffold(ready_op=ready, ready_for_local_init_op=ready, saver=saver)
             spec = _spec(mode, hook_graph, scaffold)
             if mode == ModeKeys.EVAL and self._metric_fns:
-                parts = tf.nest.pack_sequence_as(copy.function(mode).parts, hook_graph.batch_tensors)
+                parts = tf.nest.pack_sequence_as(copy.function(mode, part, finish).parts, hook_graph.batch_tensors)
                 spec = spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
@@ -196,9 +199,9 @@ class _Copy:
         frozen, trained = self._parts
         return trained, feature_input_fn(input_fn, frozen, self.strategy, self._features.setdefault(input_fn, {}))
 
-    def function(self, mode, part=None):
-        """The compiled steps of that mode, of the model or of that part of it."""
-        key = mode, part is not None
+    def function(self, mode, part=None, finish=None):
+        """The compiled steps of that mode, of the model or of that part of it, on features that `finish` completes."""
+        key = mode, part is not None, finish
         if key not in self._functions:
             model, strategy = part or self.model, self.strategy
             if mode == ModeKeys.TRAIN:
@@ -207,13 +210,14 @@ class _Copy:
                     strategy,
                     self.global_step,
                     self._rename,
+                    finish,
                     jit_compile=self._config.jit_compile,
                     accumulate_steps=self._config.accumulate_steps,
                 )
             elif mode == ModeKeys.EVAL:
-                function = keras_steps.evaluation(model, strategy, self._rename, self._evaluated_parts)
+                function = keras_steps.evaluation(model, strategy, self._rename, finish, self._evaluated_parts)
             else:
-                function = keras_steps.Prediction(model)
+                function = keras_steps.Prediction(model, finish)
             self._functions[key] = function
         return self._functions[key]
 
@@ -237,20 +241,23 @@ class _Copy:
 class _Steps:
     """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
 
-    def __init__(self, copy, mode, dataset, config, checkpoint_path, last_step, part):
-        """`part`: of the copy's model, the part that is trained on the data set; None: the whole."""
+    def __init__(self, copy, mode, dataset, config, checkpoint_path, last_step, part, finish):
+        """`part`: of the copy's model, the part that is trained on the data set; None: the whole.
+
+        `finish`: what the replicas make of the features of a batch first; None: nothing.
+        """
         self._copy = copy
         self._mode = mode
         self._dataset = dataset
         self._config = config
         self._checkpoint_path = checkpoint_path
         self._last_step = last_step
-        self._part = part
+        self._function_of = functools.partial(copy.function, mode, part, finish)
         self._sessions = 0
         self._state = copy.loaded
         self._iterator = iter(dataset)
         self.global_step = self._first_step = int(copy.global_step.numpy())
-        self._function = copy.function(mode, part)
+        self._function = self._function_of()
         was_built = copy.model.built
         self.value_specs, self._call = self._function.trace(self._iterator)
         if checkpoint_path is not None and not was_built:
@@ -273,7 +280,7 @@ class _Steps:
             self._copy.loaded = _TRAINED
         elif self._copy.loaded != self._state:
             self._copy.restore(self._checkpoint_path)  # another generator has loaded its own since
-        function = self._copy.function(self._mode, self._part)
+        function = self._function_of()
         if self._function is not function:
             self._function = function
             _, self._call = self._function.trace(self._iterator)
@@ -327,8 +334,8 @@ def _spec(mode, hook_graph, scaffold):
     return EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics, scaffold=scaffold)
 
 
-def _dataset(strategy, input_fn, **offered):
-    """The input_fn's data for the replicas of `strategy`."""
+def _dataset(strategy, input_fn, finish, **offered):
+    """The input_fn's data for the replicas of `strategy`, which `finish` the features."""
 
     def dataset_fn(input_context):
         dataset = call_input_fn(input_fn, input_context=input_context, **offered)
@@ -348,7 +355,7 @@ def _dataset(strategy, input_fn, **offered):
             raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
         return _with_ranks(dataset)
 
-    return distribute(strategy, dataset_fn)
+    return distribute(strategy, dataset_fn, finish)
 
 
 def _with_ranks(dataset):

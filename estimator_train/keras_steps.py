@@ -160,16 +160,17 @@ class Loop:
         self._values[name].assign(value)
 
 
-def training(model, strategy, global_step, rename, *, jit_compile=False, accumulate_steps=1):
+def training(model, strategy, global_step, rename, finish=None, *, jit_compile=False, accumulate_steps=1):
     """A `Loop` over `model.train_step`. Its values are those of the last step's batches over all replicas.
 
+    `finish`: what is made of the features of a batch first; None: nothing.
     `accumulate_steps`: batches of each replica whose mean gradient makes one update.
     """
     accumulated = AccumulatedGradients(model) if accumulate_steps > 1 else None
     train_step = _compile(accumulated.step if accumulated else model.train_step, jit_compile or model.jit_compile)
 
     def replica_step(batch):
-        logs = train_step(_keras_data(batch))
+        logs = train_step(_keras_data(batch, finish))
         if accumulated is None:
             with tf.control_dependencies([value for value in tf.nest.flatten(logs) if tf.is_tensor(value)]):
                 model.reset_metrics()  # else the next values would be running means
@@ -192,21 +193,22 @@ def training(model, strategy, global_step, rename, *, jit_compile=False, accumul
     return Loop(replica_step, strategy, rename, global_step, about=about, agreed=agreed, **updates)
 
 
-def evaluation(model, strategy, rename, parts=()):
+def evaluation(model, strategy, rename, finish=None, parts=()):
     """A `Loop` over `model.test_step`. Its values are those of all examples since `model.reset_metrics()`.
 
+    `finish`: as for `training`.
     `parts`: those of "features", "labels" and "predictions" that are values of each step, too.
     """
     test_step = _compile(model.test_step, model.jit_compile)
 
     def parts_of(batch):
-        features, *rest = _keras_data(batch)
+        features, *rest = _keras_data(batch, finish)
         every = {"features": features, "labels": rest[0] if rest else None}
         if "predictions" in parts:
             every["predictions"] = predict(model, features)
         return {part: every[part] for part in parts}
 
-    return Loop(lambda batch: test_step(_keras_data(batch)), strategy, rename, parts_of=parts_of)
+    return Loop(lambda batch: test_step(_keras_data(batch, finish)), strategy, rename, parts_of=parts_of)
 
 
 class Prediction:
@@ -215,8 +217,9 @@ class Prediction:
     Its function raises `tf.errors.OutOfRangeError` at the end of the data.
     """
 
-    def __init__(self, model):
+    def __init__(self, model, finish=None):
         self._model = model
+        self._finish = finish
         self._predict_step = _compile(model.predict_step, model.jit_compile)
 
     def trace(self, iterator):
@@ -225,7 +228,7 @@ class Prediction:
 
     @tf.function
     def _run(self, iterator):
-        features, *_ = _keras_data(iterator.get_next())
+        features, *_ = _keras_data(iterator.get_next(), self._finish)
         return _by_output_name(self._model, self._predict_step((features,)))
 
 
@@ -262,9 +265,11 @@ def _learning_rate(optimizer):
     return None if rate is None else tf.cast(rate, tf.float32)
 
 
-def _keras_data(batch):
+def _keras_data(batch, finish):
     """(features, labels[, sample weights]) as Keras takes it; tf.estimator put sample weights among the features."""
     features, *rest = batch if isinstance(batch, tuple) else (batch,)
+    if finish is not None:
+        features = finish(features)
     if isinstance(features, dict) and features.keys() == {"features", "sample_weights"} and len(rest) < 2:
         return features["features"], *rest, features["sample_weights"]
     return (features, *rest)

@@ -154,7 +154,7 @@ def test_the_size_is_told_before(examples, log_lines):
 
 
 def test_what_does_not_fit_in_memory_is_refused(examples, monkeypatch):
-    monkeypatch.setattr(feature_cache, "_free_memory", lambda: 100)
+    monkeypatch.setattr(feature_cache, "free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"take 0\.0 MB, and memory has 0\.0 MB left; give a folder as cache"):
         columns(examples, Doubled(), "memory")
 

@@ -19,6 +19,7 @@ import estimator_train
 from estimator_train import checkpoints, distribution, models
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.cluster import FailedChiefError
+from estimator_train.frozen_layers import FrozenLayersError
 from estimator_train.keras import model_to_estimator
 from estimator_train.multi_worker import LostWorkerError
 
@@ -51,13 +52,21 @@ def build_model(settings, weights):
         )
 
 
-def build_input_fns(settings, data):
-    """The training and the evaluation input_fn. The training data of a data set is endless: max_steps ends it."""
+def build_input_fns(settings, data, cache=None):
+    """The training and the evaluation input_fn. The training data of a data set is endless: max_steps ends it.
+
+    `cache`: of `input_fns.image_files`.
+    """
     if settings.input_fn:
         return _load_function(settings.input_fn), _load_function(settings.eval_input_fn)
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
+    if settings.fast:
+        sizes["fast"] = True
+    of_training = {"cache": cache} if cache else {}
+    of_evaluation = of_training if cache != "features" else {}  # the whole model is evaluated
     with one_line_errors():  # a data set may be downloaded here
-        return data.train_input_fn(**sizes, num_epochs=None, seed=settings.seed), data.eval_input_fn(**sizes)
+        train_input_fn = data.train_input_fn(**sizes, **of_training, num_epochs=None, seed=settings.seed)
+        return train_input_fn, data.eval_input_fn(**sizes, **of_evaluation)
 
 
 def local_strategy(gpus, replicas, all_reduce):
@@ -91,7 +100,7 @@ def run_errors():
     except (LostWorkerError, FailedChiefError) as error:
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
-    except checkpoints.CheckpointError as error:
+    except (checkpoints.CheckpointError, FrozenLayersError, MemoryError) as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.OpError as error:
         undecodable = re.search(r"\[([^][]+)\] \[(cannot be decoded[^];]*; delete it)", str(error))

@@ -34,6 +34,7 @@ class Settings:
     seed: int | None
     limit: int | None = None
     split: str | None = None
+    fast: bool = False
 
     def save(self, model_dir, **about):
         """Keeps the settings in `model_dir`, whole or not at all, with what else is told `about` the run."""
@@ -99,6 +100,7 @@ class Training:
     mixed_precision: str | None = None
     jit_compile: bool = False
     async_checkpoints: bool = False
+    cache: str | None = None
 
 
 def run_file(model_dir):

@@ -23,6 +23,7 @@ from estimator_train.cli.settings import (
     run_file,
 )
 from estimator_train.cli.task import this_task
+from estimator_train.datasets.images import ImageDataset
 
 _FUNCTION = "FILE:FUNCTION"
 
@@ -30,7 +31,7 @@ _FUNCTION = "FILE:FUNCTION"
 _INSTEAD_OF = {
     "dataset": ("data_dir", "split", "input_fn", "eval_input_fn"),
     "data_dir": ("input_fn", "eval_input_fn"),
-    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs"),
+    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast"),
     "epochs": ("max_steps",),
     "max_steps": ("epochs",),
     "gpus": ("replicas", "split_over"),
@@ -142,6 +143,13 @@ class _RepeatingCommand(click.Command):
 @click.option(
     "--steps-per-loop", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Steps a compiled call."
 )
+@click.option(
+    "--cache",
+    metavar="memory|features|FOLDER",
+    shell_complete=completion.folders,
+    help="Keep decoded images in memory or in a folder; or what the model's frozen layers make of them.",
+)
+@click.option("--fast", is_flag=True, help="Have the JPEG decoder scale large images down; the values differ.")
 @click.option(
     "--accumulate-steps",
     type=click.IntRange(1),
@@ -281,7 +289,14 @@ def _check_conflicts(flags):
         raise click.ClickException("--input-fn and --eval-input-fn go together; give both")
     if flags.input_fn and flags.epochs:
         raise click.ClickException("--input-fn decides itself how often it gives its data; leave out --epochs")
-    for flag, given in [("--batch-size", flags.batch_size), ("--limit", flags.limit), ("--split", flags.split)]:
+    of_data = {
+        "--batch-size": flags.batch_size,
+        "--limit": flags.limit,
+        "--split": flags.split,
+        "--cache": flags.cache,
+        "--fast": flags.fast,
+    }
+    for flag, given in of_data.items():
         if flags.input_fn and given:
             raise click.ClickException(f"--input-fn decides itself what is in its batches; leave out {flag}")
     if flags.input_fn and not flags.model:
@@ -331,6 +346,9 @@ def _settings(flags):
     data = None
     if flags.dataset:
         data = open_data(flags.dataset, flags.data_dir, limit=flags.limit, split=flags.split, seed=flags.seed)
+        for flag, given in [("--cache", flags.cache), ("--fast", flags.fast)]:
+            if given and not isinstance(data, ImageDataset):
+                raise click.ClickException(f"{flag} is for image files, and {data.name} has none; leave it out")
     settings = Settings(
         dataset=flags.dataset,
         data_dir=flags.data_dir and os.path.abspath(flags.data_dir),
@@ -344,5 +362,6 @@ def _settings(flags):
         seed=flags.seed,
         limit=flags.limit,
         split=flags.split,
+        fast=flags.fast,
     )
     return settings, data

@@ -51,7 +51,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
     examples = KeepExamples(settings.class_names)
     estimator = examples.of(build_estimator(settings, config, settings.weights))
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
-    input_fns = build_input_fns(settings, data)
+    input_fns = build_input_fns(settings, data, training.cache)
     say = _say_nothing if quiet else click.echo
     note = _NoteMetrics(examples, reporter, say)
     if task.is_evaluator:

@@ -27,7 +27,7 @@ class ImageDataset(Dataset):
     def eval_examples(self):
         return len(self.eval_paths)
 
-    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None, cache=None, fast=False):
         """Returns an input_fn over the shuffled training images: see `input_fns.image_files`."""
         from estimator_train import input_fns
 
@@ -39,13 +39,23 @@ class ImageDataset(Dataset):
             batch_size=batch_size,
             num_epochs=num_epochs,
             seed=seed,
+            cache=cache,
+            fast=fast,
         )
 
-    def eval_input_fn(self, *, image_size, batch_size):
+    def eval_input_fn(self, *, image_size, batch_size, cache=None, fast=False):
         """Returns an input_fn over the evaluation images, once and in order: see `input_fns.image_files`."""
         from estimator_train import input_fns
 
-        return input_fns.image_files(self.eval_paths, self.class_names, image_size, batch_size=batch_size, num_epochs=1)
+        return input_fns.image_files(
+            self.eval_paths,
+            self.class_names,
+            image_size,
+            batch_size=batch_size,
+            num_epochs=1,
+            cache=cache,
+            fast=fast,
+        )
 
     def class_counts(self):
         sides = {"train": self.train_paths, "eval": self.eval_paths}

@@ -6,7 +6,6 @@ decoded images.
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from estimator_train.free_memory import free_memory
 from estimator_train.function_session import eager_mode
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
 
@@ -68,7 +68,7 @@ def _check_decoded(left_out, skip):
 
 
 def _fill_memory(images, number, image_size):
-    plane, free = image_size[0] * image_size[1], _free_memory()
+    plane, free = image_size[0] * image_size[1], free_memory()
     _check_room("memory", free, number, image_size)
     channels, end = np.zeros(number, np.uint8), 0
     planes = np.empty((3 * number, plane), np.float32)  # takes memory as far as it is written
@@ -83,7 +83,7 @@ def _fill_memory(images, number, image_size):
 
 def _open_folder(folder, images, paths, image_size, fast):
     folder.mkdir(parents=True, exist_ok=True)
-    name = folder / f"images-{_key(paths, image_size, fast)}"
+    name = folder / f"images-{key_of_files(paths, image_size, fast)}"
     data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
     with filelock.FileLock(name.with_suffix(".lock")):
         # The manifest comes last: without one, what is there is only a part.
@@ -113,8 +113,8 @@ def _fill_file(data, manifest, images, paths, image_size):
     unfinished.replace(manifest)
 
 
-def _key(paths, image_size, fast):
-    """Of the files as they are now, and all that their decoded images depend on."""
+def key_of_files(paths, image_size, fast):
+    """A hex digest of the files as they are now, and of all that their decoded images depend on."""
     key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
     for path in paths:
         stat = tf.io.gfile.stat(path)
@@ -130,15 +130,6 @@ def _check_room(where, free, number, image_size, channels=1):
             f"the cache of {number} images of {image_size[0]} x {image_size[1]} takes at least {needed / 1e9:.2f} GB, "
             f"and {kind} has {free / 1e9:.2f} GB free; give another cache, or none, or a smaller image_size"
         )
-
-
-def _free_memory():
-    """Bytes that the system can still give; all that there are where it does not tell."""
-    try:
-        with open("/proc/meminfo") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except FileNotFoundError:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _reader(planes, channels, image_size):

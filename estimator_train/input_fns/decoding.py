@@ -76,6 +76,13 @@ def widen(images):
     return tf.ensure_shape(widened, (*images.shape[:-1], 3))
 
 
+def widen_on_device(images):
+    """Like `widen`, for where a GPU may compute it, whose products may be rounded to TF32."""
+    if not tf.config.list_physical_devices("GPU"):
+        return widen(images)
+    return tf.ensure_shape(tf.broadcast_to(images, (*tf.unstack(tf.shape(images)[:-1]), 3)), (*images.shape[:-1], 3))
+
+
 def _decode(encoded, image_size, fast):
     # decode_jpeg decodes PNG as well, whose alpha is left out as `channels=3` leaves it out.
     image = _decode_fast(encoded, image_size) if fast else tf.io.decode_jpeg(encoded)

@@ -6,8 +6,9 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.input_fns.cache import open_cache
-from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_narrow, widen
+from estimator_train.input_fns.cache import key_of_files, open_cache
+from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_narrow, widen, widen_on_device
+from estimator_train.input_fns.frozen_features import frozen_features
 from estimator_train.input_fns.service import check_service, distribute, index_batches
 
 
@@ -56,7 +57,8 @@ def image_files(
         in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They take
         four bytes a pixel, three times that in colour. A folder serves later processes too, as long as the files'
         paths, sizes and times, `image_size` and `fast` are the same; what no longer is stays there until it is
-        deleted.
+        deleted. "features": what a model's frozen layers make of the images is kept in memory: see `frozen_features`;
+        for `train` of a Keras model's Estimator.
       fast: whether the JPEG decoder scales down by 2, 4 or 8 what is at least that many times larger than
         `image_size`. The values differ: see docs/input_fns.md.
       deterministic: False lets batches come as they are ready.
@@ -68,13 +70,14 @@ def image_files(
     The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
     files, and caches that alone.
 
-    `input_fn.narrow` is an input_fn too, for a model that widens images itself: with on_error="raise", its batches of
-    grayscale images alone have one channel.
+    `input_fn.narrow` is an input_fn, too: with on_error="raise", its batches of grayscale images alone have one
+    channel, of which `input_fn.widen` makes three. The Estimator of a Keras model does so on the device that takes the
+    batch.
 
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file has a folder in `labels`.
       ValueError: a file's folder is not in `labels`, `on_error` is neither "raise" nor "skip", `service` is no such
-        address, or there are both `cache` and `service`.
+        address, there are both `cache` and `service`, or `cache` is "features" and `deterministic` False.
       ConnectionError: from the input_fn, where nothing answers at `service`.
       MemoryError, OSError: from the input_fn, where the cache has no room.
       tf.errors.InvalidArgumentError: from the dataset; names a file that cannot be decoded, or tells that
@@ -86,6 +89,21 @@ def image_files(
         check_service(service)
     if service is not None and cache is not None:
         raise ValueError(f"cache={cache!r} needs the images here, and service={service!r} has them decoded elsewhere")
+    if cache == "features":
+        if not deterministic:
+            raise ValueError('cache="features" needs images in a fixed order; leave out deterministic=False')
+        examples = image_files(
+            file_pattern,
+            labels,
+            image_size,
+            batch_size=batch_size,
+            num_epochs=1,
+            one_hot=one_hot,
+            on_error=on_error,
+            fast=fast,
+        )
+        shuffled = {"shuffle": shuffle, "buffer_size": buffer_size, "seed": seed}
+        return frozen_features(examples, batch_size, num_epochs, **shuffled)
     image_size = tuple(int(pixels) for pixels in image_size)
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
@@ -146,6 +164,8 @@ def image_files(
         return prefetched(batches.map(lambda images, labels: (widen(images), labels), tf.data.AUTOTUNE))
 
     input_fn.narrow = lambda input_context=None: prefetched(narrow_batches(input_context))
+    input_fn.widen = widen_on_device
+    input_fn.fingerprint = lambda: repr((key_of_files(paths, image_size, fast), indices.tolist(), one_hot, on_error))
     input_fn.skipped = skipped
     return input_fn
 

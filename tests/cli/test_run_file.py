@@ -38,7 +38,7 @@ def test_it_tells_how_the_run_was_made_and_makes_it_again(command, flags, scans,
     assert told["settings"] == {
         "dataset": "images", "data_dir": str(scans), "input_fn": None, "eval_input_fn": None, "model": "small_cnn",
         "weights": None, "image_size": [16, 24], "class_names": ["bright", "dark"], "batch_size": 3, "seed": 4,
-        "limit": None, "split": None,
+        "limit": None, "split": None, "fast": False,
     }  # fmt: skip
     assert (told["training"]["max_steps"], told["training"]["epochs"], told["last_step"]) == (6, None, 6)
     counts = {"train": {"bright": 6, "dark": 6}, "eval": {"bright": 2, "dark": 2}}
@@ -90,3 +90,15 @@ def test_a_limited_run_is_evaluated_on_what_it_was_limited_to(command, flags, tm
     code, output, _ = command("evaluate", "--model-dir", tmp_path / "run")
     assert code == 0
     assert "of 3 examples" in output
+
+
+def test_caches_change_nothing_but_the_time_and_a_model_without_frozen_layers_is_told(command, flags, tmp_path):
+    *flags, _, _ = flags
+    outputs = [command(*flags, "--model-dir", folder, *cache) for folder, cache in CACHES.items()]
+    assert [code for code, _, _ in outputs] == [0, 0, 2]
+    assert losses(outputs[0][1]) == losses(outputs[1][1]) != []
+    assert list((tmp_path / "kept").glob("*.json"))
+    assert "No frozen layers lead the model" in outputs[2][2].splitlines()[-1]
+
+
+CACHES = {"plain": [], "kept_run": ["--cache", "kept"], "features": ["--cache", "features"]}

@@ -158,14 +158,14 @@ def test_of_two_that_start_at_once_one_fills_the_folder(folder, tmp_path, monkey
 
 
 def test_a_cache_without_room_is_refused(folder, cache, monkeypatch):
-    monkeypatch.setattr(cache_module, "_free_memory", lambda: 2000)
+    monkeypatch.setattr(cache_module, "free_memory", lambda: 2000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6, 2000))
     with pytest.raises((MemoryError, OSError), match=r"12 images of 8 x 6 takes at least .* free; give another cache"):
         make(folder, cache)()
 
 
 def test_a_cache_that_runs_out_of_memory_for_colour_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(cache_module, "_free_memory", lambda: 13 * 8 * 6 * 4)
+    monkeypatch.setattr(cache_module, "free_memory", lambda: 13 * 8 * 6 * 4)
     with pytest.raises(MemoryError, match="12 images of 8 x 6"):
         make(folder, "memory")()
 

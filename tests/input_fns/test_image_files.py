@@ -3,7 +3,9 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
+import estimator_train as et
 from estimator_train.input_fns import image_files
 
 CLASSES = ["cat", "dog"]
@@ -295,3 +297,22 @@ def test_batches_may_come_in_any_order(many):
     make = image_files(many / "*/*", CLASSES, (1, 1), batch_size=4, num_epochs=1, deterministic=False)
     assert make().options().deterministic is False
     assert sorted(sum(order_of(make()), [])) == list(range(40))
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_an_estimator_widens_grayscale_images_on_the_device(replicas, mirrored, tmp_path):
+    """Of batches gray, in colour, and gray again, of which the last two are split over replicas together."""
+    for index in range(9):
+        write_image(tmp_path / "a" / f"{index}.jpeg", channels=3 if index in (4, 5) else 1, seed=index)
+    input_fn = image_files(f"{tmp_path}/a/*", ["a"], (8, 8), batch_size=2, num_epochs=1)
+    assert [images.shape[-1] for images, _ in input_fn.narrow()] == [1, 1, 3, 1, 1]
+    model = keras.Sequential([keras.layers.Flatten(input_shape=(8, 8, 3)), keras.layers.Dense(1, name="dense")])
+    model.compile("sgd", "mse")
+    config = et.RunConfig(train_distribute=mirrored(replicas), eval_distribute=mirrored(replicas))
+    results = []
+    for given in (input_fn, lambda: input_fn()):  # the latter has no narrow batches
+        estimator = et.model_to_estimator(model, config=config)
+        loss = estimator.train(given).evaluate(given)["loss"]
+        results.append((loss, np.concatenate([example["dense"] for example in estimator.predict(given)])))
+    assert results[0][0] == results[1][0]
+    np.testing.assert_array_equal(results[0][1], results[1][1])
