@@ -20,6 +20,7 @@ from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.keras_export import write_saved_model
 from estimator_train.model_copy import ModelSource, finalize_state, statistics
 from estimator_train.model_fn import EstimatorSpec, ModeKeys, PreparedModel, Run, argument_names, metrics_of
+from estimator_train.recomputation import recomputing
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -101,7 +102,9 @@ class KerasModel(PreparedModel):
             part = finish = None
             if mode == ModeKeys.TRAIN and isinstance(input_fn, FrozenFeatures):
                 part, input_fn = copy.over_features(input_fn)
-            elif hasattr(input_fn, "narrow"):
+            elif mode == ModeKeys.TRAIN and config.recompute:
+                part = copy.recomputing()
+            if hasattr(input_fn, "narrow"):
                 input_fn, finish = input_fn.narrow, input_fn.widen
             dataset = _dataset(copy.strategy, input_fn, finish, mode=mode, config=config, params=params)
             steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step, part, finish)
@@ -189,19 +192,25 @@ class _Copy:
         self._config = config
         self._evaluated_parts = evaluated_parts
         self._functions = {}
-        self._parts = None
+        self._parts = self._recomputing = None
         self._features = weakref.WeakKeyDictionary()  # by input_fn, what the frozen part gives
+
+    def recomputing(self):
+        """The model as one that computes activations again in the backward pass."""
+        if self._recomputing is None:
+            self._recomputing = recomputing(self.model, self.strategy)
+        return self._recomputing
 
     def over_features(self, input_fn):
         """The part of the model that trains over frozen features, and the input_fn that gives these."""
         if self._parts is None:
-            self._parts = split(self.model, self.strategy)
+            self._parts = split(self.model, self.strategy, recompute=self._config.recompute)
         frozen, trained = self._parts
         return trained, feature_input_fn(input_fn, frozen, self.strategy, self._features.setdefault(input_fn, {}))
 
     def function(self, mode, part=None, finish=None):
         """The compiled steps of that mode, of the model or of that part of it, on features that `finish` completes."""
-        key = mode, part is not None, finish
+        key = mode, part, finish
         if key not in self._functions:
             model, strategy = part or self.model, self.strategy
             if mode == ModeKeys.TRAIN:

@@ -60,6 +60,8 @@ class RunConfig:
       accumulate_steps: batches of each replica whose mean gradient makes one update, and so one global step, int >= 1.
       mixed_precision: "bfloat16" or "float16": layers compute in it, but for those that give the outputs, and for
         preprocessing layers; variables stay float32. With float16 the loss is scaled, by Keras' LossScaleOptimizer.
+      recompute: whether most activations are computed again in the backward pass, instead of kept; of functional and
+        Sequential models.
       jit_compile: whether training steps are compiled with XLA; for one replica.
       async_checkpoints: whether training goes on while a checkpoint is written, from a copy of the variables in memory;
         not between workers that train in step. Saving listeners are called when it is written.
@@ -89,6 +91,7 @@ class RunConfig:
     steps_per_loop: int = dataclasses.field(default=1, kw_only=True)
     accumulate_steps: int = dataclasses.field(default=1, kw_only=True)
     mixed_precision: str | None = dataclasses.field(default=None, kw_only=True)
+    recompute: bool = dataclasses.field(default=False, kw_only=True)
     jit_compile: bool = dataclasses.field(default=False, kw_only=True)
     async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
 

@@ -33,6 +33,7 @@ DEFAULTS = {
     "steps_per_loop": 1,
     "accumulate_steps": 1,
     "mixed_precision": None,
+    "recompute": False,
     "jit_compile": False,
     "async_checkpoints": False,
 }

@@ -16,7 +16,7 @@ import click
 
 from estimator_train import datasets, recipes
 from estimator_train.cli import completion
-from estimator_train.cli.settings import check_folder, one_line_errors, run_file
+from estimator_train.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
 
 _POLL_SECS = 0.1
 _OF_BENCH = ("--model-dir", "--max-steps", "--resume", "--dry-run")  # flags of training that it gives, or cannot do
@@ -24,6 +24,7 @@ _OF_BENCH = ("--model-dir", "--max-steps", "--resume", "--dry-run")  # flags of 
 _EXAMPLES = """\b
 Examples:
   estimator_train bench --recipe cats_vs_dogs --replicas 1,2
+  estimator_train bench --dataset oct2017 --data-dir OCT2017
   estimator_train bench --dataset oct2017 --data-dir OCT2017 --model vgg16 --gpus 1,2,4,8
 """
 
@@ -65,14 +66,14 @@ class _Counts(click.ParamType):
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
 def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
-    """Train for some steps on each number of replicas, and compare.
+    """Train for some steps on each number of replicas, and compare; on one device without any, say what limits it.
 
     Each is a training of its own, in a process of its own, with the flags of training that are given: its examples/s
     are those of its timing.json. The batch is per replica.
     """
     if bool(recipe) == bool(dataset):
         raise click.ClickException("bench takes a recipe or a data set: give --recipe NAME or --dataset NAME")
-    if bool(gpus) == bool(replicas):
+    if gpus and replicas:
         raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
     for argument in arguments:
         if argument.partition("=")[0] in _OF_BENCH:
@@ -86,17 +87,21 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
     what = ["--recipe", recipe] if recipe else ["--dataset", dataset]
     flags = [*what, *(["--data-dir", data_dir] if data_dir else []), *arguments]
     timings = {}
-    for count in gpus or replicas:
-        run = [*flags, "--gpus" if gpus else "--replicas", str(count), "--max-steps", str(steps + 1)]
+    for count in gpus or replicas or [1]:
+        devices = ["--gpus", str(count)] if gpus else ["--replicas", str(count)] if replicas else []
+        run = [*flags, *devices, "--max-steps", str(steps + 1)]
         with tempfile.TemporaryDirectory(prefix="estimator_train-bench-") as model_dir:
             timings[count] = timing_of_run(run, model_dir)
             train_examples = _train_examples(recipe, data_dir, model_dir)
+            paragraph = None if devices or recipe else _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
 
     from estimator_train import scaling  # matplotlib comes with it
 
     rows = scaling.scaling(timings, train_examples)
     click.echo(scaling.table(rows))
+    if paragraph:
+        click.echo(paragraph)
     if len(rows) > 1:
         click.echo(scaling.limit(rows, cores=None if gpus else os.cpu_count()))
     Path(out).mkdir(parents=True, exist_ok=True)
@@ -149,3 +154,15 @@ def _train_examples(recipe, data_dir, model_dir):
         return None
     with one_line_errors():
         return count(data_dir)
+
+
+def _diagnosis(timing, run):
+    """What limits the training in the folder `run`."""
+    from estimator_train.cli.job import build_input_fns
+    from estimator_train.cli.training import diagnosis
+
+    settings, training = Settings.load(run), Training(**json.loads(run_file(run).read_text())["training"])
+    limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed}
+    data = open_data(settings.dataset, settings.data_dir, **limits)
+    train_input_fn, _ = build_input_fns(settings, data, training.cache)
+    return diagnosis(timing, training, train_input_fn)

@@ -19,8 +19,8 @@ import estimator_train
 from estimator_train import checkpoints, distribution, models
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.cluster import FailedChiefError
-from estimator_train.frozen_layers import FrozenLayersError
 from estimator_train.keras import model_to_estimator
+from estimator_train.layer_calls import LayerCallsError
 from estimator_train.multi_worker import LostWorkerError
 
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
@@ -100,7 +100,7 @@ def run_errors():
     except (LostWorkerError, FailedChiefError) as error:
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
-    except (checkpoints.CheckpointError, FrozenLayersError, MemoryError) as error:
+    except (checkpoints.CheckpointError, LayerCallsError, MemoryError) as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.OpError as error:
         undecodable = re.search(r"\[([^][]+)\] \[(cannot be decoded[^];]*; delete it)", str(error))

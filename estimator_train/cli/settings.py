@@ -98,6 +98,7 @@ class Training:
     all_reduce: str | None = None
     accumulate_steps: int = 1
     mixed_precision: str | None = None
+    recompute: bool = False
     jit_compile: bool = False
     async_checkpoints: bool = False
     cache: str | None = None

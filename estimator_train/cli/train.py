@@ -159,6 +159,7 @@ class _RepeatingCommand(click.Command):
     help="Batches of each replica that make one update, a step.",
 )
 @click.option("--mixed-precision", type=click.Choice(["bfloat16", "float16"]), help="Compute in 16 bits.")
+@click.option("--recompute", is_flag=True, help="Compute activations again in the backward pass; takes less memory.")
 @click.option("--jit-compile", is_flag=True, help="Compile the step with XLA; for one replica.")
 @click.option("--async-checkpoints", is_flag=True, help="Train on while a checkpoint is written.")
 @click.option(

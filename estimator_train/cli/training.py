@@ -18,11 +18,14 @@ from estimator_train.cli.outcome import metrics_line, stopped_line, timing_line
 from estimator_train.cli.provenance import provenance
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.cli.stopping import StopEvaluation, StopOnSignal, Stopped
+from estimator_train.diagnosis import diagnose, input_ceiling
 from estimator_train.early_stopping import stop_if_no_decrease_hook
 from estimator_train.exporter import BestCheckpointExporter, Exporter
 from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
+
+_WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
 
 
 def train(settings, training, data, model_dir, last_step, task, *, quiet, verbose):
@@ -45,6 +48,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
             steps_per_loop=training.steps_per_loop,
             accumulate_steps=training.accumulate_steps,
             mixed_precision=training.mixed_precision,
+            recompute=training.recompute,
             jit_compile=training.jit_compile,
             async_checkpoints=training.async_checkpoints,
         )
@@ -93,6 +97,8 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
         return 0
     step = metrics["global_step"]
     say(timing_line(timing.summary(), model_dir, step))
+    if timing.summary()["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
+        say(diagnosis(timing.summary(), training, input_fns[0]))
     if training.early_stopping and data and step < last_step:  # a data set is endless: nothing else has stopped it
         say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
     say(f"the report is {reporter().write()}")
@@ -101,6 +107,14 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         say(f"the best checkpoint is kept as {best}")
     return 0
+
+
+def diagnosis(timing, training, input_fn):
+    """What limits the training of that `TimingHook.summary()`: see `estimator_train.diagnosis`."""
+    flags = {"--cache": training.cache, "--steps-per-loop": training.steps_per_loop > 1}
+    flags |= {"--cache features": training.cache == "features", "--mixed-precision": training.mixed_precision}
+    ceiling = None if training.cache == "features" else input_ceiling(input_fn)
+    return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])
 
 
 def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note):

@@ -104,7 +104,6 @@ def test_a_run_that_fails_ends_it_with_its_last_line(command, tmp_path):
         ("--recipe unet3d --gpus all", "'all' is not a list of different numbers"),
         ("--recipe unet3d --replicas 2,2", "'2,2' is not a list of different numbers"),
         ("--recipe unet3d --replicas 1 --gpus 1", "give --gpus 1,2,4 or --replicas 1,2"),
-        ("--recipe unet3d", "give --gpus 1,2,4 or --replicas 1,2"),
         ("--replicas 1", "give --recipe NAME or --dataset NAME"),
         ("--recipe unet3d --dataset images --replicas 1", "give --recipe NAME or --dataset NAME"),
         ("--recipe unet4d --replicas 1", "there is no recipe 'unet4d'; pass one of"),

@@ -1,0 +1,56 @@
+"""What limits a training: its input or its steps, how far each could go, and what to turn."""
+
+from __future__ import annotations
+
+import time
+
+from estimator_train.distribution import batch_size, call_input_fn
+
+_SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
+
+
+def input_ceiling(input_fn, *, seconds=2.0):
+    """Examples a second that the data of `input_fn` gives when nothing else runs, measured for so long.
+
+    The first batch is not counted. None where there is no second one.
+    """
+    batches = iter(call_input_fn(input_fn))
+    if next(batches, None) is None:
+        return None
+    examples, start = 0, time.perf_counter()
+    for batch in batches:
+        examples += int(batch_size(batch))
+        if time.perf_counter() - start > seconds:
+            break
+    return examples / (time.perf_counter() - start) if examples else None
+
+
+def diagnose(timing, input_examples_per_second=None, *, turned=()):
+    """A paragraph from `TimingHook.summary()` and `input_ceiling`; `turned`: the flags that are turned already.
+
+    The ceiling of the steps is what they would do if none waited for input.
+    """
+    wait, rate = timing["input_wait_share"], timing["examples_per_second"]
+    of_steps = rate / max(1 - wait, 1e-9)
+    ceilings = f"the steps alone would take {of_steps:.1f} examples/s"
+    if input_examples_per_second is not None:
+        ceilings += f", the input alone gives {input_examples_per_second:.1f}"
+    is_bound_by_input = wait > 0.1
+    by = "input" if is_bound_by_input else "compute"
+    if is_bound_by_input:
+        advice = {
+            "--cache": "--cache memory or --cache FOLDER, which decode the images once",
+            "--fast": "--fast, where the files are much larger than --image-size",
+            "": "more CPU cores, or the workers of a tf.data service",
+        }
+    else:
+        advice = {
+            "--steps-per-loop": "--steps-per-loop 50, for what Python does between short steps"
+            if timing["mean_seconds"] < _SMALL_STEP_SECONDS
+            else None,
+            "--cache features": "--cache features, where the model's first layers are frozen",
+            "--mixed-precision": "--mixed-precision bfloat16, on hardware that has it",
+            "": "--gpus N, or a larger --batch-size",
+        }
+    to_turn = "; ".join(text for flag, text in advice.items() if text and flag not in turned)
+    return f"Bound by {by}: {wait:.0%} of the time was waiting for input; {ceilings}. To turn: {to_turn}."

@@ -1,0 +1,31 @@
+"""The diagnosis says what limits a training, how far input and steps could go, and what is not turned yet."""
+
+import pytest
+import tensorflow as tf
+
+from estimator_train.diagnosis import diagnose, input_ceiling
+
+
+def timing(wait, mean_seconds=0.5):
+    return {"input_wait_share": wait, "examples_per_second": 30.0, "mean_seconds": mean_seconds}
+
+
+def test_a_training_that_waits_is_bound_by_input():
+    text = diagnose(timing(0.4), 31.0)
+    assert text.startswith("Bound by input: 40% of the time was waiting for input; the steps alone would take 50.0 ")
+    assert "the input alone gives 31.0. To turn: --cache memory" in text
+    assert "--cache" not in diagnose(timing(0.4), 31.0, turned=["--cache"])
+
+
+def test_a_training_that_does_not_wait_is_bound_by_compute():
+    text = diagnose(timing(0.02))
+    assert text.startswith("Bound by compute: 2% of the time was waiting for input; the steps alone would take 30.6 ")
+    assert "--cache features" in text and "--steps-per-loop" not in text
+    assert "--steps-per-loop 50" in diagnose(timing(0.02, mean_seconds=0.002))
+    assert "--steps-per-loop 50" not in diagnose(timing(0.02, mean_seconds=0.002), turned=["--steps-per-loop"])
+
+
+@pytest.mark.parametrize(("batches", "is_told"), [(0, False), (1, False), (2, True), (None, True)])
+def test_the_ceiling_of_the_input_is_measured_after_its_first_batch(batches, is_told):
+    ceiling = input_ceiling(lambda: tf.data.Dataset.from_tensors(tf.zeros((3, 2))).repeat(batches), seconds=0.01)
+    assert (ceiling is not None and ceiling > 0) == is_told
