@@ -142,6 +142,12 @@ def _length_and_time(name):
     return status.length, status.mtime_nsec
 
 
+def trained_steps(model_dir):
+    """The global step that training in `model_dir` goes on from: 0 where there is no checkpoint."""
+    checkpoint = latest_intact(model_dir)
+    return read_global_step(checkpoint) if checkpoint else 0
+
+
 def read_global_step(path):
     """The global step saved in the checkpoint at prefix `path`, an int.
 

@@ -97,9 +97,14 @@ def _first_gpus(count, or_instead=""):
         ways = [f"use --gpus {len(visible)}"] if visible else []
         ways += [or_instead] if or_instead else []
         raise ValueError("; ".join([f"--gpus {count}: TensorFlow sees {len(visible)}", *ways]))
-    for gpu in visible[:count]:
-        tf.config.experimental.set_memory_growth(gpu, True)
+    let_memory_grow(visible[:count])
     return visible[:count]
+
+
+def let_memory_grow(gpus=None):
+    """Has TensorFlow take the memory of GPUs as it needs it, of all there are unless told which."""
+    for gpu in tf.config.list_physical_devices("GPU") if gpus is None else gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def call_input_fn(input_fn, **offered):

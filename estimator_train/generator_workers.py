@@ -68,9 +68,9 @@ def _received(process, channel):
             item = channel.recv()
         except EOFError:
             code = process.wait()
-            if code:
-                how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-                raise RuntimeError(f"a worker process of the generator was {how}") from None
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
+            raise RuntimeError(f"a worker process of the generator {how}") from None
+        if isinstance(item, _End):
             return
         if isinstance(item, _Raised):
             raise item.error from _InWorker(item.traceback)
@@ -81,6 +81,10 @@ def _received(process, channel):
 class _Raised:
     error: Exception
     traceback: str
+
+
+class _End:
+    """The last that a worker sends, where its function has come to its end."""
 
 
 class _InWorker(Exception):
@@ -104,6 +108,7 @@ def _yielded(file):
         function = pickle.load(file)
         threading.Thread(target=_end_with_parent, daemon=True).start()
         yield from function()
+        yield _End()
     except Exception as error:
         yield _Raised(_sendable(error), traceback.format_exc())
 

@@ -8,11 +8,11 @@ import re
 import tensorflow as tf
 
 _TO_TRY = (
-    "a smaller batch per replica",
-    "mixed precision, keras.mixed_precision.set_global_policy('mixed_float16') before the model is built",
-    "computing activations again in the backward pass, tf.recompute_grad",
-    "accumulating the gradients of several small batches before an update",
-    "splitting the model over devices, estimator_train.split_over",
+    "a smaller batch per replica (--batch-size)",
+    "mixed precision (--mixed-precision, RunConfig(mixed_precision=...))",
+    "computing activations again in the backward pass (--recompute, RunConfig(recompute=True))",
+    "accumulating the gradients of several small batches (--accumulate-steps, RunConfig(accumulate_steps=...))",
+    "splitting the model over devices (--split-over of recipes, estimator_train.split_over)",
 )
 
 # As TensorFlow has it: "OOM when allocating tensor with shape[1,64,96,96,96] and type float on /job:…/device:GPU:0 by

@@ -91,7 +91,7 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
         devices = ["--gpus", str(count)] if gpus else ["--replicas", str(count)] if replicas else []
         run = [*flags, *devices, "--max-steps", str(steps + 1)]
         with tempfile.TemporaryDirectory(prefix="estimator_train-bench-") as model_dir:
-            timings[count] = timing_of_run(run, model_dir)
+            timings[count] = timing_of_run(run, steps + 1, model_dir)
             train_examples = _train_examples(recipe, data_dir, model_dir)
             paragraph = None if devices or recipe else _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
@@ -110,8 +110,8 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
     click.echo(f"the plot is {Path(out, 'scaling.png')}")
 
 
-def timing_of_run(flags, model_dir):
-    """What `TimingHook` measured of a training in `model_dir`, in a process of its own.
+def timing_of_run(flags, steps, model_dir):
+    """What `TimingHook` measured of a training of so many steps in `model_dir`, in a process of its own.
 
     The process is ended where its training has: the evaluation after it would only take time.
     """
@@ -120,7 +120,7 @@ def timing_of_run(flags, model_dir):
     with errors_file.open("w") as errors:
         process = subprocess.Popen([*command, "--quiet"], stdout=subprocess.DEVNULL, stderr=errors)
     try:
-        while process.poll() is None and _timing(timing_file) is None:
+        while process.poll() is None and _steps(timing_file) < steps:  # a training may be of several parts
             time.sleep(_POLL_SECS)
     finally:
         process.kill()
@@ -135,6 +135,11 @@ def timing_of_run(flags, model_dir):
             f"{shlex.join(flags)} ended with its first step, which is warm-up; give it more data"
         )
     return timing
+
+
+def _steps(path):
+    timing = _timing(path)
+    return timing["steps"] + timing["warmup_steps"] if timing else 0
 
 
 def _timing(path):

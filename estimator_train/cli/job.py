@@ -73,7 +73,10 @@ def local_strategy(gpus, replicas, all_reduce):
     """The strategy of one process that trains on so many GPUs or CPU replicas; None: on one device."""
     if gpus:
         return distribution.gpus(gpus, all_reduce=all_reduce)
-    return distribution.cpu_replicas(replicas, all_reduce=all_reduce) if replicas else None
+    if replicas:
+        return distribution.cpu_replicas(replicas, all_reduce=all_reduce)
+    distribution.let_memory_grow()
+    return None
 
 
 def checkpoint_paths(model_dir, every):
@@ -102,6 +105,8 @@ def run_errors():
         sys.exit(1)
     except (checkpoints.CheckpointError, LayerCallsError, MemoryError) as error:
         raise click.ClickException(str(error)) from error
+    except tf.errors.ResourceExhaustedError as error:
+        raise click.ClickException(error.message.splitlines()[0]) from error
     except tf.errors.OpError as error:
         undecodable = re.search(r"\[([^][]+)\] \[(cannot be decoded[^];]*; delete it)", str(error))
         line = " ".join(undecodable.groups()) if undecodable else _raised_by_generator(str(error))

@@ -20,7 +20,14 @@ _GB = 1e9
 @click.option("--volume", type=click.IntRange(1), help="Side of the volumes in voxels.  [default: the recipe's]")
 @click.option("--filters", type=click.IntRange(1), help="Of the first convolution.  [default: the recipe's]")
 @click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True, help="Examples a step.")
-@click.option("--device-memory", type=float, default=16, show_default=True, metavar="GB", help="Of each device.")
+@click.option(
+    "--device-memory",
+    type=click.FloatRange(0, min_open=True),
+    default=16,
+    show_default=True,
+    metavar="GB",
+    help="Of each device.",
+)
 def memory(recipe, batch_size, device_memory, **options):
     """Estimate the memory that training takes, on one device and split over several.
 
@@ -35,9 +42,10 @@ def memory(recipe, batch_size, device_memory, **options):
         from estimator_train.memory import estimate, fits
 
         model = build_model()
-        estimates = {count: estimate(model, batch_size, count) for count in _DEVICE_COUNTS}
+        counts = [count for count in _DEVICE_COUNTS if count <= len(model.layers) - len(model.inputs)]
+        estimates = {count: estimate(model, batch_size, count) for count in counts}
     capacity = device_memory * _GB
-    fitting = [count for count in _DEVICE_COUNTS if fits(estimates[count], capacity)]
+    fitting = [count for count in counts if fits(estimates[count], capacity)]
     rows = []
     for count, devices in estimates.items():
         sums = [sum(part) / _GB for part in zip(*devices, strict=True)]
@@ -46,7 +54,7 @@ def memory(recipe, batch_size, device_memory, **options):
     click.echo(f"{model.name}, {model.count_params():,} parameters, batches of {batch_size}, in GB:")
     click.echo(tabulate.tabulate(rows, headers, floatfmt=".3f"))
     if not fitting:
-        click.echo(f"It does not fit on {_DEVICE_COUNTS[-1]} devices: take smaller volumes, batches or layers.")
+        click.echo(f"It does not fit on {counts[-1]} devices: take smaller volumes, batches or layers.")
     elif fitting[0] == 1:
         click.echo("It fits on one device.")
     else:

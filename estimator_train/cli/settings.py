@@ -117,6 +117,23 @@ def save_run(model_dir, settings, **about):
     path.with_suffix(".part").replace(path)
 
 
+# How long, on what and from where a recipe is trained: a run that goes on may have others.
+_FREE = ("recipe", "data_dir", "epochs", "max_steps", "split_over")
+
+
+def check_same_settings(settings, path):
+    """Refuses to go on with the run of a recipe, described in the run.json at `path`, with other settings."""
+    earlier = _read(path)["settings"]
+    for name, ours in settings.items():
+        theirs = tuple(value) if isinstance(value := earlier.get(name), list) else value
+        if ours != theirs and name not in _FREE:
+            has = "its default" if theirs is None else _text(theirs)
+            raise click.ClickException(
+                f"the run in {path.parent} has {name} {has}, not {_text(ours)}; go on with the same, or give another "
+                "--model-dir"
+            )
+
+
 def flags_of(path):
     """The flags of `train`, by their names in Python, that make the run which the run.json at `path` describes."""
     values = _read(path)

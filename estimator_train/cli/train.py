@@ -17,6 +17,7 @@ from estimator_train.cli.settings import (
     Training,
     check_folder,
     check_function,
+    check_same_settings,
     flags_of,
     one_line_errors,
     open_data,
@@ -75,11 +76,22 @@ class _RepeatingCommand(click.Command):
         if path is not None:
             given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
             replaced = {other for name in given for other in _INSTEAD_OF.get(name, ())}
-            ctx.default_map = {name: value for name, value in flags_of(path).items() if name not in replaced}
+            flags = flags_of(path)
+            _check_same_system(flags, {name: ctx.params[name] for name in given}, path)
+            ctx.default_map = {name: value for name, value in flags.items() if name not in replaced}
             ctx.params.clear()
             rest = super().parse_args(ctx, args)
         del ctx.params["config"]
         return rest
+
+
+def _check_same_system(flags, given, path):
+    """Refuses to make a run of a recipe another one's, or a data set's, and the reverse."""
+    recipe, others = flags.get("recipe"), [name for name in ("dataset", "input_fn", "model") if name in given]
+    wanted = given.get("recipe", recipe)
+    if wanted != recipe or (recipe and others):
+        of = f"the recipe {recipe}" if recipe else f"the data set {flags.get('dataset', 'of an input_fn')}"
+        raise click.ClickException(f"{path} is of a run of {of}; give another --model-dir")
 
 
 @click.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
@@ -139,6 +151,7 @@ class _RepeatingCommand(click.Command):
     help="How gradients are summed over the replicas.  [default: as TensorFlow chooses]",
 )
 @click.option("--split-over", type=click.IntRange(2), metavar="N", help="Split the recipe's model over N devices.")
+@click.option("--filters", type=click.IntRange(1), metavar="N", help="Of the first convolution of the recipe's model.")
 @click.option("--volume", type=click.IntRange(1), metavar="N", help="Side of the recipe's volumes in voxels.")
 @click.option(
     "--steps-per-loop", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Steps a compiled call."
@@ -246,10 +259,16 @@ def _train_recipe(flags, task, resume, dry_run, quiet, verbose):
             raise click.ClickException(f"the recipe {flags.recipe} takes no {_flag(name)}; it takes {flags_there}")
     if not task.is_alone:
         raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
+    if settings.get("data_dir") and not settings["data_dir"].startswith("tfds:"):
+        settings["data_dir"] = os.path.abspath(settings["data_dir"])
+    if models.is_file(settings.get("weights")):
+        settings["weights"] = os.path.abspath(settings["weights"])
     model_dir = _model_dir(flags)
     check_folder(model_dir, "--model-dir")
     if not resume:
         _check_no_run(model_dir)
+    elif run_file(model_dir).exists():
+        check_same_settings(settings, run_file(model_dir))
     if dry_run or not quiet:
         facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
         click.echo("\n".join(f"{name:<12} {value}" for name, value in facts.items()))
@@ -274,7 +293,8 @@ def _check_conflicts(flags):
         )
     if flags.all_reduce and not (flags.gpus or flags.replicas):
         raise click.ClickException("--all-reduce is over replicas; give --gpus N or --replicas N, too")
-    for flag, given in [("--volume", flags.volume), ("--split-over", flags.split_over)]:
+    of_recipes = {"--filters": flags.filters, "--volume": flags.volume, "--split-over": flags.split_over}
+    for flag, given in of_recipes.items():
         if given and not flags.recipe:
             raise click.ClickException(f"{flag} is for recipes; give --recipe NAME, too")
     if flags.gpus and flags.replicas:

@@ -65,12 +65,15 @@ def split(samples):
     """Returns the samples to train on, and every fifth, to evaluate on.
 
     Raises:
-      ValueError: there are fewer than five.
+      ValueError: there are fewer than five, or none of one part can be read.
     """
     if len(samples) < 5:
         raise ValueError(f"every fifth image is to evaluate on; there are {len(samples)}: give at least 5")
-    held_out = samples[4::5]
-    return [sample for sample in samples if sample not in held_out], held_out
+    parts = [sample for index, sample in enumerate(samples) if index % 5 != 4], samples[4::5]
+    for part, purpose in zip(parts, ("train", "evaluate"), strict=True):
+        if all(None in map(_size, (sample.image, *sample.masks)) for sample in part):
+            raise ValueError(f"no image to {purpose} on can be read, such as {part[0].image}, or its masks cannot")
+    return parts
 
 
 def examples(samples, image_size, *, seed=None, epoch=0, input_context=None):

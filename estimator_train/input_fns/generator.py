@@ -63,6 +63,7 @@ def generator(
     make_fresh = _refusing_the_last(make_generator)
 
     def input_fn(input_context=None):
+        input_context = input_context or tf.distribute.InputContext()
         arguments = {"augment": augment, "input_context": input_context}
         signature = output_signature
         if signature is None or any(spec.shape.rank is None for spec in tf.nest.flatten(signature)):
@@ -74,7 +75,7 @@ def generator(
             if not workers:
                 yield from epochs(make_fresh, **arguments)
                 return
-            shares = _shares(input_context or tf.distribute.InputContext(), workers)
+            shares = _shares(input_context, workers)
             functions = [functools.partial(epochs, make_generator, **arguments | {"input_context": s}) for s in shares]
             with in_workers(functions) as streams:
                 yield from in_turn(streams)

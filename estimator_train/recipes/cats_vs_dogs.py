@@ -119,6 +119,6 @@ def _with_integer_labels(input_fn):
 def _table(before, after):
     rows = [
         [when, metrics["global_step"], metrics["accuracy"], metrics["loss"]]
-        for when, metrics in (("before training", before), ("after training", after))
+        for when, metrics in (("before", before), ("after", after))
     ]
     return tabulate.tabulate(rows, ["", "step", "accuracy", "loss"], floatfmt=".4f")

@@ -86,7 +86,7 @@ def train(
 
     shows = any(isinstance(hook, ProgressHook) for hook in hooks)
     test_hooks = [_TestBar(math.ceil(tests / (batch_size * replicas)))] if shows else []
-    metrics, step = None, _global_step(estimator)
+    metrics, step = None, checkpoints.trained_steps(estimator.model_dir)
     while step < last_step:
         start = time.perf_counter()
         epoch, done = divmod(step, steps)
@@ -192,11 +192,6 @@ def _of_tfds(name, image_size):
 
 def _flipped(image, seed):
     return tf.image.stateless_random_flip_left_right(image, tf.stack([tf.cast(part, tf.int64) for part in seed]))
-
-
-def _global_step(estimator):
-    checkpoint = estimator.latest_checkpoint()
-    return checkpoints.read_global_step(checkpoint) if checkpoint else 0
 
 
 class _TestBar(tf.compat.v1.train.SessionRunHook):

@@ -10,7 +10,7 @@ the size of the image.
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import input_fns
+from estimator_train import checkpoints, input_fns
 from estimator_train.datasets import drawn_tables, masked_images
 from estimator_train.dice import bce_dice_loss, dice_coefficient
 from estimator_train.early_stopping import stop_if_no_decrease_hook
@@ -75,8 +75,9 @@ def train(
     stop = stop_if_no_decrease_hook(
         estimator, "loss", patience * steps_per_epoch, run_every_secs=None, run_every_steps=1
     )
+    epoch = checkpoints.trained_steps(model_dir) // steps_per_epoch
     train_spec = TrainSpec(
-        training_images(samples, image_size, batch_size, seed=seed, workers=workers),
+        training_images(samples, image_size, batch_size, seed=seed, first_epoch=epoch, workers=workers),
         max_steps=max_steps or epochs * steps_per_epoch,
         hooks=[*hooks, stop],
     )
@@ -90,19 +91,27 @@ def train(
     return metrics
 
 
-def training_images(samples, image_size, batch_size, *, seed=0, workers=0):
-    """An input_fn of endless batches, in a new order and augmented anew in every epoch."""
-    return _images(samples, image_size, batch_size, seed=seed, num_epochs=None, workers=workers)
+def train_examples(data_dir=None):
+    """The number of images in an epoch of training."""
+    samples, _ = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.folder(), MASKS))
+    return len(samples)
+
+
+def training_images(samples, image_size, batch_size, *, seed=0, first_epoch=0, workers=0):
+    """An input_fn of endless batches, in a new order and augmented anew in every epoch, from that on."""
+    of_training = {"seed": seed, "num_epochs": None, "first_epoch": first_epoch, "workers": workers}
+    return _images(samples, image_size, batch_size, **of_training)
 
 
 def evaluation_images(samples, image_size, batch_size):
     """An input_fn of every image once, in order, as it is."""
-    return _images(samples, image_size, batch_size, seed=None, num_epochs=1, workers=0)
+    return _images(samples, image_size, batch_size, seed=None, num_epochs=1, first_epoch=0, workers=0)
 
 
-def _images(samples, image_size, batch_size, *, seed, num_epochs, workers):
+def _images(samples, image_size, batch_size, *, seed, num_epochs, first_epoch, workers):
     def make_generator(epoch, input_context):
-        return masked_images.examples(samples, image_size, seed=seed, epoch=epoch, input_context=input_context)
+        order = {"seed": seed, "epoch": first_epoch + epoch}
+        return masked_images.examples(samples, image_size, **order, input_context=input_context)
 
     signature = tf.TensorSpec((*image_size, 3), tf.uint8), tf.TensorSpec((*image_size, len(MASKS)), tf.uint8)
     return input_fns.generator(

@@ -10,6 +10,7 @@ its convolutions keep the size of the volume.
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train import checkpoints
 from estimator_train.dice import dice_coefficient, dice_loss
 from estimator_train.keras import model_to_estimator
 from estimator_train.run_config import RunConfig
@@ -31,6 +32,9 @@ def train(
     batch_size=1,
     max_steps=300,
     seed=0,
+    accumulate_steps=1,
+    mixed_precision=None,
+    recompute=False,
     strategy=None,
     split_over=None,
     hooks=(),
@@ -44,6 +48,7 @@ def train(
       batch_size: volumes a step on each replica.
       max_steps: global step to stop at.
       seed: of the initial weights, and of the volumes.
+      accumulate_steps, mixed_precision, recompute: of `RunConfig`: for what does not fit into memory.
       strategy: `tf.distribute.Strategy` whose replicas share out the batches; None: one device.
       split_over: devices, or a dict of layer names to devices, that share out the layers: see `split.split_over`.
       hooks: `SessionRunHook`s of the training.
@@ -57,9 +62,18 @@ def train(
     model = build_model(volume, filters)
     if split_over:
         model = split(model, split_over)
-    config = RunConfig(model_dir=model_dir, tf_random_seed=seed, train_distribute=strategy)
+    config = RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=seed,
+        train_distribute=strategy,
+        accumulate_steps=accumulate_steps,
+        mixed_precision=mixed_precision,
+        recompute=recompute,
+    )
     estimator = model_to_estimator(model, config=config)
-    estimator.train(lambda: training_volumes(volume, batch_size, seed), hooks=list(hooks), max_steps=max_steps)
+    volumes_a_step = batch_size * accumulate_steps * (strategy.num_replicas_in_sync if strategy else 1)
+    drawn = checkpoints.trained_steps(model_dir) * volumes_a_step
+    estimator.train(lambda: training_volumes(volume, batch_size, seed, drawn), hooks=list(hooks), max_steps=max_steps)
     return estimator.evaluate(lambda: evaluation_volumes(volume, batch_size, seed))
 
 
@@ -94,9 +108,9 @@ def _convolutions(features, filters, name):
     return features
 
 
-def training_volumes(volume, batch_size, seed=0):
-    """Endless batches of drawn volumes and their masks, none twice: see `draw`."""
-    numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE).repeat()
+def training_volumes(volume, batch_size, seed=0, first=0):
+    """Endless batches of drawn volumes and their masks, none twice in a million, from that number on: see `draw`."""
+    numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE).repeat().skip(first % _FIRST_EVAL_EXAMPLE)
     return _drawn(numbers, volume, batch_size, seed)
 
 

@@ -36,7 +36,7 @@ def measured(monkeypatch):
     """Replaces the processes: runs on 1 and 2 replicas, of data of 100 examples. Gives the flags of each."""
     flags_of_runs = []
 
-    def timing_of_run(flags, model_dir):
+    def timing_of_run(flags, steps, model_dir):
         flags_of_runs.append(flags)
         Path(model_dir, "run").mkdir()
         Path(model_dir, "run", "run.json").write_text(json.dumps({"data": {"train": 100}}))
@@ -73,8 +73,8 @@ def test_examples_per_second_are_those_of_the_timing_of_the_runs(command, scans,
     files = []
     run = MODULE.timing_of_run
 
-    def keeping_files(flags, model_dir):
-        timing = run(flags, model_dir)
+    def keeping_files(flags, steps, model_dir):
+        timing = run(flags, steps, model_dir)
         files.append(json.loads(Path(model_dir, "run", "timing.json").read_text()))
         return timing
 

@@ -252,6 +252,23 @@ def test_an_error_that_cannot_be_sent_is_told():
         list(generator(broken, batch_size=2, output_signature=SIGNATURE, workers=1)())
 
 
+def test_a_worker_that_ends_by_itself_is_told():
+    def ended():
+        yield from examples()
+        sys.exit(0)
+
+    with pytest.raises(tf.errors.OpError, match="a worker process .* ended with exit code 0 before its data did"):
+        list(generator(ended, batch_size=2, output_signature=SIGNATURE, workers=1)())
+
+
+def test_a_generator_that_asks_for_its_share_has_all_where_there_is_one_pipeline():
+    def whole(input_context):
+        assert (input_context.input_pipeline_id, input_context.num_input_pipelines) == (0, 1)
+        yield from examples()
+
+    assert len(list(generator(whole, batch_size=2)())) == len(list(generator(examples, batch_size=2)()))
+
+
 def test_a_worker_that_is_killed_is_told():
     def killed():
         yield from examples()

@@ -1,0 +1,118 @@
+"""The statistics of benchmarks, the processes they run in turn, and the table of docs/performance.md."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installed
+
+from benchmarks import peers, performance_page, ratios, runner, works
+from benchmarks.sides.serve import serve
+
+ANSWERS = {
+    "ours": [{"wall": 2.0, "cpu": 1.0}, {"wall": 1.0, "cpu": 1.0}, {"wall": 2.0, "cpu": 2.0}],
+    "theirs": [{"wall": 3.0, "cpu": 4.0}, {"wall": 4.0, "cpu": 2.0}, {"wall": 1.0, "cpu": 2.0}],
+}
+
+
+def test_a_row_has_the_ratio_of_each_pair_and_their_median():
+    row = ratios.compare("ours", "theirs", ANSWERS, "wall")
+    assert row["ratios"] == [1.5, 4.0, 0.5]
+    assert row["ratio"] == 1.5
+    assert row["cpu_ratio"] == 2.0
+    assert (row["wall_ours"], row["wall_theirs"]) == ([2.0, 1.0, 2.0], [3.0, 4.0, 1.0])
+    assert ratios.spread(row) == ("1.50", "0.50", "4.00", "3")
+
+
+def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_what_is_around(tmp_path):
+    result = {
+        "what": "an epoch of small_images",
+        "command": "python -m benchmarks input_pipeline",
+        "cpu": "a CPU",
+        "cores": 2,
+        "load": [0.04, 2.0],
+        "sides": {name: {"device": "CPU", "versions": {"tensorflow": "2.21.0"}} for name in ANSWERS},
+        "rows": [ratios.compare("ours", "theirs", ANSWERS, "wall")],
+    }
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{performance_page.BEGIN}\nold\n{performance_page.END}\nafter\n")
+    for _ in range(2):
+        performance_page.write(page, [tmp_path / "result.json"])
+    lines = page.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    assert "old" not in lines
+    (row,) = [line for line in lines if "small" in line]
+    assert [cell.strip() for cell in row.strip("|").split("|")] == [
+        *("an epoch of small\\_images", "ours", "theirs", "1.50", "0.50", "4.00", "3")
+    ]
+    (circumstances,) = [line for line in lines if line.startswith("- ")]
+    assert circumstances == (
+        "- `python -m benchmarks input_pipeline`: a CPU, 2 cores, load 0.0 to 2.0; on the CPU; tensorflow 2.21.0"
+    )
+
+
+def test_a_page_without_markers_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("text")
+    with pytest.raises(ValueError, match="must have the lines"):
+        performance_page.write(page, [])
+
+
+@pytest.mark.parametrize("work", works.WORKS, ids=lambda work: work.__name__)
+def test_every_side_of_a_benchmark_is_a_function_of_its_peer(work):
+    benchmark = work()
+    for side in benchmark.sides.values():
+        assert side.peer in peers.REQUIREMENTS
+        source = (Path(runner.__file__).parent / "sides" / f"{side.peer}.py").read_text()
+        assert side.work in source
+    for ours, theirs in benchmark.rows:
+        assert benchmark.sides[ours].peer == "ours"
+        assert theirs in benchmark.sides
+
+
+@pytest.fixture
+def side(tmp_path, monkeypatch):
+    """A peer whose piece of work prints, and counts how often it ran in its process."""
+    folder = tmp_path / "benchmarks" / "sides"
+    folder.mkdir(parents=True)
+    for package in (folder, folder.parent):
+        (package / "__init__.py").touch()
+    (folder / "serve.py").write_text(Path(sys.modules[serve.__module__].__file__).read_text())
+    (folder / "counting.py").write_text(
+        "from benchmarks.sides.serve import serve\n"
+        "def count(by, fail=False):\n"
+        "    total = 0\n"
+        "    def piece():\n"
+        "        nonlocal total\n"
+        "        if fail:\n"
+        "            raise ValueError('of the side')\n"
+        "        print('in between')\n"
+        "        total += by\n"
+        "        return {'total': total}\n"
+        "    return piece\n"
+        "serve({'count': count}, ['pip'], lambda: 'CPU')\n"
+    )
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    return lambda **options: works.Side("counting", "count", options)
+
+
+@pytest.mark.parametrize("fresh, totals", [(False, [2, 4, 6]), (True, [2, 2, 2])])
+def test_sides_run_in_turn_in_processes_that_stay_or_are_fresh(side, fresh, totals):
+    benchmark = works.Benchmark("counting", {"one": side(by=1), "two": side(by=2)}, [], fresh=fresh)
+    answers = runner.run_in_turn(benchmark, {"counting": sys.executable}, pairs=3)
+    assert [answer["total"] for answer in answers["two"]] == totals
+    assert all(answer["wall"] > 0 and answer["device"] == "CPU" for answer in answers["one"])
+
+
+def test_a_side_that_fails_ends_the_benchmark_with_its_error(side):
+    benchmark = works.Benchmark("counting", {"one": side(by=1, fail=True)}, [])
+    with pytest.raises(SystemExit, match="(?s)counting.*of the side"):
+        runner.run_in_turn(benchmark, {"counting": sys.executable}, pairs=1)
+
+
+def test_ours_runs_where_the_benchmark_does():
+    assert os.path.samefile(peers.set_up("ours"), sys.executable)
