@@ -10,15 +10,15 @@ import argparse
 import json
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import platformdirs
 from tabulate import tabulate
+
+from benchmarks import peers
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--tf215-python", help="a Python that has TensorFlow 2.15; none: one is set up")
     parser.add_argument("--write-expected", action="store_true", help=f"write {EXPECTED.relative_to(ROOT)} too")
     args = parser.parse_args()
-    old_python = args.tf215_python or set_up_tf215()
+    old_python = args.tf215_python or peers.set_up("tf215")
     old_command, new_command = [old_python], [sys.executable, "-m", "estimator_train", "run"]
 
     expected, rows, largest = {"tensorflow": tensorflow_version(old_python)}, [], 0.0
@@ -75,20 +75,6 @@ def main():
         EXPECTED.write_text(json.dumps(expected, indent=1) + "\n")
     if largest > TOLERANCE:
         sys.exit(f"The numbers differ by up to {largest:.1e}, more than {TOLERANCE:g}.")
-
-
-def set_up_tf215():
-    """Path of a Python with TensorFlow 2.15, in an environment made for it when there is none."""
-    folder = platformdirs.user_cache_path("estimator_train") / "tf215"
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists():
-        found = [shutil.which(name) for name in ("python3.11", "python3.10", "python3.9")]
-        base = next(filter(None, found), sys.executable if sys.version_info < (3, 12) else None)
-        if base is None:
-            sys.exit("TensorFlow 2.15 needs Python 3.9 to 3.11 and there is none on the PATH; give --tf215-python.")
-        subprocess.run([base, "-m", "venv", folder], check=True)
-    subprocess.run([python, "-m", "pip", "install", "tensorflow==2.15.1"], check=True)
-    return python
 
 
 def tensorflow_version(python):

@@ -22,6 +22,7 @@ import tensorflow as tf
 import tf_keras as keras
 from PIL import Image
 
+from benchmarks.works import WORKS
 from estimator_train import distribution
 from estimator_train.cli import main
 from estimator_train.cli.launch import launch
@@ -34,7 +35,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
-    "python -m benchmarks.": "they measure for minutes",
+    "python -m benchmarks": "they measure for minutes",
     "estimator_train bench ": "it trains in processes of its own; tests/cli has it",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/cli has completion",
 }
@@ -205,6 +206,8 @@ def follow(command, later, monkeypatch):
     if any(command.startswith(start) for start in NOT_RUN):
         for module in re.findall(r"-m (benchmarks\.\w+)", command):
             assert importlib.util.find_spec(module), command
+        for name in re.findall(r"-m benchmarks (\w+)", command):
+            assert name in [work.__name__ for work in WORKS], command
         return
     program, *arguments = shlex.split(command, comments=True)
     assert program == "estimator_train", f"no rule says how to run {command!r}"

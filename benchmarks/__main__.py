@@ -1,0 +1,125 @@
+"""`python -m benchmarks NAME`: runs ours and the peers in turn, prints the ratios and writes them as JSON.
+
+Peers run in virtual environments, which the first run makes in the platform's cache folder. A ratio is that of one
+pair of runs that came after each other, theirs over ours: more than 1 is better for us. `python -m benchmarks docs`
+writes the table of docs/performance.md from benchmarks/results.
+"""
+
+import argparse
+import inspect
+import json
+import os
+import platform
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import peers, performance_page, ratios, runner, scans
+from benchmarks.works import WORKS
+
+RESULTS = runner.ROOT / "benchmarks" / "results"
+PAGE = runner.ROOT / "docs" / "performance.md"
+
+
+def main():
+    options = _parser().parse_args()
+    if options.name == "docs":
+        order = [work.__name__ for work in WORKS]
+        results = sorted(RESULTS.glob("*.json"), key=lambda path: (order.index(path.stem.split("-")[0]), path))
+        performance_page.write(PAGE, results)
+        return
+    arguments = {name: getattr(options, name) for name in inspect.signature(options.work).parameters}
+    benchmark = options.work(**arguments)
+    needed = dict.fromkeys(side.peer for side in benchmark.sides.values())
+    given = dict(options.python)
+    pythons = {peer: given.get(peer) or peers.set_up(peer) for peer in needed}
+    result = {"benchmark": options.name, "what": benchmark.what, "command": _command(options.name)}
+    result |= measure(benchmark, pythons, options.pairs)
+    for row in result["rows"]:
+        median, lowest, highest, pairs = ratios.spread(row)
+        by_pair = " ".join(f"{ratio:.2f}" for ratio in row["ratios"])
+        print(
+            f"{row['ours']}: {median} times ahead of {row['theirs']}, {lowest} to {highest} in {pairs} pairs "
+            f"({by_pair}), with {row['cpu_ratio']:.2f} times less processor time"
+        )
+    # Runs with other options than those that make the benchmark are kept apart.
+    defaults = inspect.signature(options.work).parameters
+    others = [f"{name}{value}" for name, value in arguments.items() if value != defaults[name].default]
+    path = RESULTS / f"{'-'.join([options.name, *others])}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to {path}")
+
+
+def measure(benchmark, pythons, pairs):
+    """The rows of the benchmark, and what they were measured on."""
+    with tempfile.TemporaryDirectory() as folder:
+        facts = {}
+        if benchmark.images:
+            facts = {"images": benchmark.images, "bytes_per_image": scans.draw(Path(folder), benchmark.images)}
+            sides = {
+                name: side._replace(options={"files": folder, **side.options}) for name, side in benchmark.sides.items()
+            }
+            benchmark = benchmark._replace(sides=sides)
+        load = [os.getloadavg()[0]]
+        answers = runner.run_in_turn(benchmark, pythons, pairs)
+        load.append(os.getloadavg()[0])
+    return {
+        **facts,
+        "sides": {name: {key: of_side[0][key] for key in ("device", "versions")} for name, of_side in answers.items()},
+        "cpu": _processor(),
+        "cores": os.cpu_count(),
+        "load": load,
+        "rows": [ratios.compare(ours, theirs, answers, benchmark.measure) for ours, theirs in benchmark.rows],
+    }
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
+    defaults = argparse.ArgumentDefaultsHelpFormatter
+    for work in WORKS:
+        of_work = names.add_parser(work.__name__, help=work.__doc__, description=work.__doc__, formatter_class=defaults)
+        of_work.set_defaults(work=work)
+        of_work.add_argument("--pairs", type=int, default=5, help="measured after a warm-up")
+        of_work.add_argument(
+            "--python",
+            type=_peer_and_path,
+            action="append",
+            default=[],
+            metavar="PEER=PATH",
+            help=f"run a peer in this Python instead of one set up; of {', '.join(peers.REQUIREMENTS)}",
+        )
+        for name, parameter in inspect.signature(work).parameters.items():
+            of_work.add_argument(f"--{name}", type=int, default=parameter.default, help=f"number of {name}")
+    names.add_parser("docs", help=f"write the table of {PAGE.relative_to(runner.ROOT)}")
+    return parser
+
+
+def _peer_and_path(text):
+    peer, _, path = text.partition("=")
+    if peer not in peers.REQUIREMENTS or not os.access(path, os.X_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} is no PEER=PATH of an interpreter; e.g. tf215=/usr/bin/python3.11")
+    return peer, path
+
+
+def _command(name):
+    """The command line, without the paths of this machine."""
+    arguments = iter(sys.argv[1:])
+    kept = [each for each in arguments if each != "--python" or not next(arguments)]
+    return shlex.join(["python", "-m", "benchmarks", *(each for each in kept if not each.startswith("--python="))])
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except FileNotFoundError:
+        return platform.processor()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Drawn OCT scans in files: grayscale JPEGs of 512 x 496 and about 50 kB."""
+
+QUALITY = 70
+
+
+def draw(folder, count):
+    """Draws `folder`/<class>/<number>.jpeg, the same each time; returns how many bytes a file has on average."""
+    import numpy as np
+    from PIL import Image
+
+    from estimator_train.datasets.synthetic_oct import CLASS_NAMES, draw_image
+
+    num_bytes = 0
+    for index in range(count):
+        name = CLASS_NAMES[index % len(CLASS_NAMES)]
+        path = folder / name / f"{index}.jpeg"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(draw_image(name, np.random.default_rng(index))).save(path, quality=QUALITY)
+        num_bytes += path.stat().st_size
+    return num_bytes // count

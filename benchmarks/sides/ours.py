@@ -1,0 +1,132 @@
+"""estimator_train."""
+
+import os
+import tempfile
+import time
+
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from benchmarks.sides import tensorflow_parts as parts
+from benchmarks.sides.serve import cpu_seconds, now, peak_bytes, serve, since
+
+
+def input_pipeline(files, mode, narrow=False):
+    from estimator_train import input_fns
+
+    options = {"exact": {}, "fast": {"fast": True}, "memory": {"cache": "memory"}}[mode]
+    paths = parts.jpeg_paths(files)
+    input_fn = input_fns.image_files(paths, parts.CLASSES, shuffle=True, num_epochs=1, **options)
+    batches = input_fn.narrow() if narrow else input_fn()
+
+    def epoch():
+        assert sum(images.shape[0] for images, _ in batches) == len(paths)
+
+    epoch()  # fills the cache, where there is one
+    return epoch
+
+
+def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settings):
+    """`settings` are those of RunConfig; steps are timed from the end of the first call of the loop to the last's."""
+    model = getattr(parts, model)(keras)
+    config = et.RunConfig(model_dir=tempfile.mkdtemp(), steps_per_loop=steps_per_loop, **settings)
+    estimator = et.model_to_estimator(model, config=config)
+    batches = parts.repeated_batch(model.input_shape[1:], batch_size)
+
+    def run():
+        clock = _Clock()
+        estimator.train(lambda: batches, hooks=[clock], steps=steps + steps_per_loop)
+        return since(clock.first, clock.last)
+
+    run()
+    return run
+
+
+class _Clock(et.SessionRunHook):
+    first = None
+
+    def after_run(self, run_context, run_values):
+        self.last = now()
+        self.first = self.first or self.last
+
+
+def flagship(files, epochs, frozen=False):
+    def train(paths, epochs):
+        from estimator_train import input_fns, models
+
+        keras.backend.clear_session()
+        model = models.build_model("vgg16", image_size=(224, 224), num_classes=len(parts.CLASSES), weights="none")
+        images = {"file_pattern": paths, "labels": parts.CLASSES, "batch_size": parts.BATCH}
+        if frozen:
+            from estimator_train.input_fns.frozen_features import frozen_features
+
+            examples = input_fns.image_files(**images, num_epochs=1)
+            input_fn = frozen_features(examples, parts.BATCH, epochs, shuffle=True)
+        else:
+            input_fn = input_fns.image_files(**images, shuffle=True, num_epochs=epochs)
+        with tempfile.TemporaryDirectory() as model_dir:
+            et.model_to_estimator(model, model_dir=model_dir).train(input_fn)
+
+    paths = parts.jpeg_paths(files)
+    train(paths[: parts.BATCH], 1)
+    return lambda: train(paths, epochs)
+
+
+def memory(files):
+    run = flagship(files, 1)
+    return lambda: run() or {"peak": peak_bytes()}
+
+
+def evaluate_again():
+    estimator = _trained()
+    return _again(lambda: estimator.evaluate(parts.two_batches))
+
+
+def predict_again():
+    estimator = _trained()
+    return _again(lambda: list(estimator.predict(parts.two_batches)))
+
+
+def _trained():
+    estimator = et.model_to_estimator(parts.small_cnn(keras), model_dir=tempfile.mkdtemp())
+    estimator.train(parts.two_batches)
+    return estimator
+
+
+def _again(call):
+    call()
+    return lambda: {"results": len(call())}
+
+
+def startup():
+    class FirstStep(et.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            self.measured = {"ended": time.time(), "cpu": cpu_seconds()}
+
+    def run():
+        first_step = FirstStep()
+        estimator = et.model_to_estimator(parts.small_cnn(keras), model_dir=tempfile.mkdtemp())
+        estimator.train(parts.two_batches, steps=1, hooks=[first_step])
+        return first_step.measured
+
+    return run
+
+
+def replicas(count, steps):
+    """Steps of `count` batches, with a core for each replica: of one thread, and no more cores to take another from."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(count)
+    strategy = None
+    if count > 1:
+        from estimator_train import distribution
+
+        strategy = distribution.cpu_replicas(count)
+    return train_steps("deep_cnn", steps // count, train_distribute=strategy)
+
+
+if __name__ == "__main__":
+    works = (input_pipeline, train_steps, flagship, memory, evaluate_again, predict_again, startup, replicas)
+    serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

@@ -1,0 +1,96 @@
+"""TensorFlow 2.15 with its own tf.estimator."""
+
+import os
+import tempfile
+import time
+
+import tensorflow as tf
+
+from benchmarks.sides import tensorflow_parts as parts
+from benchmarks.sides.serve import cpu_seconds, serve
+
+keras = tf.keras
+
+
+def input_pipeline(files):
+    paths = parts.jpeg_paths(files)
+    batches = blog(os.path.join(files, "*", "*.jpeg"))
+
+    def epoch():
+        assert sum(images.shape[0] for images, _ in batches) == len(paths)
+
+    epoch()
+    return epoch
+
+
+def blog(pattern, image_size=(224, 224), batch_size=64, buffer_size=4096):
+    """What the post "Multi-GPU training with Estimators, tf.keras and tf.data" does, with the names of TensorFlow 2."""
+    initializer = tf.lookup.KeyValueTensorInitializer(parts.CLASSES, range(len(parts.CLASSES)), tf.string, tf.int64)
+    index_of = tf.lookup.StaticHashTable(initializer, -1)
+
+    def parse(path):
+        image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
+        image = tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size)
+        label = index_of.lookup(tf.strings.split([path], os.sep).values[-2])
+        return image, tf.one_hot(label, len(parts.CLASSES))
+
+    files = tf.data.Dataset.list_files(pattern, shuffle=True).shuffle(buffer_size).repeat(1)
+    batches = files.apply(tf.data.experimental.map_and_batch(parse, batch_size, num_parallel_calls=os.cpu_count()))
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def flagship(files, epochs):
+    def train(paths, epochs):
+        keras.backend.clear_session()
+        model = parts.vgg16(keras, keras.optimizers.legacy.Adam(1e-4))
+        with tempfile.TemporaryDirectory() as model_dir:
+            estimator = keras.estimator.model_to_estimator(model, model_dir=model_dir)
+            estimator.train(lambda: parts.jpeg_batches(paths, epochs))
+
+    paths = parts.jpeg_paths(files)
+    train(paths[: parts.BATCH], 1)
+    return lambda: train(paths, epochs)
+
+
+def evaluate_again():
+    estimator = _trained()
+    return _again(lambda: estimator.evaluate(parts.two_batches))
+
+
+def predict_again():
+    estimator = _trained()
+    return _again(lambda: list(estimator.predict(parts.two_batches)))
+
+
+def _trained():
+    estimator = keras.estimator.model_to_estimator(_small_cnn(), model_dir=tempfile.mkdtemp())
+    estimator.train(parts.two_batches)
+    return estimator
+
+
+def _small_cnn():
+    return parts.small_cnn(keras, keras.optimizers.legacy.Adam())
+
+
+def _again(call):
+    call()
+    return lambda: {"results": len(call())}
+
+
+def startup():
+    class FirstStep(tf.estimator.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            self.measured = {"ended": time.time(), "cpu": cpu_seconds()}
+
+    def run():
+        first_step = FirstStep()
+        estimator = keras.estimator.model_to_estimator(_small_cnn(), model_dir=tempfile.mkdtemp())
+        estimator.train(parts.two_batches, steps=1, hooks=[first_step])
+        return first_step.measured
+
+    return run
+
+
+if __name__ == "__main__":
+    works = (input_pipeline, flagship, evaluate_again, predict_again, startup)
+    serve({work.__name__: work for work in works}, ["tensorflow", "tensorflow-estimator"], parts.device)

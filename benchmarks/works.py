@@ -1,0 +1,144 @@
+"""The benchmarks: what is measured, on which sides. The arguments of a function are its options on the command line."""
+
+from typing import NamedTuple
+
+
+class Side(NamedTuple):
+    """A function of benchmarks/sides/<peer>.py and its options."""
+
+    peer: str
+    work: str
+    options: dict = {}
+
+
+class Benchmark(NamedTuple):
+    """`rows` are pairs of names of `sides`, ours first; `images` is how many files are drawn for all sides.
+
+    `measure` is what ratios are of: "wall", seconds, or "peak", bytes of memory. `fresh` is whether each measurement is
+    of a process of its own. `environment` is what all processes get.
+    """
+
+    what: str
+    sides: dict[str, Side]
+    rows: list[tuple[str, str]]
+    images: int = 0
+    measure: str = "wall"
+    fresh: bool = False
+    environment: dict[str, str] = {}
+
+
+TF215, TF_KERAS, KERAS3, TORCH = "tf.estimator of TensorFlow 2.15", "tf_keras fit", "Keras 3 fit", "PyTorch"
+
+
+def input_pipeline(*, images=1024):
+    """The first epochs and later ones of image_files beside the blog's input_fn."""
+    blog = "the blog's input_fn, TensorFlow 2.15"
+    modes = {
+        "exact": {"mode": "exact"},
+        "fast=True": {"mode": "fast"},
+        'cache="memory", later epochs': {"mode": "memory"},
+        "exact, one channel": {"mode": "exact", "narrow": True},
+        'cache="memory", one channel': {"mode": "memory", "narrow": True},
+    }
+    ours = {name: Side("ours", "input_pipeline", options) for name, options in modes.items()}
+    what = f"an epoch of {images} scans, 512 x 496 to 224 x 224, batch 64"
+    return Benchmark(what, {blog: Side("tf215", "input_pipeline"), **ours}, [(name, blog) for name in ours], images)
+
+
+def step_overhead(*, steps=2000):
+    """A step of a tiny CNN beside tf_keras fit and a bare tf.function."""
+    sides, rows = {}, []
+    for at_once in (1, 50):
+        ours, fit = f"steps_per_loop={at_once}", f"{TF_KERAS}, steps_per_execution={at_once}"
+        bare = f"a bare tf.function, {at_once} a call"
+        sides |= {
+            ours: Side("ours", "train_steps", {"model": "tiny_cnn", "steps": steps, "steps_per_loop": at_once}),
+            fit: Side("tf_keras", "fit_steps", {"steps": steps, "steps_per_execution": at_once}),
+            bare: Side("tf_keras", "bare_steps", {"steps": steps, "steps_per_call": at_once}),
+        }
+        rows += [(ours, fit), (ours, bare)]
+    return Benchmark(f"{steps} steps of a tiny CNN, batch 32", sides, rows)
+
+
+def flagship_epoch(*, images=256):
+    """One epoch of VGG16, nothing cached, beside tf.estimator and tf_keras fit."""
+    return _flagship(f"VGG16, 224 x 224, one epoch of {images} scans", images, 1, "image_files", (TF215, TF_KERAS))
+
+
+def flagship_epochs(*, images=256, epochs=3):
+    """Epochs of VGG16, its frozen layers computed once, beside all peers."""
+    what = f"VGG16, 224 x 224, {epochs} epochs of {images} scans"
+    return _flagship(what, images, epochs, "frozen_features", (TF215, TF_KERAS, KERAS3, TORCH))
+
+
+def _flagship(what, images, epochs, ours, against):
+    peers = {TF215: "tf215", TF_KERAS: "tf_keras", KERAS3: "keras3", TORCH: "torch"}
+    sides = {ours: Side("ours", "flagship", {"epochs": epochs, "frozen": ours == "frozen_features"})}
+    sides |= {name: Side(peers[name], "flagship", {"epochs": epochs}) for name in against}
+    return Benchmark(what, sides, [(ours, name) for name in against], images)
+
+
+def evaluate_again():
+    """A second evaluate of one Estimator beside tf.estimator's."""
+    return _against_tf215("a second evaluate of a small CNN, two batches of 4", "evaluate_again", "Estimator.evaluate")
+
+
+def predict_again():
+    """A second predict of one Estimator beside tf.estimator's."""
+    return _against_tf215("a second predict of a small CNN, two batches of 4", "predict_again", "Estimator.predict")
+
+
+def startup():
+    """From the start of a process to the end of its first step, beside tf.estimator."""
+    what = "start of the process to the end of the first step, small CNN"
+    return _against_tf215(what, "startup", "Estimator.train", fresh=True)
+
+
+def _against_tf215(what, work, ours, **options):
+    return Benchmark(what, {ours: Side("ours", work), TF215: Side("tf215", work)}, [(ours, TF215)], **options)
+
+
+def replicas(*, steps=40):
+    """Two CPU replicas, a core each, beside one replica on one core: examples a second."""
+    one, two = "one replica on one core", "two replicas, a core each"
+    sides = {name: Side("ours", "replicas", {"count": count, "steps": steps}) for name, count in ((two, 2), (one, 1))}
+    # Else glibc gives the memory of every large tensor back to the system, and the page faults that this makes take a
+    # third of the processor time of two replicas, next to nothing of one's.
+    keep_memory = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31)}
+    what = f"{steps} batches of a CNN of convolutions, batch 32 a replica, malloc keeps its memory"
+    return Benchmark(what, sides, [(two, one)], environment=keep_memory)
+
+
+def step_options(*, steps=40):
+    """Each RunConfig keyword that changes the step beside the same without it."""
+    small, deep, wide = "a tiny CNN", "a CNN of convolutions", "8 million weights, 10 checkpoints"
+    saving = {"save_checkpoints_steps": max(steps // 10, 1)}
+    # Name, model, steps, settings of RunConfig, what it is measured against.
+    table = [
+        (small, "tiny_cnn", 10 * steps, {}, None),
+        ("steps_per_loop=50", "tiny_cnn", 10 * steps, {"steps_per_loop": 50}, small),
+        (deep, "deep_cnn", steps, {}, None),
+        ("mixed_precision='bfloat16'", "deep_cnn", steps, {"mixed_precision": "bfloat16"}, deep),
+        ("jit_compile=True", "deep_cnn", steps, {"jit_compile": True}, deep),
+        ("accumulate_steps=4, batch 8", "deep_cnn", steps, {"accumulate_steps": 4, "batch_size": 8}, deep),
+        (wide, "wide_network", steps, saving, None),
+        ("async_checkpoints=True", "wide_network", steps, {"async_checkpoints": True, **saving}, wide),
+    ]
+    sides = {
+        name: Side("ours", "train_steps", {"model": model, "steps": number, **settings})
+        for name, model, number, settings, _ in table
+    }
+    return Benchmark("a step, batch 32", sides, [(name, default) for name, *_, default in table if default])
+
+
+def memory(*, images=64):
+    """Peak resident memory of a few steps of VGG16 beside tf_keras fit."""
+    sides = {"Estimator.train": Side("ours", "memory"), TF_KERAS: Side("tf_keras", "memory")}
+    what = f"peak memory of VGG16, 224 x 224, {images} scans"
+    return Benchmark(what, sides, [("Estimator.train", TF_KERAS)], images, measure="peak", fresh=True)
+
+
+WORKS = (
+    *(input_pipeline, step_overhead, flagship_epoch, flagship_epochs, evaluate_again, predict_again, startup),
+    *(replicas, step_options, memory),
+)
