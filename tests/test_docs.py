@@ -27,6 +27,7 @@ from estimator_train import distribution
 from estimator_train.cli import main
 from estimator_train.cli.launch import launch
 from estimator_train.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
+from estimator_train.models import cyclegan as cyclegan_networks
 from estimator_train.recipes import cats_vs_dogs, cyclegan, unet3d
 
 ROOT = Path(__file__).parent.parent
@@ -102,6 +103,8 @@ def folder(tmp_path, monkeypatch, mirrored):
     monkeypatch.setattr(unet3d, "_POOLINGS", 1)
     monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
     monkeypatch.setattr(cats_vs_dogs, "application", small_application)
+    for name in ("build_generator", "build_discriminator"):
+        monkeypatch.setattr(cyclegan_networks, name, small_network)
     monkeypatch.setattr(drawn_tables, "PAGES", 10)
     # A process can have one strategy of two replicas.
     monkeypatch.setattr(distribution, "cpu_replicas", lambda count, all_reduce=None: mirrored(count))
@@ -240,6 +243,11 @@ def instead_of_training(arguments, later):
 
 def small_application(build, image_size, weights):
     return keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 3)])
+
+
+def small_network(image_size, filters, name):
+    layers = [keras.Input((*image_size, 3)), keras.layers.Conv2D(3, 3, padding="same", activation="tanh")]
+    return keras.Sequential(layers, name=name)
 
 
 def draw(folder, classes):

@@ -46,7 +46,7 @@ def test_the_copy_has_the_models_weights_and_optimizer_and_scales_the_loss_in_fl
 @pytest.mark.parametrize(("given", "precision"), [(build(), "bfloat16"), (build, "float16")], ids=["model", "function"])
 def test_it_trains_goes_on_and_gives_float32(given, precision, tmp_path):
     batch = tf.ones((2, 8, 8, 1)), tf.one_hot([0, 0], 2)
-    for steps in (2, 4):
+    for steps in (2, 4) if precision == "float16" else (4,):
         config = et.RunConfig(tmp_path, mixed_precision=precision)
         estimator = et.model_to_estimator(given, config=config)
         before = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))["loss"]

@@ -188,13 +188,13 @@ def test_the_first_worker_is_the_chief_where_none_is_named():
 
 def test_a_worker_without_data_is_told_before_the_others_wait_for_it(monkeypatch):
     contexts = [tf.distribute.InputContext(2, index, 2) for index in range(2)]
-    monkeypatch.setattr(keras_model, "distribute", lambda strategy, dataset_fn: [dataset_fn(each) for each in contexts])
+    monkeypatch.setattr(keras_model, "distribute", lambda strategy, dataset_fn, finish: [dataset_fn(each) for each in contexts])
 
     def one_file(input_context):
         return tf.data.Dataset.range(1).shard(2, input_context.input_pipeline_id)
 
     with pytest.raises(ValueError, match="The input_fn has no data for worker 1 of 2"):
-        keras_model._dataset(None, one_file, mode="train")
+        keras_model._dataset(None, one_file, None, mode="train")
 
 
 def test_a_master_is_no_name_for_workers_in_step(monkeypatch):

@@ -4,17 +4,21 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
-from estimator_train import input_fns, model_to_estimator, models
+from estimator_train import distribution, input_fns, model_to_estimator, models
 from estimator_train.cli import main
 from estimator_train.cli.settings import Settings
 
 
 @pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
+def command(monkeypatch, capsys, tmp_path, mirrored):
     """Runs the command in `tmp_path` and returns its exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
+    # A process can have one default strategy of two replicas.
+    monkeypatch.setattr(distribution, "cpu_replicas", lambda count, all_reduce=None: mirrored(count))
+    level = tf.get_logger().level
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["estimator_train", *map(str, arguments)])
@@ -22,7 +26,8 @@ def command(monkeypatch, capsys, tmp_path):
             main()
         return end.value.code or 0, *capsys.readouterr()
 
-    return run
+    yield run
+    tf.get_logger().setLevel(level)  # --quiet and --verbose change it
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ WRONG = [
     (["--volume", "8"], "--volume is for recipes; give --recipe NAME, too"),
     (["--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
     (["--recipe", "unet3d", "--split-over", "2", "--replicas", "2"], "--split-over has one model on several devices"),
-    (["--recipe", "unet3d", "--evaluate-every", "9"], "takes no --evaluate-every; it takes --volume, --batch-size"),
+    (["--recipe", "unet3d", "--evaluate-every", "9"], "takes no --evaluate-every; it takes --volume, --filters"),
     (["--recipe", "unet3d", "--model-dir", "begun"], "begun holds a run, trained to model.ckpt-7; add --resume"),
     (["--recipe", "unet3d", "--model-dir", "file"], "--model-dir file is a file"),
     (["evaluate", "--model-dir", "recipe"], "recipe holds a run of the recipe unet3d, which evaluates it itself"),

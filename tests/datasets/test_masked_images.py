@@ -107,8 +107,15 @@ def test_a_missing_mask_and_missing_images_are_told(folder, tmp_path):
         masked_images.list_samples(tmp_path / "nowhere", MASKS)
 
 
-def test_every_fifth_image_is_held_out():
-    train, held_out = masked_images.split(list(range(12)))
-    assert (train, held_out) == ([0, 1, 2, 3, 5, 6, 7, 8, 10, 11], [4, 9])
+def test_every_fifth_image_is_held_out(drawn, tmp_path):
+    page = masked_images.list_samples(drawn, MASKS)[0]
+    samples = [page._replace(image=tmp_path / str(number)) for number in range(12)]
+    for number in (0, 9):
+        shutil.copy(page.image, samples[number].image)
+    train, held_out = masked_images.split(samples)
+    assert [int(sample.image.name) for sample in train] == [0, 1, 2, 3, 5, 6, 7, 8, 10, 11]
+    assert [int(sample.image.name) for sample in held_out] == [4, 9]
     with pytest.raises(ValueError, match="there are 4: give at least 5"):
-        masked_images.split(list(range(4)))
+        masked_images.split(samples[:4])
+    with pytest.raises(ValueError, match="no image to evaluate on can be read, such as .*4"):
+        masked_images.split(samples[:9])

@@ -23,12 +23,6 @@ def test_it_trains_on_two_replicas(tmp_path, mirrored):
     assert 0 < metrics["loss"] < 1 and 0 <= metrics["dice_coefficient"] <= 1
 
 
-def test_split_over_two_devices_it_gives_what_one_gives(tmp_path):
-    one = unet3d.train(str(tmp_path / "one"), **SMALL)
-    split = unet3d.train(str(tmp_path / "split"), split_over=["CPU:0", "CPU:1"], **SMALL)
-    assert split == pytest.approx(one, abs=1e-5)
-
-
 def test_volumes_are_drawn_alike_each_time_and_none_is_evaluated_on_that_was_trained_on():
     def first(data):
         return next(iter(data))[0].numpy()
