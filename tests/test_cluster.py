@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -76,7 +77,8 @@ def test_chief_workers_parameter_servers_and_evaluator_complete_and_exit(start, 
     newest = tf.train.latest_checkpoint(str(run))
     assert len(list(run.glob(f"{Path(newest).name}.data-*-of-00002"))) == 2  # each parameter server wrote its own
     log = (tmp_path / "evaluator-0.log").read_text()
-    assert f"Saving 'checkpoint_path' summary for global step {newest.rpartition('-')[2]}" in log
+    # The workers go on while the chief saves: a checkpoint may hold a later step than its name tells.
+    assert re.search(rf"Saving 'checkpoint_path' summary for global step \d+: \S*/{Path(newest).name}\n", log)
 
 
 @pytest.mark.slow

@@ -124,16 +124,14 @@ def test_the_embedded_data_set_is_learnt(run):
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
-def test_the_flagship_trains_resumes_and_evaluates_on_real_scans_on_two_replicas(run):
+def test_the_flagship_trains_and_evaluates_on_real_scans_on_two_replicas(run):
     flags = ["--dataset", "oct2017", "--data-dir", REAL, "--weights", "none", "--image-size", "48", "--replicas", "2"]
     flags += ["--batch-size", "5", "--model-dir", "run"]
     first = run(*flags, "--max-steps", "2")
     assert first.returncode == 0, first.stderr
     assert "20 images to train on and 8 to evaluate on, in 4 classes" in first.stdout
     assert "CNV 5 + 2, DME 5 + 2, DRUSEN 5 + 2, NORMAL 5 + 2" in first.stdout
-    second = run(*flags, "--max-steps", "3", "--resume")
-    assert second.returncode == 0, second.stderr
-    assert "trained 1 steps" in second.stdout and "evaluated run/model.ckpt-3: loss" in second.stdout
+    assert "trained 2 steps" in first.stdout and "evaluated run/model.ckpt-2: loss" in first.stdout
 
 
 def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
