@@ -294,11 +294,9 @@ class _Steps:
             self._function = function
             _, self._call = self._function.trace(self._iterator)
         with multi_worker.naming_lost_workers(self._copy.strategy):
-            done, values = self._call(self._iterator, self._count())
-        if not done:
-            raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
+            values = self._call(self._iterator, self._count())
         if self._mode == ModeKeys.TRAIN:
-            self.global_step += done
+            self.global_step += int(values[step_values.STEPS])
         return values
 
     def _count(self):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
+
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import step_values
+from estimator_train import step_values, step_variables
 from estimator_train.accumulation import AccumulatedGradients
 from estimator_train.distribution import batch_size
 from estimator_train.multi_worker import is_one
@@ -25,6 +29,7 @@ class Loop:
         agreed=list,
         batches=1,
         replica_update=None,
+        before_trace=lambda element_spec: None,
     ):
         """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps.
 
@@ -32,6 +37,7 @@ class Loop:
         number of batches that there were data for.
         `about()`: a dict of names to what else is a value, the same on every replica, computed after each step.
         `agreed()`: a list of those values of the logs that are those of all replicas already.
+        `before_trace(element_spec)` is called with the `tf.TypeSpec` of the batches.
         `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them.
         """
         self._replica_step = replica_step
@@ -44,71 +50,80 @@ class Loop:
         self._global_step = global_step
         self._batches = batches
         self._replica_update = replica_update
+        self._before_trace = before_trace
         self._values = {}
 
     def trace(self, iterator):
         """A dict of value names to TensorSpec, and a function (iterator, count) that runs up to `count` steps.
 
-        The function returns how many there were data for, and a dict of values to what holds them: what the model's
-        step returned for the last step, each name through `rename`, and those of `step_values`.
+        The function returns a dict of the values of the last step: what the model's step returned, each name through
+        `rename`, and those of `step_values`, among them how many steps were run; it raises
+        `tf.errors.OutOfRangeError` where there were no data for one.
         """
+        self._before_trace(iterator.element_spec)
         # A concrete function spares each call the search for it.
         run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
-        specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in self._values.items()}
-        specs[step_values.STEPS] = tf.TensorSpec([], tf.int64)
 
         def call(iterator, count):
-            done = run(iterator, tf.constant(count, tf.int64)).numpy()
-            return int(done), self._values | {step_values.STEPS: done}
+            values = run(iterator, tf.constant(count, tf.int64))
+            if not values[step_values.STEPS]:
+                raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
+            return values
 
-        return specs, call
+        return run.structured_outputs, call
 
-    @tf.function
+    # The loops are written out: AutoGraph would take longer to find them than all else of a trace takes.
+    @tf.function(autograph=False)
     def _run(self, iterator, count):
-        more, done, examples = tf.constant(True), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
-        seconds = tf.constant(0.0, tf.float64)
-        # AutoGraph makes this TensorFlow's loop; its body is one call, so that it carries these values alone.
-        while more and done < count:
-            more, done, examples, seconds = self._next_step(iterator, done, examples, seconds)
-        self._keep(step_values.EXAMPLES, examples)
-        self._keep(step_values.INPUT_SECONDS, seconds)
-        return done
+        begun = tf.timestamp()
+        with tf.control_dependencies([begun]):
+            more, batch, there = self._next_batch(iterator, count > 0)
+        none = tf.constant(0, tf.int64)
+        # A step is begun with data only: those of its ops that need none, such as the count of the optimizer's
+        # iterations, would run all the same. So the loop carries the batch of its next step, read during this one.
+        _, _, done, examples, seconds = tf.while_loop(
+            lambda more, *_: more,
+            functools.partial(self._step if self._batches == 1 else self._step_of_several, iterator, count),
+            (more, batch, none, none, there - begun),
+        )
+        about = {step_values.STEPS: done, step_values.EXAMPLES: examples, step_values.INPUT_SECONDS: seconds}
+        return {name: value.read_value() for name, value in self._values.items()} | about
 
-    def _next_step(self, iterator, done, examples, seconds):
-        if self._batches > 1:
-            return self._next_step_of_several(iterator, done, examples, seconds)
-        batch, has_batch, seconds = self._next_batch(iterator, done, seconds)
-        # A step is not begun without data: those of its ops that need none, such as the count of the optimizer's
-        # iterations, would run all the same.
-        if has_batch:
-            examples = self._take(batch.get_value(), examples)
-            done = self._count(done)
-        return has_batch, done, examples, seconds
+    def _step(self, iterator, count, _, batch, done, examples, seconds):
+        taken, ended = self._take(batch.get_value())
+        done = self._count(done)
+        more, batch, there = self._next_batch(iterator, done < count)
+        return more, batch, done, examples + taken, seconds + (there - ended)
 
-    def _next_step_of_several(self, iterator, done, examples, seconds):
-        more, taken = tf.constant(True), tf.constant(0, tf.int64)
-        while more and taken < self._batches:
-            batch, more, seconds = self._next_batch(iterator, taken, seconds)
-            if more:
-                examples = self._take(batch.get_value(), examples)
-                taken += 1
-        if taken > 0:
-            self._keep_about(self._strategy.run(self._update, args=(taken,)))
-            done = self._count(done)
-        return more, done, examples, seconds
+    def _step_of_several(self, iterator, count, _, batch, done, examples, seconds):
+        def take(_, batch, taken, examples, seconds):
+            of_batch, ended = self._take(batch.get_value())
+            taken += 1
+            more, batch, there = self._next_batch(iterator, (taken < self._batches) | (done + 1 < count))
+            return more, batch, taken, examples + of_batch, seconds + (there - ended)
 
-    def _next_batch(self, iterator, after, seconds):
-        """The next batch as a tf.experimental.Optional, whether there is one, and the seconds waited for it more."""
-        with tf.control_dependencies([after]):
-            asked = tf.timestamp()
-        with tf.control_dependencies([asked]):
-            batch = iterator.get_next_as_optional()
-            has_batch = batch.has_value()
+        more, batch, taken, examples, seconds = tf.while_loop(
+            lambda more, batch, taken, *_: more & (taken < self._batches),
+            take,
+            (tf.constant(True), batch, tf.constant(0, tf.int64), examples, seconds),
+        )
+        self._keep_about(self._strategy.run(self._update, args=(taken,)))
+        return more, batch, self._count(done), examples, seconds
+
+    def _next_batch(self, iterator, wanted):
+        """Whether there is a next batch, that as a tf.experimental.Optional, and the time when it was there.
+
+        It waits for nothing but `wanted`, whether there need be one: a function runs ops as soon as their inputs are
+        there. Timestamps alone come in the order of the code, so the time is none before an earlier one.
+        """
+        empty = functools.partial(tf.experimental.Optional.empty, iterator.element_spec)
+        batch = tf.cond(wanted, iterator.get_next_as_optional, empty)
+        has_batch = batch.has_value()
         with tf.control_dependencies([has_batch]):
-            seconds += tf.timestamp() - asked
+            there = tf.timestamp()
         if is_one(self._strategy):
-            has_batch = has_batch and self._is_whole(batch.get_value())
-        return batch, has_batch, seconds
+            has_batch = tf.cond(has_batch, lambda: self._is_whole(batch.get_value()), lambda: tf.constant(False))
+        return has_batch, batch, there
 
     def _is_whole(self, batch):
         """Whether all replicas have examples: a process that has none left is given an empty batch by TensorFlow."""
@@ -120,8 +135,10 @@ class Loop:
         empty = self._strategy.run(is_empty, args=(batch,))
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, empty, axis=None) < 1
 
-    def _take(self, batch, examples):
-        """Runs the replicas' step on a batch; the number of examples so far."""
+    def _take(self, batch):
+        """Runs the replicas' step on a batch; the number of its examples, and the time when all of it was done."""
+        graph = tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations())
         logs, about, parts, count = self._strategy.run(self._one_replica, args=(batch,))
         agreed = {id(value) for value in self._agreed()}
         for name, value in self._rename(logs).items():
@@ -130,7 +147,9 @@ class Loop:
         for index, part in enumerate(parts):
             replicas = self._strategy.experimental_local_results(part)
             self._keep(f"{step_values.BATCH}{index}", tf.concat(replicas, axis=0))
-        return examples + self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
+        with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
+            ended = tf.timestamp()
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None), ended
 
     def _count(self, done):
         if self._global_step is not None:
@@ -154,9 +173,11 @@ class Loop:
     def _keep(self, name, value):
         """Assigns the value to its variable, which the first trace makes: a loop gives out only what came into it."""
         if name not in self._values:
-            with tf.init_scope():
-                initial = tf.zeros([size or 0 for size in value.shape.dims or []], value.dtype)
-                self._values[name] = tf.Variable(initial, trainable=False, shape=value.shape)
+            initial = np.zeros([size or 0 for size in value.shape], value.dtype.as_numpy_dtype)
+            make = functools.partial(tf.Variable, initial, trainable=False, shape=value.shape, dtype=value.dtype)
+            # tf.function traces twice what makes variables; those of another thread are none that it makes.
+            with concurrent.futures.ThreadPoolExecutor(1) as thread:
+                self._values[name] = thread.submit(make).result()
         self._values[name].assign(value)
 
 
@@ -189,7 +210,12 @@ def training(model, strategy, global_step, rename, finish=None, *, jit_compile=F
     def agreed():
         return [metric._call_result for metric in model.metrics if hasattr(metric, "_call_result")]
 
-    updates = {"batches": accumulate_steps, "replica_update": replica_update}
+    def make_variables(element_spec):
+        if step_variables.is_keras_own(model, "train_step"):
+            step_variables.of_optimizer(model, strategy)
+            step_variables.of_metrics(model, strategy, element_spec, lambda batch: _keras_data(batch, finish))
+
+    updates = {"batches": accumulate_steps, "replica_update": replica_update, "before_trace": make_variables}
     return Loop(replica_step, strategy, rename, global_step, about=about, agreed=agreed, **updates)
 
 
@@ -208,14 +234,18 @@ def evaluation(model, strategy, rename, finish=None, parts=()):
             every["predictions"] = predict(model, features)
         return {part: every[part] for part in parts}
 
-    return Loop(lambda batch: test_step(_keras_data(batch, finish)), strategy, rename, parts_of=parts_of)
+    def replica_step(batch):
+        return test_step(_keras_data(batch, finish))
+
+    def make_variables(element_spec):
+        if step_variables.is_keras_own(model, "test_step"):
+            step_variables.of_metrics(model, strategy, element_spec, lambda batch: _keras_data(batch, finish))
+
+    return Loop(replica_step, strategy, rename, parts_of=parts_of, before_trace=make_variables)
 
 
 class Prediction:
-    """As `Loop`, over `model.predict_step`: one batch a call, on one device.
-
-    Its function raises `tf.errors.OutOfRangeError` at the end of the data.
-    """
+    """As `Loop`, over `model.predict_step`: one batch a call, on one device."""
 
     def __init__(self, model, finish=None):
         self._model = model
@@ -224,9 +254,9 @@ class Prediction:
 
     def trace(self, iterator):
         run = self._run.get_concrete_function(iterator)
-        return run.structured_outputs, lambda iterator, count: (1, run(iterator))
+        return run.structured_outputs, lambda iterator, count: run(iterator)
 
-    @tf.function
+    @tf.function(autograph=False)
     def _run(self, iterator):
         features, *_ = _keras_data(iterator.get_next(), self._finish)
         return _by_output_name(self._model, self._predict_step((features,)))
@@ -242,8 +272,11 @@ def predict(model, features):
     return _by_output_name(model, model.predict_step((features,)))
 
 
-def _compile(function, jit_compile):
-    return tf.function(function, jit_compile=True, reduce_retracing=True) if jit_compile else function
+def _compile(step, jit_compile):
+    """A step of the model as Keras runs it: what the user wrote in it goes through AutoGraph."""
+    if jit_compile:
+        return tf.function(step, jit_compile=True, reduce_retracing=True)
+    return tf.__internal__.autograph.tf_convert(step, tf.__internal__.autograph.control_status_ctx())
 
 
 def _reduce(strategy, value, agreed):

@@ -1,0 +1,47 @@
+"""The variables that Keras makes in the first step of a model, made before: tf.function traces twice what makes any."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+
+def of_optimizer(model, strategy):
+    """Makes the slots of `model.optimizer`, as its first update would."""
+    optimizer = model.optimizer
+    if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
+        with strategy.scope():
+            optimizer.build(model.trainable_variables)
+
+
+def of_metrics(model, strategy, element_spec, data):
+    """Makes what the compiled losses and metrics of a functional `model` keep.
+
+    Which accuracy is meant by "accuracy", say, goes by the shapes of labels and predictions, and so do its variables.
+
+    Args:
+      element_spec: the `tf.TypeSpec` of the batches of all replicas.
+      data: what makes of a replica's batch what Keras takes: (features[, labels[, sample weights]]).
+    """
+    if model.inputs is None or model.compiled_metrics is None or model.compiled_metrics.built:
+        return
+
+    def update(batch):
+        features, labels, weights = keras.utils.unpack_x_y_sample_weight(data(batch))
+        predictions = tf.nest.map_structure(_placeholder, model.output)
+        model.compiled_loss(labels, predictions, weights)
+        model.compute_metrics(features, labels, predictions, weights)
+
+    # Traced, and never run.
+    traced = tf.function(lambda batch: strategy.run(update, args=(batch,)), autograph=False)
+    traced.get_concrete_function(element_spec)
+
+
+def is_keras_own(model, step):
+    """Whether the class of `model` has left the method of that name as it is in Keras."""
+    return getattr(type(model), step) is getattr(keras.Model, step)
+
+
+def _placeholder(output):
+    zeros = tf.zeros([size or 0 for size in output.shape], output.dtype)
+    return tf.raw_ops.PlaceholderWithDefault(input=zeros, shape=output.shape)
