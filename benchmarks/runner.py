@@ -27,7 +27,7 @@ def run_in_turn(benchmark, pythons, pairs):
     with contextlib.ExitStack() as stack:
         runs = {}
         for name, side in benchmark.sides.items():
-            start = functools.partial(_process, side, pythons[side.peer], ENVIRONMENT | benchmark.environment)
+            start = functools.partial(_process, side, pythons[side.peer])
             runs[name] = functools.partial(_run_fresh, start) if benchmark.fresh else stack.enter_context(start())
         for pair in range(1 - benchmark.fresh, pairs + 1):
             for name, run in runs.items():
@@ -46,13 +46,13 @@ def _run_fresh(start):
 
 
 @contextlib.contextmanager
-def _process(side, python, environment):
+def _process(side, python):
     """Yields a function that has the process do its piece once more, and returns its answer; `sides/serve.py`."""
     command = [python, "-m", f"benchmarks.sides.{side.peer}", side.work, json.dumps(side.options)]
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command,
-            env=environment | {"TMPDIR": scratch},
+            env=ENVIRONMENT | {"TMPDIR": scratch},
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from estimator_train import checkpoints, multi_worker, step_values
+from estimator_train import checkpoints, host_memory, multi_worker, step_values
 from estimator_train.export import new_export_folder
 from estimator_train.graph_model import GraphModel
 from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
@@ -45,6 +45,7 @@ class Estimator:
 
     def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
         _check_overrides(type(self))
+        host_memory.keep()
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)

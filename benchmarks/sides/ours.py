@@ -4,10 +4,12 @@ import os
 import tempfile
 import time
 
+import estimator_train as et  # before TensorFlow, which else imports Keras 3
+
+# isort: split
 import tensorflow as tf
 import tf_keras as keras
 
-import estimator_train as et
 from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import cpu_seconds, now, peak_bytes, serve, since
 
@@ -18,13 +20,7 @@ def input_pipeline(files, mode, narrow=False):
     options = {"exact": {}, "fast": {"fast": True}, "memory": {"cache": "memory"}}[mode]
     paths = parts.jpeg_paths(files)
     input_fn = input_fns.image_files(paths, parts.CLASSES, shuffle=True, num_epochs=1, **options)
-    batches = input_fn.narrow() if narrow else input_fn()
-
-    def epoch():
-        assert sum(images.shape[0] for images, _ in batches) == len(paths)
-
-    epoch()  # fills the cache, where there is one
-    return epoch
+    return parts.epoch_of(input_fn.narrow() if narrow else input_fn(), len(paths))
 
 
 def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settings):

@@ -29,12 +29,12 @@ def vgg16(keras, optimizer, **compile_options):
     return model
 
 
-def small_cnn(keras, optimizer="adam"):
+def small_cnn(keras, optimizer="adam", **compile_options):
     """The network of estimator_train/models/small_cnn.py, for images of 32 x 32."""
     layers = [keras.layers.Rescaling(4.0, offset=-1.0)]
     for filters in (16, 32, 64, 128):
         layers += [keras.layers.Conv2D(filters, 3, padding="same", activation="relu"), keras.layers.MaxPooling2D()]
-    return _classifier(keras, (32, 32, 3), [*layers, keras.layers.GlobalMaxPooling2D()], optimizer)
+    return _classifier(keras, (32, 32, 3), [*layers, keras.layers.GlobalMaxPooling2D()], optimizer, **compile_options)
 
 
 def tiny_cnn(keras, **compile_options):
@@ -70,6 +70,17 @@ def repeated_batch(input_shape, batch_size=BATCH):
 def two_batches():
     """Of small_cnn, 4 examples each."""
     return repeated_batch((32, 32, 3), 4).take(2)
+
+
+def epoch_of(batches, number):
+    """A function that reads all batches once, of `number` images; three epochs have gone before, as of a training."""
+
+    def epoch():
+        assert sum(images.shape[0] for images, _ in batches) == number
+
+    for _ in range(3):
+        epoch()
+    return epoch
 
 
 def jpeg_paths(folder):

@@ -10,9 +10,9 @@ from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import now, serve, since
 
 
-def fit_steps(steps, steps_per_execution):
-    model = parts.tiny_cnn(keras, steps_per_execution=steps_per_execution)
-    batches = parts.repeated_batch((28, 28, 1))
+def fit_steps(model, steps, steps_per_execution):
+    model = getattr(parts, model)(keras, steps_per_execution=steps_per_execution)
+    batches = parts.repeated_batch(model.input_shape[1:])
 
     def run():
         clock = _Clock()
@@ -33,15 +33,15 @@ class _Clock(keras.callbacks.Callback):
         self.end = now()
 
 
-def bare_steps(steps, steps_per_call):
-    model = parts.tiny_cnn(keras)
+def bare_steps(model, steps, steps_per_call):
+    model = getattr(parts, model)(keras)
 
     @tf.function
     def train(iterator):
         for _ in tf.range(steps_per_call):
             model.train_step(next(iterator))
 
-    iterator = iter(parts.repeated_batch((28, 28, 1)))
+    iterator = iter(parts.repeated_batch(model.input_shape[1:]))
 
     def run():
         for _ in range(steps // steps_per_call):

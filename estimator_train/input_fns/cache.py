@@ -6,6 +6,7 @@ decoded images.
 
 import hashlib
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from estimator_train.free_memory import free_memory
 from estimator_train.function_session import eager_mode
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
 
+_CACHE_LINE = 64  # bytes
 _FORMAT = 1  # of the files in a folder
 
 
@@ -139,9 +141,11 @@ def _reader(planes, channels, image_size):
         places = np.flatnonzero(channels[numbers])
         numbers = numbers[places]
         if (channels[numbers] == 1).all():
+            images = _aligned((len(numbers), *image_size, 1))
             # Releases the GIL while it copies, unlike planes[...].
-            return np.take(planes, starts[numbers], axis=0).reshape(-1, *image_size, 1), places
-        images = np.empty((len(numbers), *image_size, 3), np.float32)
+            np.take(planes, starts[numbers], axis=0, out=images.reshape(len(numbers), -1), mode="clip")
+            return images, places
+        images = _aligned((len(numbers), *image_size, 3))
         for image, start, number in zip(images, starts[numbers], channels[numbers], strict=True):
             image[:] = planes[start : start + number].reshape(*image_size, number)
         return images, places
@@ -151,3 +155,11 @@ def _reader(planes, channels, image_size):
         return tf.ensure_shape(images, (None, *image_size, None)), tf.ensure_shape(places, (None,))
 
     return read_images
+
+
+def _aligned(shape):
+    """An empty float32 array whose memory TensorFlow takes as it is; it copies what begins between two cache lines."""
+    size = math.prod(shape) * 4
+    memory = np.empty(size + _CACHE_LINE, np.uint8)
+    begin = -memory.ctypes.data % _CACHE_LINE
+    return memory[begin : begin + size].view(np.float32).reshape(shape)
