@@ -44,7 +44,7 @@ def input_pipeline(*, images=1024):
     return Benchmark(what, {blog: Side("tf215", "input_pipeline"), **ours}, [(name, blog) for name in ours], images)
 
 
-def step_overhead(*, steps=1000):
+def step_overhead(*, steps=500):
     """A step of a small CNN, and of a tiny one, beside tf_keras fit and a bare tf.function."""
     sides, rows = {}, []
     for name, at_once in (("small_cnn", 50), ("tiny_cnn", 50), ("tiny_cnn", 1)):

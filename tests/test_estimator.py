@@ -482,6 +482,46 @@ def test_a_second_call_traces_nothing_and_reads_the_checkpoint_only_when_it_chan
     assert restored() - before == (2 if replicas is None else 3)
 
 
+class TracedInTraining(layers.Layer):
+    traces = 0
+
+    def call(self, inputs, training=False):
+        TracedInTraining.traces += bool(training)
+        return inputs
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_the_first_training_traces_the_step_once_a_replica(replicas, mirrored, tmp_path):
+    inputs = keras.Input((12,))
+    model = keras.Model(inputs, layers.Dense(1)(TracedInTraining()(inputs)))
+    model.compile("adam", "mse", metrics=["mae"])
+    TracedInTraining.traces = 0
+    estimator = et.model_to_estimator(
+        model, model_dir=tmp_path, config=et.RunConfig(train_distribute=mirrored(replicas))
+    )
+    estimator.train(rows(batch_size=2), steps=1)
+    assert TracedInTraining.traces == (replicas or 1)
+
+
+@pytest.mark.parametrize("steps_per_loop", [1, 2])
+def test_no_batch_is_asked_for_after_the_last_step(steps_per_loop, tmp_path):
+    def ends_badly():
+        for _ in range(3):
+            yield [[1.0]], [[1.0]]
+        raise RuntimeError("nobody needs a fourth batch")
+
+    def input_fn():
+        spec = tf.TensorSpec((1, 1))
+        return tf.data.Dataset.from_generator(ends_badly, output_signature=(spec, spec))
+
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    config = et.RunConfig(steps_per_loop=steps_per_loop)
+    estimator = et.model_to_estimator(model, model_dir=tmp_path, config=config)
+    estimator.train(input_fn, steps=3)
+    assert global_step(estimator) == 3
+
+
 @pytest.mark.parametrize("verb", ["evaluate", "predict"])
 def test_a_checkpoint_deleted_after_it_was_read_is_not_missed(verb, tmp_path):
     estimator = counting_estimator(tmp_path)

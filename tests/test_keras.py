@@ -156,6 +156,40 @@ def test_train_step_and_test_step_of_the_model_are_used(data, batches, tmp_path)
     assert results == {"error": pytest.approx(expected["error"], rel=1e-6), "global_step": 3}
 
 
+class WithConditions(keras.Model):
+    """Steps of its own that go by the values of tensors, in plain Python."""
+
+    def _sign(self, x):
+        if tf.reduce_sum(x) > 0:
+            return 1.0
+        return -1.0
+
+    def train_step(self, data):
+        return super().train_step(data) | {"sign": self._sign(data[0])}
+
+    def test_step(self, data):
+        return super().test_step(data) | {"sign": self._sign(data[0])}
+
+    def predict_step(self, data):
+        sign = self._sign(data[0])
+        return super().predict_step(data) * sign
+
+
+def test_steps_of_the_model_may_have_conditions_on_tensors(tmp_path):
+    inputs = keras.Input((1,))
+    model = WithConditions(inputs, layers.Dense(1, kernel_initializer="ones")(inputs))
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    estimator = estimator_of(model, tmp_path)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors(([[-2.0]], [[-2.0]]))
+
+    estimator.train(input_fn)
+    assert estimator.evaluate(input_fn) == {"loss": 0.0, "sign": -1.0, "global_step": 1}
+    (prediction,) = estimator.predict(input_fn)
+    assert list(prediction.values()) == [[2.0]]
+
+
 class Subclassed(keras.Model):
     def __init__(self, units=8):
         super().__init__()

@@ -24,7 +24,7 @@ def input_pipeline(files, mode, narrow=False):
 
 
 def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settings):
-    """`settings` are those of RunConfig; steps are timed from the end of the first call of the loop to the last's."""
+    """`settings` are those of RunConfig; steps are timed from the end of the first, logged and so a call of its own."""
     model = getattr(parts, model)(keras)
     config = et.RunConfig(model_dir=tempfile.mkdtemp(), steps_per_loop=steps_per_loop, **settings)
     estimator = et.model_to_estimator(model, config=config)
@@ -32,7 +32,7 @@ def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settin
 
     def run():
         clock = _Clock()
-        estimator.train(lambda: batches, hooks=[clock], steps=steps + steps_per_loop)
+        estimator.train(lambda: batches, hooks=[clock], steps=steps + 1)
         return since(clock.first, clock.last)
 
     run()
