@@ -35,7 +35,7 @@ class Loop:
 
         `batches`: how many batches a step takes; where it takes several, `replica_update(number)` ends it, with the
         number of batches that there were data for.
-        `about()`: a dict of names to what else is a value, the same on every replica, computed after each step.
+        `about()`: a dict of names to what else is a value, the same on every replica, computed after the last step.
         `agreed()`: a list of those values of the logs that are those of all replicas already.
         `before_trace(element_spec)` is called with the `tf.TypeSpec` of the batches.
         `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them.
@@ -86,8 +86,9 @@ class Loop:
             functools.partial(self._step if self._batches == 1 else self._step_of_several, iterator, count),
             (more, batch, none, none, there - begun),
         )
-        about = {step_values.STEPS: done, step_values.EXAMPLES: examples, step_values.INPUT_SECONDS: seconds}
-        return {name: value.read_value() for name, value in self._values.items()} | about
+        values = {name: value.read_value() for name, value in self._values.items()} | self._about()
+        values |= {step_values.STEPS: done, step_values.EXAMPLES: examples, step_values.INPUT_SECONDS: seconds}
+        return values
 
     def _step(self, iterator, count, _, batch, done, examples, seconds):
         taken, ended = self._take(batch.get_value())
@@ -107,7 +108,7 @@ class Loop:
             take,
             (tf.constant(True), batch, tf.constant(0, tf.int64), examples, seconds),
         )
-        self._keep_about(self._strategy.run(self._update, args=(taken,)))
+        self._strategy.run(self._replica_update, args=(taken,))
         return more, batch, self._count(done), examples, seconds
 
     def _next_batch(self, iterator, wanted):
@@ -139,11 +140,10 @@ class Loop:
         """Runs the replicas' step on a batch; the number of its examples, and the time when all of it was done."""
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        logs, about, parts, count = self._strategy.run(self._one_replica, args=(batch,))
+        logs, parts, count = self._strategy.run(self._one_replica, args=(batch,))
         agreed = {id(value) for value in self._agreed()}
         for name, value in self._rename(logs).items():
             self._keep(name, _reduce(self._strategy, value, agreed))
-        self._keep_about(about)
         for index, part in enumerate(parts):
             replicas = self._strategy.experimental_local_results(part)
             self._keep(f"{step_values.BATCH}{index}", tf.concat(replicas, axis=0))
@@ -156,19 +156,11 @@ class Loop:
             self._global_step.assign_add(1)
         return done + 1
 
-    def _keep_about(self, about):
-        for name, value in about.items():
-            self._keep(name, self._strategy.experimental_local_results(value)[0])
-
-    def _update(self, taken):
-        self._replica_update(taken)
-        return self._about()
-
     def _one_replica(self, batch):
         # A step of the user's may return Python numbers.
         logs = tf.nest.map_structure(tf.convert_to_tensor, self._replica_step(batch))
         self.parts = self._parts_of(batch)
-        return logs, self._about(), tf.nest.flatten(self.parts), batch_size(batch)
+        return logs, tf.nest.flatten(self.parts), batch_size(batch)
 
     def _keep(self, name, value):
         """Assigns the value to its variable, which the first trace makes: a loop gives out only what came into it."""
