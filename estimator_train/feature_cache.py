@@ -62,25 +62,30 @@ def _compiled(frozen, strategy, local_replicas, spec):
     """
 
     def share(features):
-        """Each replica takes its stretch of the batch."""
+        """Each replica takes its stretch of the batch, of one length; the last example fills up the last ones.
+
+        An empty stretch would not do: oneDNN's convolutions give an empty batch a wrong shape.
+        """
         if local_replicas > 1:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
-
-            def stretch(tensor):
-                size = tf.shape(tensor)[0]
-                return tensor[size * replica // local_replicas : size * (replica + 1) // local_replicas]
-
-            features = tf.nest.map_structure(stretch, features)
+            size = _length(features)
+            length = -(-size // local_replicas)
+            rows = tf.minimum(replica * length + tf.range(length), size - 1)
+            features = tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), features)
         return frozen(features, training=True)
 
     spec = tf.nest.map_structure(lambda each: tf.TensorSpec([None, *each.shape[1:]], each.dtype), spec)
 
     @tf.function(autograph=False, input_signature=[spec])
     def compute(features):
-        results = strategy.run(share, args=(features,))
-        return [tf.concat(strategy.experimental_local_results(result), axis=0) for result in results]
+        results = map(strategy.experimental_local_results, strategy.run(share, args=(features,)))
+        return [tf.concat(result, axis=0)[: _length(features)] for result in results]
 
     return lambda features: [result.numpy() for result in compute(features)]
+
+
+def _length(features):
+    return tf.shape(tf.nest.flatten(features)[0])[0]
 
 
 def columns_of(features, dataset, compute, frozen_id):

@@ -3,10 +3,12 @@
 import logging
 import os
 
-os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import estimator_train  # noqa: F401, before TensorFlow, as users have it
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.pop("TF_CONFIG", None)
 
+# isort: split
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,6 +1,7 @@
 """What a user meets first: the import, the public names."""
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -41,12 +42,23 @@ def test_import_takes_nothing_before_its_use_and_makes_tf_keras_the_legacy_one()
         "slow = {'jinja2', 'kaggle', 'matplotlib', 'sklearn', 'tensorflow_datasets'}\n"
         "assert slow.isdisjoint(sys.modules), slow.intersection(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, env=_environment_without_legacy_keras())
+    subprocess.run([sys.executable, "-c", program], check=True, env=_environment_as_it_comes())
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="oneDNN's kernels are those of x86")
+@pytest.mark.parametrize(("given", "is_on"), [({}, True), ({"TF_ENABLE_ONEDNN_OPTS": "0"}, False)])
+def test_import_turns_on_onednn_unless_it_is_set(given, is_on):
+    program = (
+        "import estimator_train, tensorflow\n"
+        "from tensorflow.python.util import _pywrap_util_port\n"
+        f"assert _pywrap_util_port.IsMklEnabled() is {is_on}"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env=_environment_as_it_comes() | given)
 
 
 def test_import_after_tensorflow_does_not_break_it():
     program = "import tensorflow as tf, estimator_train; tf.keras.Sequential(); estimator_train.RunConfig()"
-    subprocess.run([sys.executable, "-c", program], check=True, env=_environment_without_legacy_keras())
+    subprocess.run([sys.executable, "-c", program], check=True, env=_environment_as_it_comes())
 
 
 def test_the_doors_at_the_root_lead_into_the_package():
@@ -54,7 +66,7 @@ def test_the_doors_at_the_root_lead_into_the_package():
     assert (ROOT / "input_fns").resolve() == ROOT / "estimator_train" / "input_fns"
 
 
-def _environment_without_legacy_keras():
-    return {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"} | {
-        "PYTHONPATH": str(ROOT)
-    }
+def _environment_as_it_comes():
+    """Without what the package sets for TensorFlow."""
+    ours = ("TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS")
+    return {name: value for name, value in os.environ.items() if name not in ours} | {"PYTHONPATH": str(ROOT)}
