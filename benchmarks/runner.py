@@ -12,8 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# `ours` and the peers choose their Keras themselves, and on a GPU they are alive at once.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TF_CONFIG", "TF_USE_LEGACY_KERAS")}
+# `ours` and the peers choose their Keras and kernels themselves, and on a GPU they are alive at once.
+_CHOSEN = ("TF_CONFIG", "TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _CHOSEN}
 ENVIRONMENT |= {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
@@ -52,7 +53,7 @@ def _process(side, python):
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command,
-            env=ENVIRONMENT | {"TMPDIR": scratch},
+            env=ENVIRONMENT | side.environment | {"TMPDIR": scratch},
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 
 class Side(NamedTuple):
-    """A function of benchmarks/sides/<peer>.py and its options."""
+    """A function of benchmarks/sides/<peer>.py, its options, and what its process has in its environment."""
 
     peer: str
     work: str
     options: dict = {}
+    environment: dict = {}
 
 
 class Benchmark(NamedTuple):
@@ -25,6 +26,9 @@ class Benchmark(NamedTuple):
     measure: str = "wall"
     fresh: bool = False
 
+
+# estimator_train turns oneDNN's kernels on, and TensorFlow leaves them off on many processors: a peer may have them, too.
+ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 
 TF215, TF_KERAS, KERAS3, TORCH = "tf.estimator of TensorFlow 2.15", "tf_keras fit", "Keras 3 fit", "PyTorch"
 
@@ -54,16 +58,21 @@ def step_overhead(*, steps=500):
         model = {"model": name, "steps": steps}
         sides |= {
             ours: Side("ours", "train_steps", {**model, "steps_per_loop": at_once}),
-            fit: Side("tf_keras", "fit_steps", {**model, "steps_per_execution": at_once}),
-            bare: Side("tf_keras", "bare_steps", {**model, "steps_per_call": at_once}),
+            fit: Side("tf_keras", "fit_steps", {**model, "steps_per_execution": at_once}, ONEDNN),
+            bare: Side("tf_keras", "bare_steps", {**model, "steps_per_call": at_once}, ONEDNN),
         }
         rows += [(ours, fit), (ours, bare)]
-    return Benchmark(f"{steps} steps, batch 32", sides, rows)
+    return Benchmark(f"{steps} steps, batch 32, oneDNN on all sides", sides, rows)
 
 
-def flagship_epoch(*, images=256):
-    """One epoch of VGG16, nothing cached, beside tf.estimator and tf_keras fit."""
-    return _flagship(f"VGG16, 224 x 224, one epoch of {images} scans", images, 1, "image_files", (TF215, TF_KERAS))
+def flagship_epoch(*, images=128):
+    """One epoch of VGG16, nothing cached, beside tf.estimator and tf_keras fit, as they come and with oneDNN."""
+    benchmark = _flagship(f"VGG16, 224 x 224, one epoch of {images} scans", images, 1, "image_files", (TF215, TF_KERAS))
+    for name in (TF215, TF_KERAS):
+        with_onednn = f"{name}, oneDNN on"
+        benchmark.sides[with_onednn] = benchmark.sides[name]._replace(environment=ONEDNN)
+        benchmark.rows.append(("image_files", with_onednn))
+    return benchmark
 
 
 def flagship_epochs(*, images=256, epochs=3):
