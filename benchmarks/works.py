@@ -27,7 +27,7 @@ class Benchmark(NamedTuple):
     fresh: bool = False
 
 
-# estimator_train turns oneDNN's kernels on, and TensorFlow leaves them off on many processors: a peer may have them, too.
+# Peers have these kernels where TensorFlow turns them on, which it does on few processors; ours has them on all.
 ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 
 TF215, TF_KERAS, KERAS3, TORCH = "tf.estimator of TensorFlow 2.15", "tf_keras fit", "Keras 3 fit", "PyTorch"
