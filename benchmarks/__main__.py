@@ -84,7 +84,7 @@ def _parser():
     for work in WORKS:
         of_work = names.add_parser(work.__name__, help=work.__doc__, description=work.__doc__, formatter_class=defaults)
         of_work.set_defaults(work=work)
-        of_work.add_argument("--pairs", type=int, default=5, help="measured after a warm-up")
+        of_work.add_argument("--pairs", type=_positive, default=5, help="measured after a warm-up")
         of_work.add_argument(
             "--python",
             type=_peer_and_path,
@@ -94,9 +94,15 @@ def _parser():
             help=f"run a peer in this Python instead of one set up; of {', '.join(peers.REQUIREMENTS)}",
         )
         for name, parameter in inspect.signature(work).parameters.items():
-            of_work.add_argument(f"--{name}", type=int, default=parameter.default, help=f"number of {name}")
+            of_work.add_argument(f"--{name}", type=_positive, default=parameter.default, help=f"number of {name}")
     names.add_parser("docs", help=f"write the table of {PAGE.relative_to(runner.ROOT)}")
     return parser
+
+
+def _positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number; e.g. 5")
+    return int(text)
 
 
 def _peer_and_path(text):

@@ -28,7 +28,7 @@ class Benchmark(NamedTuple):
 
 
 # Peers have these kernels where TensorFlow turns them on, which it does on few processors; ours has them on all.
-ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}
+ONEDNN, NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}
 
 TF215, TF_KERAS, KERAS3, TORCH = "tf.estimator of TensorFlow 2.15", "tf_keras fit", "Keras 3 fit", "PyTorch"
 
@@ -65,7 +65,7 @@ def step_overhead(*, steps=500):
     return Benchmark(f"{steps} steps, batch 32, oneDNN on all sides", sides, rows)
 
 
-def flagship_epoch(*, images=128):
+def flagship_epoch(*, images=64):
     """One epoch of VGG16, nothing cached, beside tf.estimator and tf_keras fit, as they come and with oneDNN."""
     benchmark = _flagship(f"VGG16, 224 x 224, one epoch of {images} scans", images, 1, "image_files", (TF215, TF_KERAS))
     for name in (TF215, TF_KERAS):
@@ -116,7 +116,7 @@ def replicas(*, steps=40):
 
 
 def step_options(*, steps=40):
-    """Each RunConfig keyword that changes the step beside the same without it."""
+    """Each RunConfig keyword that changes the step, and oneDNN, beside the same without it."""
     small, deep, wide = "a tiny CNN", "a CNN of convolutions", "8 million weights, 10 checkpoints"
     saving = {"save_checkpoints_steps": max(steps // 10, 1)}
     # Name, model, steps, settings of RunConfig, what it is measured against.
@@ -134,7 +134,12 @@ def step_options(*, steps=40):
         name: Side("ours", "train_steps", {"model": model, "steps": number, **settings})
         for name, model, number, settings, _ in table
     }
-    return Benchmark("a step, batch 32", sides, [(name, default) for name, *_, default in table if default])
+    rows = [(name, default) for name, *_, default in table if default]
+    for name in (small, deep, wide):
+        without = f"{name}, oneDNN off"
+        sides[without] = sides[name]._replace(environment=NO_ONEDNN)
+        rows.append((name, without))
+    return Benchmark("a step, batch 32", sides, rows)
 
 
 def memory(*, images=64):

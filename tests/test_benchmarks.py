@@ -10,6 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installed
 
 from benchmarks import peers, performance_page, ratios, runner, works
+from benchmarks.__main__ import main
 from benchmarks.sides.serve import serve
 
 ANSWERS = {
@@ -106,6 +107,26 @@ def test_sides_run_in_turn_in_processes_that_stay_or_are_fresh(side, fresh, tota
     answers = runner.run_in_turn(benchmark, {"counting": sys.executable}, pairs=3)
     assert [answer["total"] for answer in answers["two"]] == totals
     assert all(answer["wall"] > 0 and answer["device"] == "CPU" for answer in answers["one"])
+
+
+def test_a_side_has_the_environment_that_it_is_given_and_no_choice_of_the_users(tmp_path, side, monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "of the user")
+    name = "os.environ.get('TF_ENABLE_ONEDNN_OPTS')"
+    (tmp_path / "benchmarks" / "sides" / "counting.py").write_text(
+        "import os\nfrom benchmarks.sides.serve import serve\n"
+        f"serve({{'count': lambda: lambda: {{'has': {name}}}}}, ['pip'], lambda: 'CPU')\n"
+    )
+    sides = {"as it comes": side(), "with": side()._replace(environment=works.ONEDNN)}
+    answers = runner.run_in_turn(works.Benchmark("reading", sides, []), {"counting": sys.executable}, pairs=1)
+    assert [answers[name][0]["has"] for name in sides] == [None, "1"]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two"])
+def test_a_number_that_is_not_positive_is_refused(text, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "startup", "--pairs", text])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"argument --pairs: '{text}' is no positive number; e.g. 5" in capsys.readouterr().err
 
 
 def test_a_side_that_fails_ends_the_benchmark_with_its_error(side):
