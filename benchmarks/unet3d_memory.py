@@ -31,9 +31,11 @@ def main():
 
 
 def measure(kind, volume, filters, batch_size):
+    import estimator_train  # noqa: F401, it chooses Keras and the kernels that TensorFlow has
+
+    # isort: split
     import tensorflow as tf
 
-    import estimator_train  # noqa: F401, it chooses tf_keras
     from estimator_train.memory import estimate
     from estimator_train.recipes.unet3d import build_model
 
