@@ -2,9 +2,9 @@
 
     python -m benchmarks.unet3d_memory
 
-Measured is how far the resident memory of a fresh process rises in the first step. On the CPU the kernels of
-convolutions work in 27 times the memory of their input, which no GPU does; so each size is measured once more with
-dense layers, whose kernels need none, in the place of the convolutions: their activations have the same shapes.
+Measured is how far the resident memory of a fresh process rises in the first step. Kernels of convolutions work in
+memory of their own: without oneDNN in 27 times that of their input. So each size is measured once more with dense
+layers, whose kernels need none, in the place of the convolutions: their activations have the same shapes.
 """
 
 import os
