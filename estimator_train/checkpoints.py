@@ -108,7 +108,10 @@ def damage_of(path):
 
 def stamp(path):
     """A value that changes when the checkpoint at prefix `path` is written again."""
-    return tuple((name, *_length_and_time(name)) for name in sorted(tf.io.gfile.glob(f"{path}.*")))
+    folder, prefix = os.path.split(f"{path}.")
+    names = tf.io.gfile.listdir(folder or ".") if tf.io.gfile.isdir(folder or ".") else []  # glob starts threads
+    paths = [os.path.join(folder, name) for name in sorted(names) if name.startswith(prefix)]
+    return tuple((path, *_length_and_time(path)) for path in paths)
 
 
 @functools.lru_cache(maxsize=64)

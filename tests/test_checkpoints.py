@@ -116,6 +116,16 @@ def test_a_checkpoint_written_again_is_looked_at_again(model_dir):
     assert checkpoints.stamp(path) != before
 
 
+def test_a_stamp_is_of_the_files_of_one_checkpoint(model_dir, monkeypatch):
+    suffixes = ["data-00000-of-00001", "index"]
+    assert [name for name, *_ in checkpoints.stamp(f"{model_dir}/model.ckpt-3")] == [
+        f"{model_dir}/model.ckpt-3.{suffix}" for suffix in suffixes
+    ]
+    monkeypatch.chdir(model_dir)
+    assert [name for name, *_ in checkpoints.stamp("model.ckpt-3")] == [f"model.ckpt-3.{suffix}" for suffix in suffixes]
+    assert checkpoints.stamp(f"{model_dir}/absent/model.ckpt-3") == ()
+
+
 def test_the_global_step_is_read_from_both_formats(model_dir, tmp_path):
     assert checkpoints.read_global_step(f"{model_dir}/model.ckpt-2") == 2
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
