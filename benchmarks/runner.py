@@ -12,10 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# `ours` and the peers choose their Keras and kernels themselves, and on a GPU they are alive at once.
-_CHOSEN = ("TF_CONFIG", "TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _CHOSEN}
-ENVIRONMENT |= {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+# `ours` and the peers choose their Keras and kernels themselves; and all are started as installed, with bytecode.
+_NOT_THE_USERS = ("TF_CONFIG", "TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS", "PYTHONDONTWRITEBYTECODE")
+
+
+def environment():
+    """That of this process, without what would change what is measured. On a GPU all sides are alive at once."""
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_THE_USERS}
+    return kept | {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
 def run_in_turn(benchmark, pythons, pairs):
@@ -53,7 +57,7 @@ def _process(side, python):
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command,
-            env=ENVIRONMENT | side.environment | {"TMPDIR": scratch},
+            env=environment() | side.environment | {"TMPDIR": scratch},
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
