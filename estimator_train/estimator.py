@@ -146,7 +146,7 @@ class Estimator:
         last_step = step + steps if steps is not None else max_steps
 
         with multi_worker.naming_lost_workers(strategy), naming_the_tensor():
-            run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step)
+            run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
             with run.graph.as_default():
                 if last_step is not None:
                     v1.add_to_collection(step_values.LAST_STEP, last_step)
@@ -189,7 +189,7 @@ class Estimator:
                 "Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir
             )
 
-        run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps)
+        run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
         with run.graph.as_default():
             values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
             updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
@@ -227,7 +227,7 @@ class Estimator:
         """
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or self.latest_checkpoint()
-        run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None)
+        run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None, hooks)
         predictions = _select(run.spec.predictions, predict_keys)
         hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
         with _suspendable_session(run, hooks) as session:
@@ -294,9 +294,15 @@ class Estimator:
     def export_savedmodel(self):
         raise AttributeError("export_savedmodel is TensorFlow 1's name; use export_saved_model.")
 
-    def _prepare(self, mode, input_fn, checkpoint, last_step):
+    def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):
         return self._model.prepare(
-            mode, input_fn, config=self.config, params=self.params, checkpoint_path=checkpoint, last_step=last_step
+            mode,
+            input_fn,
+            config=self.config,
+            params=self.params,
+            checkpoint_path=checkpoint,
+            last_step=last_step,
+            hooks=hooks,
         )
 
     def _training_hooks(self, run, user_hooks, listeners, steps, max_steps):

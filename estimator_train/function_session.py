@@ -32,7 +32,7 @@ class HookGraph:
     """
 
     def __init__(self, specs):
-        """`specs`: dict of value names to `tf.TensorSpec`."""
+        """`specs`: dict of value names to `tf.TypeSpec`."""
         self.graph = tf.Graph()
         with self.graph.as_default():
             self.global_step = v1.train.create_global_step()

@@ -56,8 +56,8 @@ class GraphModel(PreparedModel):
         model._metric_fns = (*self._metric_fns, metric_fn)
         return model
 
-    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
-        del last_step  # each step is a run of the session, and the loop's hooks count those
+    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
+        del hooks, last_step  # each step is a run of the session, and the loop's hooks count those
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         if multi_worker.is_one(strategy):
             raise ValueError(

@@ -86,7 +86,7 @@ class KerasModel(PreparedModel):
     def with_metrics(self, metric_fn):
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
-    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
+    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
         is_one_of_several = config.num_worker_replicas > 1 and not multi_worker.is_one(config.train_distribute)
         if mode == ModeKeys.TRAIN and is_one_of_several:
             raise ValueError(
@@ -108,18 +108,16 @@ class KerasModel(PreparedModel):
                 input_fn, finish = input_fn.narrow, input_fn.widen
             dataset = _dataset(copy.strategy, input_fn, finish, mode=mode, config=config, params=params)
             steps = _Steps(copy, mode, dataset, config, checkpoint_path, last_step, part, finish)
-        hook_graph = HookGraph(steps.value_specs)
-        with hook_graph.graph.as_default():
-            saver = checkpoints.ObjectSaver(copy.checkpoint, config)
-            v1.add_to_collection(v1.GraphKeys.SAVERS, saver)  # where a CheckpointSaverHook of the user's finds it
-            ready = hook_graph.ready_op
-            scaffold = v1.train.Scaffold(ready_op=ready, ready_for_local_init_op=ready, saver=saver)
-            spec = _spec(mode, hook_graph, scaffold)
-            if mode == ModeKeys.EVAL and self._metric_fns:
+        if mode == ModeKeys.TRAIN or hooks or self._metric_fns:
+            hook_graph, spec = _hook_graph(mode, steps.value_specs, copy.checkpoint, config)
+        else:
+            hook_graph, spec = copy.hook_graph(mode, steps.value_specs, config)
+        if mode == ModeKeys.EVAL and self._metric_fns:
+            with hook_graph.graph.as_default():
                 parts = tf.nest.pack_sequence_as(copy.function(mode, part, finish).parts, hook_graph.batch_tensors)
                 spec = spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
-        return Run(hook_graph.graph, spec, FunctionSessionCreator(scaffold, hook_graph, steps, triggers))
+        return Run(hook_graph.graph, spec, FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers))
 
     def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
         if list(receiver_fns) != [ModeKeys.PREDICT]:
@@ -192,6 +190,7 @@ class _Copy:
         self._config = config
         self._evaluated_parts = evaluated_parts
         self._functions = {}
+        self._hook_graphs = {}
         self._parts = self._recomputing = None
         self._features = weakref.WeakKeyDictionary()  # by input_fn, what the frozen part gives
 
@@ -229,6 +228,16 @@ class _Copy:
                 function = keras_steps.Prediction(model, finish)
             self._functions[key] = function
         return self._functions[key]
+
+    def hook_graph(self, mode, value_specs, config):
+        """As `_hook_graph`, of runs whose hooks add nothing to it: one serves all that give the same values."""
+        key = mode, *value_specs.items()
+        if key not in self._hook_graphs:
+            hook_graph, spec = _hook_graph(mode, value_specs, self.checkpoint, config)
+            with hook_graph.graph.as_default():
+                spec.scaffold.finalize()
+            self._hook_graphs[key] = hook_graph, spec
+        return self._hook_graphs[key]
 
     def restore(self, path):
         """Brings the variables to the state at prefix `path`, where they do not hold it."""
@@ -319,6 +328,17 @@ class _Steps:
             if every:
                 counts.append(int(every) - (done - first) % int(every))
         return min(counts)
+
+
+def _hook_graph(mode, value_specs, checkpoint, config):
+    """A HookGraph of those values, and its EstimatorSpec."""
+    hook_graph = HookGraph(value_specs)
+    with hook_graph.graph.as_default():
+        saver = checkpoints.ObjectSaver(checkpoint, config)
+        v1.add_to_collection(v1.GraphKeys.SAVERS, saver)  # where a CheckpointSaverHook of the user's finds it
+        ready = hook_graph.ready_op
+        scaffold = v1.train.Scaffold(ready_op=ready, ready_for_local_init_op=ready, saver=saver)
+        return hook_graph, _spec(mode, hook_graph, scaffold)
 
 
 def _spec(mode, hook_graph, scaffold):

@@ -54,7 +54,7 @@ class Loop:
         self._values = {}
 
     def trace(self, iterator):
-        """A dict of value names to TensorSpec, and a function (iterator, count) that runs up to `count` steps.
+        """A dict of value names to `tf.TypeSpec`, and a function (iterator, count) that runs up to `count` steps.
 
         The function returns a dict of the values of the last step: what the model's step returned, each name through
         `rename`, and those of `step_values`, among them how many steps were run; it raises
@@ -70,7 +70,7 @@ class Loop:
                 raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
             return values
 
-        return run.structured_outputs, call
+        return _specs(run.structured_outputs), call
 
     # The loops are written out: AutoGraph would take longer to find them than all else of a trace takes.
     @tf.function(autograph=False)
@@ -246,7 +246,7 @@ class Prediction:
 
     def trace(self, iterator):
         run = self._run.get_concrete_function(iterator)
-        return run.structured_outputs, lambda iterator, count: run(iterator)
+        return _specs(run.structured_outputs), lambda iterator, count: run(iterator)
 
     @tf.function(autograph=False)
     def _run(self, iterator):
@@ -288,6 +288,10 @@ def _learning_rate(optimizer):
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):  # a legacy optimizer's
         rate = rate(optimizer.iterations - 1)
     return None if rate is None else tf.cast(rate, tf.float32)
+
+
+def _specs(values):
+    return {name: tf.type_spec_from_value(value) for name, value in values.items()}
 
 
 def _keras_data(batch, finish):

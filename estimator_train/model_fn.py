@@ -135,7 +135,7 @@ class PreparedModel(abc.ABC):
     has_initial_values: bool
 
     @abc.abstractmethod
-    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step):
+    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
         """A `Run` of the model.
 
         Args:
@@ -143,6 +143,7 @@ class PreparedModel(abc.ABC):
           input_fn, config, params: the Estimator's.
           checkpoint_path: prefix of the checkpoint to start from; None: the model's initial values.
           last_step: the global step at which TRAIN ends, or None.
+          hooks: those of the caller's, which may add to the Run's graph.
         """
 
     @abc.abstractmethod

@@ -10,10 +10,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import checkpoints
+from estimator_train import checkpoints, function_session
 from estimator_train.eval_events import read_eval_metrics
 
 layers = keras.layers
+v1 = tf.compat.v1
 
 KERNEL = "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"
 ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
@@ -480,6 +481,44 @@ def test_a_second_call_traces_nothing_and_reads_the_checkpoint_only_when_it_chan
     assert Traced.traces == traces
     # Once to train, and once to evaluate and predict: on replicas each has a copy of the model.
     assert restored() - before == (2 if replicas is None else 3)
+
+
+class FetchesTwiceTheStep(v1.train.SessionRunHook):
+    def begin(self):
+        self.twice = 2 * v1.train.get_global_step()
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self.twice)
+
+    def after_run(self, run_context, run_values):
+        self.fetched = run_values.results
+
+
+def test_runs_without_hooks_share_a_graph_and_hooks_add_to_one_of_their_own(tmp_path, monkeypatch):
+    graphs = []
+
+    class Noted(function_session.HookGraph):
+        def __init__(self, specs):
+            super().__init__(specs)
+            graphs.append(self.graph)
+
+    monkeypatch.setattr("estimator_train.keras.HookGraph", Noted)
+    estimator = counting_estimator(tmp_path)
+    estimator.train(rows(), max_steps=3)
+
+    def graphs_of(hooks):
+        before = len(graphs)
+        results = estimator.evaluate(rows(), hooks=hooks), list(estimator.predict(rows(), hooks=hooks))
+        return results, len(graphs) - before
+
+    (first, made), (again, made_again) = graphs_of([]), graphs_of([])
+    assert (made, made_again) == (2, 0)
+    hooks = [FetchesTwiceTheStep()]
+    (hooked, made_for_hooks), (last, made_at_last) = graphs_of(hooks), graphs_of([])
+    assert (made_for_hooks, made_at_last) == (2, 0)
+    assert hooks[0].fetched == 6
+    for other in (again, hooked, last):
+        np.testing.assert_equal(other, first)
 
 
 class TracedInTraining(layers.Layer):
