@@ -62,6 +62,12 @@ class ObjectSaver:
                 manager.sync()
 
 
+def wait_for(saver):
+    """Returns when what an `ObjectSaver` writes meanwhile is on disk; other savers write before they return."""
+    if isinstance(saver, ObjectSaver):
+        saver.sync()
+
+
 @contextlib.contextmanager
 def root_logger_left_alone():
     """Around what saves: TensorFlow then logs through absl, which gives a root logger without handlers one.
@@ -110,8 +116,8 @@ def stamp(path):
     """A value that changes when the checkpoint at prefix `path` is written again."""
     folder, prefix = os.path.split(f"{path}.")
     names = tf.io.gfile.listdir(folder or ".") if tf.io.gfile.isdir(folder or ".") else []  # glob starts threads
-    paths = [os.path.join(folder, name) for name in sorted(names) if name.startswith(prefix)]
-    return tuple((path, *_length_and_time(path)) for path in paths)
+    files = [os.path.join(folder, name) for name in sorted(names) if name.startswith(prefix)]
+    return tuple((file, *_length_and_time(file)) for file in files)
 
 
 @functools.lru_cache(maxsize=64)
@@ -138,11 +144,14 @@ def _read(reader, key):
 
 
 def _length_and_time(name):
-    if os.path.exists(name):
-        status = os.stat(name)  # TensorFlow's own tells whole seconds only
-        return status.st_size, status.st_mtime_ns
-    status = tf.io.gfile.stat(name)
-    return status.length, status.mtime_nsec
+    """Of a file; nothing of one that a training has meanwhile deleted."""
+    with contextlib.suppress(FileNotFoundError, tf.errors.NotFoundError):
+        if os.path.exists(name):
+            status = os.stat(name)  # TensorFlow's own tells whole seconds only
+            return status.st_size, status.st_mtime_ns
+        status = tf.io.gfile.stat(name)
+        return status.length, status.mtime_nsec
+    return ()
 
 
 def trained_steps(model_dir):

@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 
-from estimator_train import checkpoints, host_memory, multi_worker, step_values
+from estimator_train import checkpoints, host_memory, loop_hooks, multi_worker, step_values
+from estimator_train.eval_events import write_eval_metrics
 from estimator_train.export import new_export_folder
 from estimator_train.graph_model import GraphModel
 from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
@@ -157,7 +157,7 @@ class Estimator:
                         while not session.should_stop():
                             _, loss = session.run([run.spec.train_op, run.spec.loss])
                 finally:
-                    _sync(run.spec.scaffold.saver)
+                    checkpoints.wait_for(run.spec.scaffold.saver)
         if loss is None:
             log.warning("Training made no step: the input_fn gave no data, or a hook had stopped it before.")
         log.info("Loss for final step: %s.", loss)
@@ -196,14 +196,14 @@ class Estimator:
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
             log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
             start = time.perf_counter()
-            hooks = [*run.input_hooks, *hooks, _CountBatches(steps), *run.spec.evaluation_hooks, results]
+            hooks = [*run.input_hooks, *hooks, loop_hooks.CountBatches(steps), *run.spec.evaluation_hooks, results]
             with naming_the_tensor(), v1.train.MonitoredSession(run.session_creator, hooks) as session:
                 while not session.should_stop():
                     session.run(updates)
             log.info("Inference Time : %0.5fs", time.perf_counter() - start)
             log.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
             metrics = dict(results.final_ops_values)
-            self._write_evaluation(metrics, checkpoint, name)
+            write_eval_metrics(self.eval_dir(name), metrics, checkpoint)
         return metrics
 
     def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
@@ -314,9 +314,9 @@ class Estimator:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         hooks.append(v1.train.NanTensorHook(spec.loss))
         if config.log_step_count_steps:
-            hooks.append(_LogLoss(spec.loss, config.log_step_count_steps))
+            hooks.append(loop_hooks.LogLoss(spec.loss, config.log_step_count_steps))
         hooks += spec.training_hooks
-        hooks.append(_StopWhereReached(hooks))
+        hooks.append(loop_hooks.StopWhereReached(hooks))
         if multi_worker.is_one(config.train_distribute):
             hooks = multi_worker.in_step(hooks, user_hooks, config, spec.scaffold)
         return hooks
@@ -328,8 +328,6 @@ class Estimator:
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
 
         hooks = []
-        if config.async_checkpoints and listeners:
-            listeners = [_WaitForCheckpoint(spec.scaffold), *listeners]
         savers = [hook for hook in user_hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
         if not savers and (config.save_checkpoints_secs or config.save_checkpoints_steps):
             savers = [
@@ -346,6 +344,8 @@ class Estimator:
         elif savers and listeners:
             own = [listener for listener in savers[0]._listeners if listener not in listeners]
             savers[0]._listeners = [*own, *listeners]  # it takes them in its constructor only
+        if config.async_checkpoints:
+            loop_hooks.wait_before_listeners(savers, spec.scaffold)
         hooks += spec.training_chief_hooks
         if config.log_step_count_steps:
             hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=self.model_dir))
@@ -368,106 +368,11 @@ class Estimator:
             )
         return listeners
 
-    def _write_evaluation(self, metrics, checkpoint, name):
-        """Logs the metrics and writes them and the checkpoint's path to the events of the evaluation."""
-        step = int(metrics["global_step"])
-        line = ", ".join(f"{key} = {metrics[key]}" for key in sorted(metrics))
-        log.info("Saving dict for global step %d: %s", step, line)
-        summary = v1.Summary()
-        for key, value in metrics.items():
-            if key == "global_step":
-                continue
-            if isinstance(value, bytes):
-                _add_summary(summary, key, value)
-            elif getattr(value, "ndim", 0) or np.iscomplexobj(value):
-                summary.value.add(tag=key, tensor=tf.make_tensor_proto(value))
-            else:
-                summary.value.add(tag=key, simple_value=float(value))
-        if checkpoint is not None:
-            log.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
-            summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string))
-        writer = v1.summary.FileWriterCache.get(self.eval_dir(name))
-        writer.add_summary(summary, step)
-        writer.flush()
-
     def _trained_checkpoint(self):
         path = self.latest_checkpoint()
         if path is None:
             raise ValueError(f"Could not find trained model in model_dir: {self.model_dir}.")
         return path
-
-
-class _StopWhereReached(v1.train.SessionRunHook):
-    """Ends a session before its first step where a StopAtStepHook's last is reached: that one looks after a step."""
-
-    def __init__(self, hooks):
-        self._stops = [hook for hook in hooks if isinstance(hook, v1.train.StopAtStepHook)]
-        self._global_step = v1.train.get_global_step()
-
-    def after_create_session(self, session, coord):
-        step = session.run(self._global_step)
-        if any(stop._last_step is not None and step >= stop._last_step for stop in self._stops):
-            coord.request_stop()
-
-
-class _WaitForCheckpoint(v1.train.CheckpointSaverListener):
-    """Has those that come after it find the checkpoint written."""
-
-    def __init__(self, scaffold):
-        self._scaffold = scaffold
-
-    def after_save(self, session, global_step_value):
-        _sync(self._scaffold.saver)
-
-
-def _sync(saver):
-    if isinstance(saver, checkpoints.ObjectSaver):
-        saver.sync()
-
-
-class _LogLoss(v1.train.SessionRunHook):
-    """Logs the loss every so many steps, as LoggingTensorHook does, which counts calls of session.run instead."""
-
-    def __init__(self, loss, every_steps):
-        self._fetches = {"loss": loss, "step": v1.train.get_global_step()}
-        self._timer = v1.train.SecondOrStepTimer(every_steps=every_steps)
-
-    def begin(self):
-        self._timer.reset()
-
-    def before_run(self, run_context):
-        return v1.train.SessionRunArgs(self._fetches)
-
-    def after_run(self, run_context, run_values):
-        loss, step = run_values.results["loss"], run_values.results["step"]
-        if self._timer.should_trigger_for_step(step):
-            seconds, _ = self._timer.update_last_triggered_step(step)
-            log.info("loss = %s, step = %s%s", loss, step, "" if seconds is None else f" ({seconds:.3f} sec)")
-
-
-class _CountBatches(v1.train.SessionRunHook):
-    """Stops an evaluation after `limit` batches, says how far it is, and refuses one without any."""
-
-    def __init__(self, limit):
-        self._limit = limit
-
-    def after_create_session(self, session, coord):
-        self._count = 0
-
-    def after_run(self, run_context, run_values):
-        self._count += 1
-        if self._limit is None:
-            return
-        if self._count % max(1, self._limit // 10) == 0 or self._count == self._limit:
-            log.info("Evaluation [%d/%d]", self._count, self._limit)
-        if self._count >= self._limit:
-            run_context.request_stop()
-
-    def end(self, session):
-        if self._count == 0:  # before the results are fetched, which there are none of
-            raise ValueError(
-                "evaluate got no data: the input_fn's data set is empty, or a hook stopped it before a batch."
-            )
 
 
 @contextlib.contextmanager
@@ -521,18 +426,6 @@ def _check_overrides(kind):
             "Subclasses of Estimator cannot override members of Estimator. "
             f"{kind.__name__} does override {sorted(overridden)}; give those methods names of their own."
         )
-
-
-def _add_summary(summary, key, value):
-    """Adds a metric that is a serialized Summary, such as an image summary's."""
-    try:
-        parsed = v1.Summary.FromString(value)
-    except DecodeError:
-        log.warning("Metric %s is bytes that are no serialized Summary; it is not written to the events.", key)
-        return
-    for index, entry in enumerate(parsed.value):
-        entry.tag = f"{key}/{index}"
-        summary.value.append(entry)
 
 
 def _check_positive(name, count):

@@ -1,12 +1,56 @@
-"""The metrics of evaluations, read back from their event files."""
+"""The metrics of evaluations, written to their event files and read back."""
 
 import collections
 
+import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from estimator_train.function_session import eager_mode
 
 v1 = tf.compat.v1
+log = tf.get_logger()
+
+
+def write_eval_metrics(folder, metrics, checkpoint):
+    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to the event file of `folder`.
+
+    Args:
+      folder: of the event file, which is made.
+      metrics: dict of metric names and "global_step" to numpy values or serialized Summaries.
+      checkpoint: path prefix; None: there was none.
+    """
+    step = int(metrics["global_step"])
+    line = ", ".join(f"{key} = {metrics[key]}" for key in sorted(metrics))
+    log.info("Saving dict for global step %d: %s", step, line)
+    summary = v1.Summary()
+    for key, value in metrics.items():
+        if key == "global_step":
+            continue
+        if isinstance(value, bytes):
+            _add_summary(summary, key, value)
+        elif getattr(value, "ndim", 0) or np.iscomplexobj(value):
+            summary.value.add(tag=key, tensor=tf.make_tensor_proto(value))
+        else:
+            summary.value.add(tag=key, simple_value=float(value))
+    if checkpoint is not None:
+        log.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
+        summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string))
+    writer = v1.summary.FileWriterCache.get(folder)
+    writer.add_summary(summary, step)
+    writer.flush()
+
+
+def _add_summary(summary, key, value):
+    """Adds a metric that is a serialized Summary, such as an image summary's."""
+    try:
+        parsed = v1.Summary.FromString(value)
+    except DecodeError:
+        log.warning("Metric %s is bytes that are no serialized Summary; it is not written to the events.", key)
+        return
+    for index, entry in enumerate(parsed.value):
+        entry.tag = f"{key}/{index}"
+        summary.value.append(entry)
 
 
 def read_eval_metrics(pattern):
@@ -27,7 +71,7 @@ def read_eval_metrics(pattern):
                 if values:
                     metrics[event.step] |= values
         except tf.errors.DataLossError as error:
-            tf.get_logger().warning("The rest of event file %s is skipped, it is damaged: %s", path, error)
+            log.warning("The rest of event file %s is skipped, it is damaged: %s", path, error)
     return dict(sorted(metrics.items()))
 
 

@@ -7,7 +7,7 @@ import tempfile
 
 import tensorflow as tf
 
-from estimator_train.checkpoints import ObjectSaver
+from estimator_train.checkpoints import ObjectSaver, wait_for
 from estimator_train.run_config import TaskType
 
 v1 = tf.compat.v1
@@ -63,4 +63,5 @@ class InMemoryEvaluatorHook(v1.train.SessionRunHook):
         step = session.run(self._global_step)
         with tempfile.TemporaryDirectory() as folder:
             path = self._saver.save(session, os.path.join(folder, "model.ckpt"), global_step=step)
+            wait_for(self._saver)
             self._estimator.evaluate(checkpoint_path=path, **self._evaluation)

@@ -144,7 +144,8 @@ def test_steps_per_loop_changes_neither_weights_nor_checkpoints_nor_logs(
     np.testing.assert_array_equal(*results)
 
 
-def test_asynchronous_checkpoints_are_whole_when_listeners_and_the_caller_see_them(tmp_path):
+@pytest.mark.parametrize("own_saver", [False, True])
+def test_asynchronous_checkpoints_are_whole_when_listeners_and_the_caller_see_them(own_saver, tmp_path):
     class Look(et.CheckpointSaverListener):
         damages = []
 
@@ -152,7 +153,11 @@ def test_asynchronous_checkpoints_are_whole_when_listeners_and_the_caller_see_th
             self.damages.append(checkpoints.damage_of(f"{tmp_path}/model.ckpt-{global_step}"))
 
     estimator = counting_estimator(tmp_path, save_checkpoints_steps=5, async_checkpoints=True)
-    estimator.train(rows(), saving_listeners=[Look()])
+    if own_saver:
+        saver = v1.train.CheckpointSaverHook(str(tmp_path), save_steps=5, listeners=[Look()])
+        estimator.train(rows(), hooks=[saver])
+    else:
+        estimator.train(rows(), saving_listeners=[Look()])
     assert Look.damages == [None] * 4
     assert checkpoint_steps(estimator) == [0, 5, 10, 12]
     for step in (5, 10):
