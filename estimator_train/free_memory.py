@@ -1,17 +1,29 @@
 """How much memory there is left."""
 
-import contextlib
 import math
-import os
+from pathlib import Path
+
+_MEMINFO = Path("/proc/meminfo")
+_CGROUP = Path("/sys/fs/cgroup")
+# A container's limit, its use, and what of that is page cache which goes first: in cgroup version 2 and in version 1.
+_CGROUP_FILES = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+)
 
 
 def free_memory():
     """Bytes of memory that can be had, of the machine and of the container; without limit where neither tells."""
     free = [math.inf]
-    with contextlib.suppress(FileNotFoundError), open("/proc/meminfo") as file:
-        free += [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")]
-    if os.path.exists("/sys/fs/cgroup/memory.max"):
-        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            limit = limit.read().strip()
-            free.append(math.inf if limit == "max" else int(limit) - int(used.read()))
+    if _MEMINFO.exists():
+        free.append(_number(_MEMINFO, "MemAvailable:") * 1024)
+    for limit, used, parts, droppable in _CGROUP_FILES:
+        if (_CGROUP / limit).exists() and (_CGROUP / limit).read_text().strip() != "max":
+            taken = int((_CGROUP / used).read_text()) - _number(_CGROUP / parts, droppable)
+            free.append(int((_CGROUP / limit).read_text()) - taken)
     return min(free)
+
+
+def _number(file, name):
+    """What the line of that name says in a file of names and numbers; 0 where there is none."""
+    return sum(int(line.split()[1]) for line in file.read_text().splitlines() if line.split()[:1] == [name])
