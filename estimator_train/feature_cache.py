@@ -17,6 +17,7 @@ import tqdm
 
 from estimator_train.distribution import call_input_fn
 from estimator_train.free_memory import free_memory
+from estimator_train.host_memory import growing_array
 
 log = tf.get_logger()
 
@@ -133,7 +134,7 @@ class _Store:
         self._folder = folder
         self.rows, self.digest, self.is_complete = 0, None, False
         self._columns = []  # of each (name of the dtype, shape of a row)
-        self._memory = []  # of each a bytearray, without a folder
+        self._memory = []  # of each an array with room for more rows, without a folder
         if folder is not None and not self._load():
             self.clear()
 
@@ -143,22 +144,31 @@ class _Store:
             os.remove(os.path.join(self._folder, name))
         self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
 
-    def append(self, arrays):
-        """Adds rows to all columns; raises ValueError where they differ from those before in type or shape."""
+    def append(self, arrays, at_most=-1):
+        """Adds rows to all columns, which will have `at_most`; < 0: nobody knows how many.
+
+        Raises ValueError where they differ from those before in type or shape.
+        """
         columns = [(tf.as_dtype(array.dtype).name, array.shape[1:]) for array in arrays]
         if not self._columns:
-            self._columns, self._memory = columns, [bytearray() for _ in columns]
+            self._columns, self._memory = columns, [array[:0] for array in arrays]
         if columns != self._columns:
             raise ValueError(
                 f"frozen_features takes examples of one shape; after {self._columns} come {columns}: resize or pad them"
             )
+        end = self.rows + len(arrays[0])
         for index, array in enumerate(arrays):
             if self._folder is None:
-                self._memory[index] += array.tobytes()
+                column = self._memory[index]
+                if end > len(column):
+                    room = max(end, at_most, 2 * len(column))
+                    self._memory[index] = growing_array((room, *array.shape[1:]), array.dtype)
+                    self._memory[index][: self.rows] = column[: self.rows]
+                self._memory[index][self.rows : end] = array
             else:
                 with open(self._path(index), "ab") as file:
                     file.write(array.tobytes())
-        self.rows += len(arrays[0])
+        self.rows = end
 
     def commit(self, digest, is_complete=False):
         """Makes the rows good; on disk they are before the manifest tells of them."""
@@ -170,6 +180,8 @@ class _Store:
         manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._columns}
         with open(os.path.join(self._folder, "manifest.tmp"), "w") as file:
             json.dump(manifest, file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(file.name, os.path.join(self._folder, "manifest.json"))
 
     def require_room(self, arrays, rows):
@@ -187,15 +199,12 @@ class _Store:
 
     def arrays(self):
         """All columns, arrays of (rows, ...); those on disk are mapped into memory."""
-        return [
-            self._array(index, np.dtype(_numpy_dtype(name)), shape) for index, (name, shape) in enumerate(self._columns)
-        ]
-
-    def _array(self, index, dtype, shape):
-        shape = (self.rows, *shape)
         if self._folder is None:
-            return np.frombuffer(self._memory[index], dtype).reshape(shape)
-        return np.memmap(self._path(index), dtype, "r", shape=shape)
+            return [memory[: self.rows] for memory in self._memory]
+        return [
+            np.memmap(self._path(index), _numpy_dtype(name), "r", shape=(self.rows, *shape))
+            for index, (name, shape) in enumerate(self._columns)
+        ]
 
     def _load(self):
         """Takes up what is in the folder; False where that is nothing or damaged."""
@@ -222,6 +231,7 @@ class _Store:
 def _fill(store, features, dataset, compute):
     """Adds the rows that the store lacks; False where those that it has are of other examples."""
     kept, seen, digests, bar = store.rows, 0, None, None
+    good = None  # how many rows there are, and the digest of their examples
     start = committed = time.monotonic()
     try:
         for batch in dataset:
@@ -241,20 +251,23 @@ def _fill(store, features, dataset, compute):
             computed = compute(inputs)
             rows = [_narrowed(array, features.dtype) for array in computed]
             rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
+            at_most = dataset.cardinality().numpy() * size
             if bar is None:
                 _check_kinds(rows)
                 _check_each_alone(compute, inputs, computed)
-                bar = _bar(store, rows, dataset.cardinality().numpy() * size)
+                bar = _bar(store, rows, at_most)
             store.require_room(rows, len(rows[0]))
-            store.append(rows)
+            store.append(rows, at_most)
             _update(digests, leaves, slice(known, size))
+            good = store.rows, _hex(digests)
             bar.update(len(rows[0]))
             if time.monotonic() - committed > _COMMIT_SECONDS:
-                store.commit(_hex(digests))
+                store.commit(good[1])
                 committed = time.monotonic()
     except BaseException:
-        if store.rows > kept:
-            store.commit(_hex(digests))
+        if good is not None:
+            store.rows, digest = good
+            store.commit(digest)
         raise
     finally:
         if bar is not None:

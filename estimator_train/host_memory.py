@@ -1,14 +1,19 @@
-"""The memory of batches and activations on the host, kept by the process from step to step."""
+"""Memory of the host: that of batches and activations is kept from step to step, that of caches taken as they fill."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import math
+import mmap
 import os
 import platform
 
+import numpy as np
+
 # mallopt's parameters, from glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_MAP_NORESERVE = 0x4000  # of Linux; in Python's mmap from 3.13 on
 
 
 @functools.cache
@@ -26,3 +31,15 @@ def keep():
     libc = ctypes.CDLL(None)
     for parameter, value in ((_M_TRIM_THRESHOLD, 2**31 - 1), (_M_MMAP_MAX, 0), (_M_ARENA_MAX, 1)):
         libc.mallopt(parameter, value)
+
+
+def growing_array(shape, dtype):
+    """An array of zeros that takes memory as far as it is written, and gives it back when it is freed.
+
+    The system refuses one that NumPy makes where it is larger than all memory, however little is written.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if platform.system() != "Linux" or not size:
+        return np.zeros(shape, dtype)
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+    return np.frombuffer(memory, dtype).reshape(shape)

@@ -113,6 +113,34 @@ def test_interrupted_filling_goes_on_where_it_was(examples, tmp_path):
     np.testing.assert_array_equal(labels, examples.labels)
 
 
+def test_rows_that_are_not_in_the_digest_yet_are_computed_again(examples, tmp_path, monkeypatch):
+    def interrupted(digests, leaves, rows):
+        if 10 in leaves[0]:
+            raise KeyboardInterrupt
+        update(digests, leaves, rows)
+
+    update, rest = feature_cache._update, Doubled()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(feature_cache, "_update", interrupted)
+        columns(examples, Doubled(), tmp_path)
+    doubled, labels = columns(examples, rest, tmp_path)
+    assert rest.seen == [ALL[2], [10], ALL[3]]
+    np.testing.assert_array_equal(doubled, 2 * examples.x)
+    np.testing.assert_array_equal(labels, examples.labels)
+
+
+@pytest.mark.parametrize("knows_how_many", [True, False])
+def test_features_in_memory_take_their_room_at_once_or_double_it(knows_how_many, examples, monkeypatch):
+    made, growing_array = [], feature_cache.growing_array
+    monkeypatch.setattr(feature_cache, "growing_array", lambda *array: made.append(array[0]) or growing_array(*array))
+    dataset = examples() if knows_how_many else examples().filter(lambda *batch: True)
+    doubled, labels = columns_of(frozen_features(lambda: dataset, cache="memory"), dataset, Doubled(), "")
+    np.testing.assert_array_equal(doubled, 2 * examples.x)
+    np.testing.assert_array_equal(labels, examples.labels)
+    rows = [15] if knows_how_many else [5, 10, 20]
+    assert made == [shape for room in rows for shape in ((room, 2), (room,))]
+
+
 def test_what_a_killed_process_left_is_cut_off(examples, tmp_path):
     interrupted = Doubled()
     interrupted.fails_at = 10

@@ -3,7 +3,10 @@ import platform
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from estimator_train import host_memory
 
 FAULTS = """
 import resource
@@ -28,3 +31,13 @@ def test_freed_memory_is_used_again_unless_the_user_has_set_malloc(variables, ke
     faults = int(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
     pages = (64 << 20) // os.sysconf("SC_PAGE_SIZE")
     assert faults < pages / 100 if kept else faults > pages / 100
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="other systems have other limits")
+def test_a_growing_array_may_be_larger_than_memory_and_takes_what_is_written():
+    with open("/proc/meminfo") as file:
+        total = sum(1024 * int(line.split()[1]) for line in file if line.startswith(("MemTotal", "SwapTotal")))
+    array = host_memory.growing_array((2 * total // 4096, 1024), np.float32)
+    array[1] = 7.0
+    assert array[:3, -1].tolist() == [0, 7, 0]
+    assert host_memory.growing_array((0, 3), np.float32).shape == (0, 3)

@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from estimator_train.free_memory import free_memory
 from estimator_train.function_session import eager_mode
+from estimator_train.host_memory import growing_array
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
 
 _CACHE_LINE = 64  # bytes
@@ -73,7 +74,7 @@ def _fill_memory(images, number, image_size):
     plane, free = image_size[0] * image_size[1], free_memory()
     _check_room("memory", free, number, image_size)
     channels, end = np.zeros(number, np.uint8), 0
-    planes = np.empty((3 * number, plane), np.float32)  # takes memory as far as it is written
+    planes = growing_array((3 * number, plane), np.float32)
     for image, place in images:
         channels[place] = image.shape[-1]
         start, end = end, end + image.shape[-1]
