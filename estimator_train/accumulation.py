@@ -46,8 +46,12 @@ class AccumulatedGradients:
         if self._scales:
             means = optimizer.get_unscaled_gradients(means)
         optimizer.apply_gradients(zip(means, variables, strict=True))
-        for total in self._sums:
-            total.assign(tf.zeros_like(total))
+        self.clear()
+
+    def clear(self):
+        """Forgets what was added up: the batches of a step that has failed are not those of the next."""
+        for total in self._sums or ():
+            total.assign(tf.zeros(total.shape, total.dtype))  # not zeros_like, which reads it from all replicas
 
     @property
     def _scales(self):

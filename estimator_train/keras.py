@@ -284,8 +284,7 @@ class _Steps:
     def start(self):
         """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
         self._sessions += 1
-        if self._mode == ModeKeys.EVAL:
-            self._copy.model.reset_metrics()
+        self._function.clear()
         if self._sessions > 1:
             newest = checkpoints.latest_intact(self._config.model_dir)
             if self._mode == ModeKeys.TRAIN and newest is not None:  # else it goes on with the variables as they are

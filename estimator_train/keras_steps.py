@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 
-import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -30,6 +29,7 @@ class Loop:
         batches=1,
         replica_update=None,
         before_trace=lambda element_spec: None,
+        clear=lambda: None,
     ):
         """`replica_step(batch)` gives the logs of one replica's batch; `global_step` counts the steps.
 
@@ -38,7 +38,9 @@ class Loop:
         `about()`: a dict of names to what else is a value, the same on every replica, computed after the last step.
         `agreed()`: a list of those values of the logs that are those of all replicas already.
         `before_trace(element_spec)` is called with the `tf.TypeSpec` of the batches.
-        `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them.
+        `parts_of(batch)`: a dict of what else is a value, any tensors with an entry an example; `parts` is one of them,
+        as of the last `trace`.
+        `clear()` forgets what was added up since the last value, such as metrics.
         """
         self._replica_step = replica_step
         self._parts_of = parts_of
@@ -51,7 +53,9 @@ class Loop:
         self._batches = batches
         self._replica_update = replica_update
         self._before_trace = before_trace
-        self._values = {}
+        self.clear = clear
+        self._values = {}  # of the function that is traced
+        self._traced = {}  # of every traced function its values and parts
 
     def trace(self, iterator):
         """A dict of value names to `tf.TypeSpec`, and a function (iterator, count) that runs up to `count` steps.
@@ -61,8 +65,10 @@ class Loop:
         `tf.errors.OutOfRangeError` where there were no data for one.
         """
         self._before_trace(iterator.element_spec)
+        self._values, self.parts = {}, {}
         # A concrete function spares each call the search for it.
         run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
+        self._values, self.parts = self._traced.setdefault(run, (self._values, self.parts))
 
         def call(iterator, count):
             values = run(iterator, tf.constant(count, tf.int64))
@@ -163,13 +169,15 @@ class Loop:
         return logs, tf.nest.flatten(self.parts), batch_size(batch)
 
     def _keep(self, name, value):
-        """Assigns the value to its variable, which the first trace makes: a loop gives out only what came into it."""
-        if name not in self._values:
-            initial = np.zeros([size or 0 for size in value.shape], value.dtype.as_numpy_dtype)
-            make = functools.partial(tf.Variable, initial, trainable=False, shape=value.shape, dtype=value.dtype)
-            # tf.function traces twice what makes variables; those of another thread are none that it makes.
-            with concurrent.futures.ThreadPoolExecutor(1) as thread:
-                self._values[name] = thread.submit(make).result()
+        """Assigns the value to a variable of the trace: a loop gives out only what came into it."""
+
+        def make():
+            initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
+            return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)
+
+        # tf.function traces twice what makes variables; those of another thread are none that it makes.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            self._values[name] = thread.submit(make).result()
         self._values[name].assign(value)
 
 
@@ -193,6 +201,11 @@ def training(model, strategy, global_step, rename, finish=None, *, jit_compile=F
         accumulated.update(batches)
         model.reset_metrics()
 
+    def clear():
+        model.reset_metrics()
+        if accumulated is not None:
+            accumulated.clear()
+
     with strategy.scope():
         has_rate = _learning_rate(model.optimizer) is not None  # a legacy optimizer makes its variables when asked
 
@@ -208,7 +221,7 @@ def training(model, strategy, global_step, rename, finish=None, *, jit_compile=F
             step_variables.of_metrics(model, strategy, element_spec, lambda batch: _keras_data(batch, finish))
 
     updates = {"batches": accumulate_steps, "replica_update": replica_update, "before_trace": make_variables}
-    return Loop(replica_step, strategy, rename, global_step, about=about, agreed=agreed, **updates)
+    return Loop(replica_step, strategy, rename, global_step, about=about, agreed=agreed, clear=clear, **updates)
 
 
 def evaluation(model, strategy, rename, finish=None, parts=()):
@@ -233,7 +246,9 @@ def evaluation(model, strategy, rename, finish=None, parts=()):
         if step_variables.is_keras_own(model, "test_step"):
             step_variables.of_metrics(model, strategy, element_spec, lambda batch: _keras_data(batch, finish))
 
-    return Loop(replica_step, strategy, rename, parts_of=parts_of, before_trace=make_variables)
+    return Loop(
+        replica_step, strategy, rename, parts_of=parts_of, before_trace=make_variables, clear=model.reset_metrics
+    )
 
 
 class Prediction:
@@ -243,6 +258,9 @@ class Prediction:
         self._model = model
         self._finish = finish
         self._predict_step = _compile(model.predict_step, model.jit_compile)
+
+    def clear(self):
+        """Predictions add up nothing."""
 
     def trace(self, iterator):
         run = self._run.get_concrete_function(iterator)

@@ -1,5 +1,6 @@
 """accumulate_steps: the mean gradient of several batches makes one update, which is one global step."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
@@ -43,6 +44,28 @@ def test_small_batches_train_as_the_large_ones_that_they_make(batch_size, replic
 def test_what_is_left_at_the_end_makes_an_update_of_its_own(train):
     metrics, _ = train(40, accumulate_steps=4)  # batches of 40, 40, 40, 40 and 32 examples
     assert metrics["global_step"] == 2
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_the_batches_of_a_step_that_failed_are_in_no_other(replicas, classifier, data, batches, mirrored, tmp_path):
+    config = et.RunConfig(accumulate_steps=4, train_distribute=mirrored(replicas))
+    model, good = classifier(keras.optimizers.SGD(0.1)), batches(tuple(array[:96] for array in data), 12)
+
+    def fails():
+        def check(*batch):
+            with tf.control_dependencies([tf.debugging.Assert(batch[1][0, 0] < -1, ["broken"])]):
+                return tf.nest.map_structure(tf.identity, batch)
+
+        number = 2 * (replicas or 1)
+        return good().take(number).concatenate(good().map(check))
+
+    clean, failed = (et.model_to_estimator(model, model_dir=tmp_path / name, config=config) for name in "ab")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="broken"):
+        failed.train(fails)
+    kernels = [name for name in clean.train(good).get_variable_names() if "kernel" in name]
+    failed.train(good)
+    for name in kernels:
+        np.testing.assert_allclose(failed.get_variable_value(name), clean.get_variable_value(name), rtol=1e-6)
 
 
 def test_the_loss_is_scaled_once_in_mixed_precision(train):

@@ -76,6 +76,21 @@ def test_a_keras_model_has_added_metrics_of_all_examples(replicas, classifier, d
     assert estimator.evaluate(batches(data, 20)).keys() == {"accuracy", "global_step", "loss"}
 
 
+def test_added_metrics_are_of_batches_of_any_size_one_after_another(classifier, data, batches, tmp_path):
+    estimator = et.model_to_estimator(classifier(), config=et.RunConfig(tmp_path)).train(batches(data, 16))
+    added = et.add_metrics(estimator, lambda labels: {"share": v1.metrics.mean(labels[:, 0])})
+
+    def fixed(size):
+        def input_fn():
+            return batches(data, 16)().unbatch().take(96).batch(size, drop_remainder=True)
+
+        return input_fn
+
+    input_fns = [fixed(32), fixed(48), batches(tuple(array[:96] for array in data), 36), fixed(32)]
+    shares = [added.evaluate(input_fn)["share"] for input_fn in input_fns]
+    assert shares == pytest.approx([data[1][:96, 0].mean()] * 4)
+
+
 def test_an_unknown_argument_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"not expected args: \['logits'\]"):
         et.add_metrics(et.Estimator(model_fn, tmp_path), lambda logits: {})
