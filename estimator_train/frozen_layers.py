@@ -53,15 +53,15 @@ def split(model, strategy, *, recompute=False):
         return Part(model, frozen, inputs, cut), trained
 
 
-def _leading(model, calls, inputs, does):
+def _leading(model, calls, inputs, effects):
     """The calls of the frozen part, and the reasons why others of frozen layers are not in it.
 
-    `does`: of each call what `_trace` tells.
+    `effects`: of each call what `side_effects` tells.
     """
     trained = {id(variable) for variable in model.trainable_variables}
     made, frozen, reasons = set(inputs), [], []
     after = {}  # tensors that would be the frozen part's but for a call, to why that is not
-    for call, what in zip(calls, does, strict=True):
+    for call, what in zip(calls, effects, strict=True):
         is_trained = any(id(weight) in trained for weight in call.layer.weights)
         leads = made.issuperset(call.inputs)
         reason = next((after[tensor] for tensor in call.inputs if tensor in after), None)

@@ -51,7 +51,7 @@ def calls_of(model, what_for):
     if not _is_graph(model):
         raise LayerCallsError(f"{model.name} does not know its input yet; let keras.Input(...) be its first layer.")
     inputs, calls = [Tensor(each) for each in model.inputs], []
-    outputs = _add_calls(model, inputs, None, calls)
+    outputs = _add_calls(model, inputs, None, calls, what_for)
     return LayerCalls(inputs, calls, outputs)
 
 
@@ -187,7 +187,7 @@ def _conform(value, tensor):
     return Functional._conform_to_reference_input(None, value, ref_input=tensor.keras_tensor)
 
 
-def _add_calls(model, inputs, training, calls):
+def _add_calls(model, inputs, training, calls, what_for):
     """Adds the calls of a graph of layers to the list `calls`, in order; returns the output tensors.
 
     `training`: what the model is called with, where the model around it says so.
@@ -204,7 +204,7 @@ def _add_calls(model, inputs, training, calls):
         told = training if kwargs.get("training") is None else kwargs["training"]
         if _is_graph(node.layer) and kwargs.get("mask") is None and len(args) == 1:
             given = zip(node.layer.inputs, node.layer._flatten_to_reference_inputs(args[0]), strict=True)
-            made = _add_calls(node.layer, [Tensor(each, source) for each, source in given], told, calls)
+            made = _add_calls(node.layer, [Tensor(each, source) for each, source in given], told, calls, what_for)
         else:
             made = [Tensor(each) for each in outputs]
             if told is not None and node.layer._call_spec.expects_training_arg:
@@ -212,7 +212,7 @@ def _add_calls(model, inputs, training, calls):
             elif told is not None and list(node.layer._flatten_layers(include_self=False)):
                 raise LayerCallsError(
                     f"Layer {node.layer.name} has layers, but no argument training by which they could be told what "
-                    "the model around is called with; train without frozen_features."
+                    f"the model around is called with; train without {what_for}."
                 )
             calls.append(Call(node.layer, args, kwargs, made))
         tensors.update(zip(map(id, outputs), made, strict=True))

@@ -25,6 +25,14 @@ def test_a_training_that_does_not_wait_is_bound_by_compute():
     assert "--steps-per-loop 50" not in diagnose(timing(0.02, mean_seconds=0.002), turned=["--steps-per-loop"])
 
 
+def test_the_ceiling_of_the_input_is_that_of_what_training_takes():
+    def input_fn():
+        raise AssertionError("training takes the narrow batches")
+
+    input_fn.narrow = lambda: tf.data.Dataset.from_tensors(tf.zeros((3, 2))).repeat()
+    assert input_ceiling(input_fn, seconds=0.01) > 0
+
+
 @pytest.mark.parametrize(("batches", "is_told"), [(0, False), (1, False), (2, True), (None, True)])
 def test_the_ceiling_of_the_input_is_measured_after_its_first_batch(batches, is_told):
     ceiling = input_ceiling(lambda: tf.data.Dataset.from_tensors(tf.zeros((3, 2))).repeat(batches), seconds=0.01)
