@@ -19,6 +19,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from benchmarks import peers
+from benchmarks.runner import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
@@ -26,9 +27,7 @@ REPORT = ROOT / "docs" / "compare_tf215.md"
 EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
 PAIRS, TOLERANCE = 3, 1e-5
 
-# A GPU sums in another order; TF_USE_LEGACY_KERAS is for `estimator_train run` to set.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TF_CONFIG", "TF_USE_LEGACY_KERAS")}
-ENVIRONMENT |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}  # it sums in another order
 
 TEXT = """# tf.estimator's numbers, on today's TensorFlow
 
@@ -85,7 +84,7 @@ def tensorflow_version(python):
 def run(command):
     """What the script of the command prints after "results: ", and the seconds it took."""
     start = time.perf_counter()
-    done = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment() | NO_GPU, cwd=ROOT, capture_output=True, text=True)
     seconds = time.perf_counter() - start
     lines = [line for line in done.stdout.splitlines() if line.startswith("results: ")]
     if done.returncode or not lines:

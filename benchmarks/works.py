@@ -27,7 +27,7 @@ class Benchmark(NamedTuple):
     fresh: bool = False
 
 
-# TensorFlow turns these kernels on with AVX512_VNNI alone, estimator_train on all x86 processors.
+# TensorFlow turns these kernels on with such as AVX512_VNNI alone, estimator_train on all x86 processors.
 ONEDNN, NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}
 
 TF215, TF_KERAS, KERAS3, TORCH = "tf.estimator of TensorFlow 2.15", "tf_keras fit", "Keras 3 fit", "PyTorch"
@@ -62,7 +62,7 @@ def step_overhead(*, steps=500):
             bare: Side("tf_keras", "bare_steps", {**model, "steps_per_call": at_once}, ONEDNN),
         }
         rows += [(ours, fit), (ours, bare)]
-    return Benchmark(f"{steps} steps, batch 32, oneDNN on all sides", sides, rows)
+    return Benchmark(f"{steps} steps, batch 32, no summaries, oneDNN on all sides", sides, rows)
 
 
 def flagship_epoch(*, images=64):

@@ -9,7 +9,7 @@ import sys
 if "tensorflow" not in sys.modules:
     # tf.keras is tf_keras, and tf.compat.v1.layers exist, only with it.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    # Of x86 processors TensorFlow gives oneDNN those with AVX512_VNNI alone; convolutions gain from it on others, too.
+    # TensorFlow turns oneDNN on with such as AVX512_VNNI alone; convolutions gain from it on other processors, too.
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 

@@ -24,15 +24,16 @@ def input_pipeline(files, mode, narrow=False):
 
 
 def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settings):
-    """`settings` are those of RunConfig; steps are timed from the end of the first, logged and so a call of its own."""
+    """`settings` are those of RunConfig; steps are timed from the end of the first call, without summaries and logs."""
     model = getattr(parts, model)(keras)
-    config = et.RunConfig(model_dir=tempfile.mkdtemp(), steps_per_loop=steps_per_loop, **settings)
+    silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the others are
+    config = et.RunConfig(model_dir=tempfile.mkdtemp(), steps_per_loop=steps_per_loop, **silent, **settings)
     estimator = et.model_to_estimator(model, config=config)
     batches = parts.repeated_batch(model.input_shape[1:], batch_size)
 
     def run():
         clock = _Clock()
-        estimator.train(lambda: batches, hooks=[clock], steps=steps + 1)
+        estimator.train(lambda: batches, hooks=[clock], steps=steps + steps_per_loop)
         return since(clock.first, clock.last)
 
     run()

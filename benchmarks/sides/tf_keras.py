@@ -46,6 +46,7 @@ def bare_steps(model, steps, steps_per_call):
     def run():
         for _ in range(steps // steps_per_call):
             train(iterator)
+        model.optimizer.iterations.numpy()  # waits, on a GPU, for the last
 
     run()
     return run
