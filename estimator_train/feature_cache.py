@@ -18,6 +18,7 @@ import tqdm
 from estimator_train.distribution import call_input_fn
 from estimator_train.free_memory import free_memory
 from estimator_train.host_memory import growing_array
+from estimator_train.iterators import elements
 
 log = tf.get_logger()
 
@@ -234,7 +235,7 @@ def _fill(store, features, dataset, compute):
     good = None  # how many rows there are, and the digest of their examples
     start = committed = time.monotonic()
     try:
-        for batch in dataset:
+        for batch in elements(dataset):
             inputs, *rest = _element(batch)
             leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
             size = len(leaves[0])

@@ -9,7 +9,7 @@ import weakref
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints, keras_steps, multi_worker, step_values
+from estimator_train import checkpoints, iterators, keras_steps, multi_worker, step_values
 from estimator_train.distribution import call_input_fn, distribute
 from estimator_train.estimator import Estimator
 from estimator_train.export import PredictOutput
@@ -273,13 +273,19 @@ class _Steps:
         self._function_of = functools.partial(copy.function, mode, part, finish)
         self._sessions = 0
         self._state = copy.loaded
-        self._iterator = iter(dataset)
+        self._iterators = [iter(dataset)]  # only the current one
+        weakref.finalize(self, iterators.release, self._iterators).atexit = False
         self.global_step = self._first_step = int(copy.global_step.numpy())
         self._function = self._function_of()
         was_built = copy.model.built
         self.value_specs, self._call = self._function.trace(self._iterator)
         if checkpoint_path is not None and not was_built:
             checkpoints.check_same_model(copy.model, checkpoint_path)
+
+    @property
+    def _iterator(self):
+        (iterator,) = self._iterators
+        return iterator
 
     def start(self):
         """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
@@ -289,7 +295,8 @@ class _Steps:
             newest = checkpoints.latest_intact(self._config.model_dir)
             if self._mode == ModeKeys.TRAIN and newest is not None:  # else it goes on with the variables as they are
                 self._copy.restore(newest)
-            self._iterator = iter(self._dataset)
+            iterators.release(self._iterators)
+            self._iterators.append(iter(self._dataset))
             self.global_step = int(self._copy.global_step.numpy())
 
     def __call__(self):

@@ -20,6 +20,7 @@ from estimator_train.free_memory import free_memory
 from estimator_train.function_session import eager_mode
 from estimator_train.host_memory import growing_array
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
+from estimator_train.iterators import elements
 
 _CACHE_LINE = 64  # bytes
 _FORMAT = 1  # of the files in a folder
@@ -57,10 +58,11 @@ def _images(paths, image_size, fast, skip):
     images = decoded(tf.constant(paths, tf.string), image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
     due = 0
     with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
-        for image, place in images.as_numpy_iterator():
+        for image, place in elements(images):
+            place = int(place)
             _check_decoded(paths[due:place], skip)
-            yield image, place
-            progress.update(int(place) + 1 - due)
+            yield image.numpy(), place
+            progress.update(place + 1 - due)
             due = place + 1
     _check_decoded(paths[due:], skip)
 
