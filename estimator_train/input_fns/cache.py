@@ -58,7 +58,7 @@ def _images(paths, image_size, fast, skip):
     images = decoded(tf.constant(paths, tf.string), image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
     due = 0
     with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
-        for image, place in elements(images):
+        for image, _, place in elements(images):
             place = int(place)
             _check_decoded(paths[due:place], skip)
             yield image.numpy(), place

@@ -28,10 +28,14 @@ def decode_files(paths, image_size):
 def decode_narrow(paths, image_size, *, fast=False):
     """Like `decode_files`, but a batch of grayscale images alone has one channel; see `decoded` for `fast`."""
     # What is in colour sets the channels of the batch; grayscale images are padded, and widened below.
-    images = decoded(paths, image_size, fast=fast).map(lambda image, place: (image, tf.shape(image)[-1] < 2, place))
-    images = images.padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
+    images = decoded(paths, image_size, fast=fast).padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
     none = tf.zeros((0, *image_size, 1)), tf.zeros((0,), tf.bool), tf.zeros((0,), tf.int64)
-    images, is_gray, places = images.concatenate(tf.data.Dataset.from_tensors(none)).take(1).get_single_element()
+    images = images.concatenate(tf.data.Dataset.from_tensors(none)).take(1)
+    # Else each batch has its functions rewritten, and an autotuner.
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    options.autotune.enabled = False
+    images, is_gray, places = images.with_options(options).get_single_element()
     widened = tf.cond(
         tf.reduce_any(is_gray) & ~tf.reduce_all(is_gray),
         lambda: tf.where(is_gray[:, tf.newaxis, tf.newaxis, tf.newaxis], images[..., :1], images),
@@ -41,7 +45,7 @@ def decode_narrow(paths, image_size, *, fast=False):
 
 
 def decoded(paths, image_size, *, fast=False):
-    """Returns a dataset of (image, place in `paths`) of those images that can be decoded, in order.
+    """Returns a dataset of (image, whether it is grayscale, place in `paths`) of those that can be decoded, in order.
 
     Images are float32 of shape (height, width, 1) if grayscale, else (height, width, 3).
 
@@ -53,7 +57,8 @@ def decoded(paths, image_size, *, fast=False):
     """
 
     def decode(place, path):
-        return _decode(tf.io.read_file(path), image_size, fast), place
+        image = _decode(tf.io.read_file(path), image_size, fast)
+        return image, tf.shape(image)[-1] < 2, place
 
     images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
     # Graphs have no try but Dataset.ignore_errors.

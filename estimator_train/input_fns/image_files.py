@@ -202,9 +202,7 @@ def _glob(pattern):
 
 def _others(paths, places):
     """Returns the paths at none of the places."""
-    found = tf.scatter_nd(places[:, tf.newaxis], tf.ones_like(places), tf.shape(paths, tf.int64))
-    # Not `found == 0`: in a v1 graph that compares objects.
-    return tf.boolean_mask(paths, found < 1)
+    return tf.gather(paths, tf.raw_ops.ListDiff(x=tf.range(tf.size(paths, tf.int64)), y=places).out)
 
 
 def _leave_out(batches, skipped, num_files, endless):
