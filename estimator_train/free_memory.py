@@ -15,7 +15,7 @@ _CGROUP_FILES = (
 def free_memory():
     """Bytes of memory that can be had, of the machine and of the container; without limit where neither tells."""
     free = [math.inf]
-    if _MEMINFO.exists():
+    if _MEMINFO.exists() and "MemAvailable:" in _MEMINFO.read_text():
         free.append(_number(_MEMINFO, "MemAvailable:") * 1024)
     for limit, used, parts, droppable in _CGROUP_FILES:
         if (_CGROUP / limit).exists() and (_CGROUP / limit).read_text().strip() != "max":

@@ -23,6 +23,8 @@ def system(tmp_path, monkeypatch):
 
 def test_a_system_that_does_not_tell_has_no_limit(system):
     assert free_memory.free_memory() == float("inf")
+    system({"meminfo": "MemTotal: 8 kB\n"})  # an old kernel's
+    assert free_memory.free_memory() == float("inf")
 
 
 @pytest.mark.parametrize("texts", [{}, {"memory.max": "max\n", "memory.current": f"{60 * GB}\n"}])
