@@ -330,7 +330,7 @@ def _element(batch):
 
 
 def _first_example(dataset):
-    for batch in dataset:
+    for batch in elements(dataset):
         leaves = [leaf.numpy() for leaf in tf.nest.flatten(batch)]
         digests = [hashlib.sha256() for _ in leaves]
         _update(digests, leaves, slice(1))

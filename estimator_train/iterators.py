@@ -3,8 +3,9 @@
 The autotuner has a thread for each iterator: it looks at it after 10 ms, 20 ms, 40 ms and so on, at last once a minute,
 and sleeps between. Who deletes the iterator wakes the thread and waits for its end. But TensorFlow 2.15 to 2.21 notes
 that the iterator is cancelled only after it has woken the thread; where that looks too soon, it sleeps on to its next
-time. So each third or fourth deletion takes up to as long as the data set was read before, a minute at most. All else
-is done by then: buffers are freed, generators closed.
+time. So about a third of the deletions take up to as long as the data set was read before, a minute at most. For one
+device all else is done by then: buffers are freed, generators closed. For several each has an iterator and an autotuner
+of its own, and that of the data set itself is deleted after them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ _SECONDS = 0.1  # a deletion takes a hundredth of it, but for that sleep and wha
 
 
 def elements(dataset):
-    """Yields the elements of `dataset`, as its own iterator does."""
+    """Yields the elements of `dataset`, as its own iterator does.
+
+    The traceback of an error of the data holds the iterator, which is then deleted with it.
+    """
     iterators = [iter(dataset)]
     try:
         yield from iterators[0]
@@ -27,7 +31,9 @@ def release(iterators):
     """Empties the list `iterators`, the only one to hold them; a deletion that takes long goes on in a thread."""
     released = iterators.copy()
     iterators.clear()
+    if not threading.main_thread().is_alive():
+        return  # Python ends, and starts no more threads
     # No daemon: one that wakes while Python ends would abort the process in a destructor of TensorFlow's.
-    thread = threading.Thread(target=released.clear, name="deletes iterators")
+    thread = threading.Thread(target=released.clear, name="deletes iterators", daemon=False)
     thread.start()
     thread.join(_SECONDS)

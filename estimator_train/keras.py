@@ -399,7 +399,7 @@ def _with_ranks(dataset):
     specs = dataset.element_spec
     if all(spec.shape.rank is not None for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)):
         return dataset
-    first = next(iter(dataset.take(1)), None)
+    first = next(iterators.elements(dataset.take(1)), None)
     if first is None:
         return dataset
 

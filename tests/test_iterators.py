@@ -1,6 +1,8 @@
 """Iterators are deleted, and where that takes long, nobody waits for it."""
 
 import itertools
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -12,17 +14,11 @@ import estimator_train as et
 from estimator_train import iterators
 
 
-class Iterator:
+class SlowToDelete:
     """Whose deletion waits for `awake`, as that of a data set's iterator may for the autotuner."""
 
     def __init__(self):
         self.awake, self.deleted = threading.Event(), threading.Event()
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        raise StopIteration
 
     def __del__(self):
         self.awake.wait(10)
@@ -30,33 +26,57 @@ class Iterator:
 
 
 def test_release_deletes():
-    iterator = Iterator()
+    iterator = SlowToDelete()
     iterator.awake.set()
     deleted, held = iterator.deleted, [iterator]
     del iterator
     iterators.release(held)
-    assert deleted.is_set() and held == []
+    assert held == [] and deleted.wait(10)
 
 
-def test_release_does_not_wait_for_a_deletion_that_takes_long():
-    iterator = Iterator()
+def test_release_does_not_wait_for_a_deletion_that_takes_long_but_the_end_of_python_does():
+    iterator = SlowToDelete()
     awake, deleted, held = iterator.awake, iterator.deleted, [iterator]
     del iterator
-    iterators.release(held)
+    caller = threading.Thread(target=iterators.release, args=(held,), daemon=True)
+    caller.start()
+    caller.join(10)
     assert held == [] and not deleted.is_set()
+    assert [thread.daemon for thread in threading.enumerate() if thread.name == "deletes iterators"] == [False]
     awake.set()
     assert deleted.wait(10)
 
 
+def test_python_ends_where_an_error_has_left_elements_half_read():
+    script = """
+from estimator_train.iterators import elements
+
+class Data:
+    def __iter__(self):
+        return iter([1, 2])
+
+def read():
+    half_read = elements(Data())
+    next(half_read)
+    raise OSError("the disk is full")
+
+read()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == 1 and ended.stderr.endswith("OSError: the disk is full\n")
+
+
 @pytest.fixture
 def released(monkeypatch):
-    """A list of which iterators were released: True where nothing else held them."""
+    """A list of which iterators were released: True where nothing else held them, nor what they are made of."""
     released = []
 
     def release(held):
-        references = [weakref.ref(iterator) for iterator in held]
+        parts = [*held, *tf.nest.flatten(held, expand_composites=True)]
+        references = [weakref.ref(part) for part in parts]
+        del parts
         held.clear()
-        released.extend(reference() is None for reference in references)
+        released.append(not any(reference() for reference in references))
 
     monkeypatch.setattr(iterators, "release", release)
     return released
@@ -70,13 +90,16 @@ def test_elements_releases_the_iterator_at_the_end_of_the_data_or_of_interest(re
     assert released == [True]
 
 
-def test_train_evaluate_and_predict_release_their_iterators(released, tmp_path):
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_train_evaluate_and_predict_release_their_iterators(replicas, mirrored, released, tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    estimator = et.model_to_estimator(model, model_dir=str(tmp_path))
+    strategy = mirrored(replicas)
+    config = et.RunConfig(model_dir=str(tmp_path), train_distribute=strategy, eval_distribute=strategy)
+    estimator = et.model_to_estimator(model, config=config)
 
     def input_fn():
-        return tf.data.Dataset.from_tensors((tf.zeros((2, 2)), tf.zeros((2, 1)))).repeat(3)
+        return tf.data.Dataset.from_tensors((tf.zeros((2, 2)), tf.zeros((2, 1)))).repeat(4)
 
     estimator.train(input_fn)
     estimator.train(input_fn, steps=1)

@@ -12,6 +12,7 @@ from PIL import Image
 from estimator_train.classification import classification
 from estimator_train.cli import evaluation_log
 from estimator_train.cli.job import build_input_fns
+from estimator_train.iterators import elements
 from estimator_train.report import Mistake, events, plots, write_report
 
 _SAMPLES = 8
@@ -91,8 +92,8 @@ def _images(settings, data, indices):
     examples = eval_input_fn().unbatch().enumerate()
     chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
     return {
-        int(index): Image.fromarray((255 * image).round().astype("uint8"))
-        for index, (image, _) in chosen.as_numpy_iterator()
+        int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
+        for index, (image, _) in elements(chosen)
     }
 
 
