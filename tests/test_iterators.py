@@ -42,7 +42,7 @@ def test_release_does_not_wait_for_a_deletion_that_takes_long_but_the_end_of_pyt
     caller.start()
     caller.join(10)
     assert held == [] and not deleted.is_set()
-    assert [thread.daemon for thread in threading.enumerate() if thread.name == "deletes iterators"] == [False]
+    assert {thread.daemon for thread in threading.enumerate() if thread.name == "deletes iterators"} == {False}
     awake.set()
     assert deleted.wait(10)
 
