@@ -1,4 +1,4 @@
-"""What a step of the 3-D U-Net takes of memory, over what `estimator_train.memory` estimates: on the CPU.
+"""What a step of the 3-D U-Net takes of memory, over what `keras.devices.memory_estimate` estimates: on the CPU.
 
     python -m benchmarks.unet3d_memory
 
@@ -36,7 +36,7 @@ def measure(kind, volume, filters, batch_size):
     # isort: split
     import tensorflow as tf
 
-    from estimator_train.memory import estimate
+    from estimator_train.keras.devices.memory_estimate import estimate
     from estimator_train.recipes.unet3d import build_model
 
     def build(volume):

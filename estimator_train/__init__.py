@@ -38,13 +38,13 @@ _HOMES = {
             "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook StopAtStepHook "
             "SummarySaverHook TimingHook"
         ),
-        "keras": "model_to_estimator",
+        "keras_estimator": "model_to_estimator",
         "model_fn": "EstimatorSpec ModeKeys",
-        "parse_example_spec": "classifier_parse_example_spec regressor_parse_example_spec",
+        "canned.parse_example_spec": "classifier_parse_example_spec regressor_parse_example_spec",
         "run_config": "RunConfig",
-        "split": "split_over",
+        "keras.devices.split": "split_over",
         "training": "EvalSpec TrainSpec train_and_evaluate",
-        "warm_start": "VocabInfo WarmStartSettings",
+        "graph.warm_start": "VocabInfo WarmStartSettings",
     }.items()
     for name in names.split()
 }

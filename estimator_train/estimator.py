@@ -11,13 +11,17 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import checkpoints, host_memory, loop_hooks, multi_worker, step_values
-from estimator_train.eval_events import write_eval_metrics
+from estimator_train import checkpoints, training_hooks
+from estimator_train.checkpoints import object_based
+from estimator_train.distribution import synchronous
+from estimator_train.events import write_eval_metrics
 from estimator_train.export import new_export_folder
-from estimator_train.graph_model import GraphModel
+from estimator_train.graph.model import GraphModel
+from estimator_train.host import host_memory
 from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
-from estimator_train.out_of_memory import naming_the_tensor
 from estimator_train.run_config import RunConfig, TaskType
+from estimator_train.session import step_outputs
+from estimator_train.session.out_of_memory import explaining_oom
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -45,7 +49,7 @@ class Estimator:
 
     def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
         _check_overrides(type(self))
-        host_memory.keep()
+        host_memory.keep_freed_memory()
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)
@@ -129,7 +133,7 @@ class Estimator:
                 f"{self._config.task_type} does not train; use train_and_evaluate in every task of a cluster."
             )
         strategy = self._config.train_distribute
-        if self._config._distribute_coordinator_mode is not None and not multi_worker.is_one(strategy):
+        if self._config._distribute_coordinator_mode is not None and not synchronous.spans_workers(strategy):
             raise ValueError(
                 f"TF_CONFIG names a cluster, and {strategy!r} would train in this process alone, beside the others in "
                 "one model_dir; unset TF_CONFIG, train a Keras model with MultiWorkerMirroredStrategy, or a model_fn "
@@ -145,11 +149,11 @@ class Estimator:
             return self
         last_step = step + steps if steps is not None else max_steps
 
-        with multi_worker.naming_lost_workers(strategy), naming_the_tensor():
+        with synchronous.explaining_lost_worker(strategy), explaining_oom():
             run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
             with run.graph.as_default():
                 if last_step is not None:
-                    v1.add_to_collection(step_values.LAST_STEP, last_step)
+                    v1.add_to_collection(step_outputs.LAST_STEP, last_step)
                 hooks = self._training_hooks(run, hooks, listeners, steps, max_steps)
                 loss = None
                 try:
@@ -157,7 +161,7 @@ class Estimator:
                         while not session.should_stop():
                             _, loss = session.run([run.spec.train_op, run.spec.loss])
                 finally:
-                    checkpoints.wait_for(run.spec.scaffold.saver)
+                    object_based.wait_for(run.spec.scaffold.saver)
         if loss is None:
             log.warning("Training made no step: the input_fn gave no data, or a hook had stopped it before.")
         log.info("Loss for final step: %s.", loss)
@@ -196,8 +200,14 @@ class Estimator:
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
             log.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
             start = time.perf_counter()
-            hooks = [*run.input_hooks, *hooks, loop_hooks.CountBatches(steps), *run.spec.evaluation_hooks, results]
-            with naming_the_tensor(), v1.train.MonitoredSession(run.session_creator, hooks) as session:
+            hooks = [
+                *run.input_hooks,
+                *hooks,
+                training_hooks.EvalProgressHook(steps),
+                *run.spec.evaluation_hooks,
+                results,
+            ]
+            with explaining_oom(), v1.train.MonitoredSession(run.session_creator, hooks) as session:
                 while not session.should_stop():
                     session.run(updates)
             log.info("Inference Time : %0.5fs", time.perf_counter() - start)
@@ -232,7 +242,7 @@ class Estimator:
         hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
         with _suspendable_session(run, hooks) as session:
             while not session.should_stop():
-                with run.graph.as_default(), naming_the_tensor():
+                with run.graph.as_default(), explaining_oom():
                     batch = session.run(predictions)
                 yield from _examples(batch) if yield_single_examples else [batch]
 
@@ -314,11 +324,11 @@ class Estimator:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         hooks.append(v1.train.NanTensorHook(spec.loss))
         if config.log_step_count_steps:
-            hooks.append(loop_hooks.LogLoss(spec.loss, config.log_step_count_steps))
+            hooks.append(training_hooks.LogLoss(spec.loss, config.log_step_count_steps))
         hooks += spec.training_hooks
-        hooks.append(loop_hooks.StopWhereReached(hooks))
-        if multi_worker.is_one(config.train_distribute):
-            hooks = multi_worker.in_step(hooks, user_hooks, config, spec.scaffold)
+        hooks.append(training_hooks.StopIfAlreadyDone(hooks))
+        if synchronous.spans_workers(config.train_distribute):
+            hooks = synchronous.in_step(hooks, user_hooks, config, spec.scaffold)
         return hooks
 
     def _chief_hooks(self, spec, user_hooks, listeners):
@@ -345,7 +355,7 @@ class Estimator:
             own = [listener for listener in savers[0]._listeners if listener not in listeners]
             savers[0]._listeners = [*own, *listeners]  # it takes them in its constructor only
         if config.async_checkpoints:
-            loop_hooks.wait_before_listeners(savers, spec.scaffold)
+            training_hooks.wait_before_listeners(savers, spec.scaffold)
         hooks += spec.training_chief_hooks
         if config.log_step_count_steps:
             hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=self.model_dir))

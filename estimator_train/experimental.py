@@ -1,7 +1,8 @@
 """tf.estimator.experimental's names."""
 
-from estimator_train.canned.towers import call_logit_fn
-from estimator_train.early_stopping import (
+from estimator_train.canned.canned_estimator import call_logit_fn
+from estimator_train.export import build_raw_supervised_input_receiver_fn
+from estimator_train.hooks.early_stopping import (
     make_early_stopping_hook,
     make_stop_at_checkpoint_step_hook,
     stop_if_higher_hook,
@@ -9,8 +10,7 @@ from estimator_train.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
-from estimator_train.export import build_raw_supervised_input_receiver_fn
-from estimator_train.in_memory_evaluator import InMemoryEvaluatorHook
+from estimator_train.hooks.in_memory_evaluator import InMemoryEvaluatorHook
 
 __all__ = [
     "InMemoryEvaluatorHook",

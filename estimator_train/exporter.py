@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.eval_events import read_eval_metrics
+from estimator_train.events import read_eval_metrics
 from estimator_train.export import exports_in
 
 log = tf.get_logger()

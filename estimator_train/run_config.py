@@ -12,7 +12,7 @@ from operator import attrgetter
 
 import tensorflow as tf
 
-from estimator_train.tf_config import read_tf_config
+from estimator_train.distribution.cluster_task import read_tf_config
 
 _UNSET = object()  # tells "not given" from None, which switches saving off
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_train import checkpoints, cluster
-from estimator_train.early_stopping import StopOnMetricHook
+from estimator_train import checkpoints
+from estimator_train.distribution import completion
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
+from estimator_train.hooks.early_stopping import StopOnMetricHook
 from estimator_train.model_fn import ModeKeys, check_hooks
 
 v1 = tf.compat.v1
@@ -128,7 +129,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     specs = eval_spec if isinstance(eval_spec, list) else [eval_spec]
     _check_types(estimator, train_spec, specs)
     trainer = _saving_for(estimator, specs)
-    if cluster.is_one(estimator.config):
+    if completion.in_cluster(estimator.config):
         return _run_in_cluster(trainer, train_spec, specs)
     log.info(
         "Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency is "
@@ -138,7 +139,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
     listener = _EvaluateCheckpoints(estimator, evaluations, train_spec)
-    with cluster.telling_when_ended(estimator.config):
+    with completion.telling_when_ended(estimator.config):
         trainer.train(
             train_spec.input_fn,
             hooks=train_spec.hooks,
@@ -183,7 +184,7 @@ def _run_in_cluster(estimator, train_spec, specs):
             log.warning("Checkpoint %s was deleted by the training before it was evaluated.", checkpoint)
             return False
 
-    cluster.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
+    completion.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
 
 
 class _Evaluation:

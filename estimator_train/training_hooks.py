@@ -2,13 +2,13 @@
 
 import tensorflow as tf
 
-from estimator_train import checkpoints
+from estimator_train.checkpoints import object_based
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-class StopWhereReached(v1.train.SessionRunHook):
+class StopIfAlreadyDone(v1.train.SessionRunHook):
     """Ends a session before its first step where a StopAtStepHook's last is reached: that one looks after a step."""
 
     def __init__(self, hooks):
@@ -28,7 +28,7 @@ class WaitForCheckpoint(v1.train.CheckpointSaverListener):
         self._scaffold = scaffold
 
     def after_save(self, session, global_step_value):
-        checkpoints.wait_for(self._scaffold.saver)
+        object_based.wait_for(self._scaffold.saver)
 
 
 def wait_before_listeners(savers, scaffold):
@@ -58,7 +58,7 @@ class LogLoss(v1.train.SessionRunHook):
             log.info("loss = %s, step = %s%s", loss, step, "" if seconds is None else f" ({seconds:.3f} sec)")
 
 
-class CountBatches(v1.train.SessionRunHook):
+class EvalProgressHook(v1.train.SessionRunHook):
     """Stops an evaluation after `limit` batches, says how far it is, and refuses one without any."""
 
     def __init__(self, limit):

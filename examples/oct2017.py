@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train import classification, datasets, distribution, input_fns, models
+from estimator_train import datasets, distribution, input_fns, models
+from estimator_train.report import classification
 
 MAX_STEPS = 2000
 

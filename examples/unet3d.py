@@ -7,7 +7,8 @@ A script in cells, which editors run one by one; `python examples/unet3d.py` run
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import distribution, memory
+from estimator_train import distribution
+from estimator_train.keras.devices import memory_estimate
 from estimator_train.recipes import unet3d
 
 VOLUME, FILTERS, MAX_STEPS = 32, 8, 150
@@ -23,7 +24,7 @@ model.summary()
 
 # %% What training it takes of the memory of one device, and of each of two.
 for count in (1, 2):
-    sizes = [device.total for device in memory.estimate(model, batch_size=1, device_count=count)]
+    sizes = [device.total for device in memory_estimate.estimate(model, batch_size=1, device_count=count)]
     print(f"{count} devices: {', '.join(f'{size / 1e6:.0f} MB' for size in sizes)}")
 
 # %% Split over the first two GPUs, or, where there is none, over two parts of the CPU.

@@ -25,7 +25,7 @@ from PIL import Image
 from benchmarks.works import WORKS
 from estimator_train import distribution
 from estimator_train.cli import main
-from estimator_train.cli.launch import launch
+from estimator_train.cli.commands.launch import launch
 from estimator_train.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
 from estimator_train.models import cyclegan as cyclegan_networks
 from estimator_train.recipes import cats_vs_dogs, cyclegan, unet3d

@@ -4,7 +4,7 @@ import os
 
 import tensorflow as tf
 
-from estimator_train.eval_events import read_eval_metrics
+from estimator_train.events import read_eval_metrics
 
 v1 = tf.compat.v1
 

@@ -10,7 +10,7 @@ import tf_keras as keras
 v1 = tf.compat.v1
 
 
-class TF2:
+class ApiV2:
     """tf.estimator: Keras optimizers and whole variables."""
 
     optimizers = {
@@ -24,15 +24,15 @@ class TF2:
     partitioner = None
 
     def variable_scope(self, name, partitioner):
-        """Where a tower makes its variables."""
+        """Where a branch makes its variables."""
         return v1.variable_scope(name, partitioner=partitioner, auxiliary_name_scope=False)
 
     def train_scope(self, names):
-        """Where the optimizers of the towers called `names` make their variables."""
+        """Where the optimizers of the branches called `names` make their variables."""
         return contextlib.nullcontext()
 
 
-class TF1:
+class ApiV1:
     """tf.compat.v1.estimator: v1 optimizers and partitioned variables, with the names that old checkpoints have.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory
+from estimator_train.canned.canned_estimator import Branch, CannedEstimator, logits_dimension, optimizer_factory
 from estimator_train.heads import RegressionHead, binary_or_multi_class_head
 
 v1 = tf.compat.v1
@@ -25,9 +25,9 @@ class BaselineEstimator(CannedEstimator):
     """
 
     def __init__(self, head, model_dir=None, optimizer="Ftrl", config=None):
-        make_optimizer = optimizer_factory(optimizer, 0.3, self._generation)
+        make_optimizer = optimizer_factory(optimizer, 0.3, self._api_version)
         super().__init__(
-            head, [Tower("baseline", _logit_fn(logits_dimension(head)), make_optimizer)], model_dir, config
+            head, [Branch("baseline", _logit_fn(logits_dimension(head)), make_optimizer)], model_dir, config
         )
 
 

@@ -1,4 +1,4 @@
-"""The base of all canned estimators: a model_fn of towers, whose logits add up, under a head."""
+"""The base of all canned estimators: a model_fn of branches, whose logits add up, under a head."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.canned.generations import TF2
+from estimator_train.canned.api_versions import ApiV2
 from estimator_train.estimator import Estimator
-from estimator_train.graph_optimizers import train_op
+from estimator_train.graph.optimizers import train_op
 from estimator_train.heads import Head
 
 v1 = tf.compat.v1
 
 
-class Tower(NamedTuple):
+class Branch(NamedTuple):
     """A part of a canned model: what makes its logits, and what trains its variables.
 
     Attributes:
@@ -36,12 +36,12 @@ class Tower(NamedTuple):
 
 
 class CannedEstimator(Estimator):
-    """The Estimator of a list of towers and a head."""
+    """The Estimator of a list of branches and a head."""
 
-    _generation = TF2()
+    _api_version = ApiV2()
 
-    def __init__(self, head, towers, model_dir, config, warm_start_from=None):
-        model_fn = functools.partial(_model_fn, head=head, towers=towers, generation=self._generation)
+    def __init__(self, head, branches, model_dir, config, warm_start_from=None):
+        model_fn = functools.partial(_model_fn, head=head, branches=branches, api_version=self._api_version)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
@@ -52,21 +52,21 @@ def logits_dimension(head):
     return head.logits_dimension
 
 
-def optimizer_factory(optimizer, learning_rate, generation):
+def optimizer_factory(optimizer, learning_rate, api_version):
     """A function without arguments that gives the optimizer for a new graph.
 
     Args:
       optimizer: a name, an optimizer, or a function that returns one.
       learning_rate: of an optimizer given by name; None: its own default.
-      generation: whose optimizers the names stand for.
+      api_version: whose optimizers the names stand for.
 
     Raises:
       ValueError: another name.
     """
     if isinstance(optimizer, str):
-        if optimizer not in generation.optimizers:
-            raise ValueError(f"Unsupported optimizer name: {optimizer!r}; use one of {sorted(generation.optimizers)}.")
-        make = generation.optimizers[optimizer]
+        if optimizer not in api_version.optimizers:
+            raise ValueError(f"Unsupported optimizer name: {optimizer!r}; use one of {sorted(api_version.optimizers)}.")
+        make = api_version.optimizers[optimizer]
         return make if learning_rate is None else functools.partial(make, learning_rate)
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return functools.partial(copy.deepcopy, optimizer)  # it can be used in one graph only
@@ -96,19 +96,19 @@ def summarize(layer, tag):
     v1.summary.histogram(f"{tag}/activation", layer)
 
 
-def _model_fn(features, labels, mode, config, *, head, towers, generation):
+def _model_fn(features, labels, mode, config, *, head, branches, api_version):
     if not isinstance(features, dict) or not features:
         raise ValueError(f"features must be a dict of tensors by feature name, given: {features!r}")
     logits = []
-    for tower in towers:
-        with generation.variable_scope(tower.scope, tower.partitioner):
-            logits.append(call_logit_fn(tower.logit_fn, features, mode, None, config))
+    for branch in branches:
+        with api_version.variable_scope(branch.scope, branch.partitioner):
+            logits.append(call_logit_fn(branch.logit_fn, features, mode, None, config))
 
     def train_op_fn(loss):
-        with generation.train_scope([tower.scope for tower in towers]):
+        with api_version.train_scope([branch.scope for branch in branches]):
             ops = [
-                train_op(tower.make_optimizer(), loss, _variables(tower), counts_steps=tower is towers[0])
-                for tower in towers
+                train_op(branch.make_optimizer(), loss, _variables(branch), counts_steps=branch is branches[0])
+                for branch in branches
             ]
         return tf.group(*ops)
 
@@ -122,5 +122,5 @@ def _model_fn(features, labels, mode, config, *, head, towers, generation):
     )
 
 
-def _variables(tower):
-    return v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, scope=f"{tower.scope}/")
+def _variables(branch):
+    return v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, scope=f"{branch.scope}/")

@@ -10,8 +10,14 @@ import tensorflow as tf
 from tf_keras.src.legacy_tf_layers.core import Dense
 from tf_keras.src.legacy_tf_layers.normalization import BatchNormalization
 
+from estimator_train.canned.canned_estimator import (
+    Branch,
+    CannedEstimator,
+    logits_dimension,
+    optimizer_factory,
+    summarize,
+)
 from estimator_train.canned.columns import check_columns, input_layer
-from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory, summarize
 from estimator_train.heads import RegressionHead, binary_or_multi_class_head
 from estimator_train.model_fn import ModeKeys
 
@@ -51,8 +57,8 @@ class DNNEstimator(CannedEstimator):
         warm_start_from=None,
         batch_norm=False,
     ):
-        generation = self._generation
-        tower = Tower(
+        api_version = self._api_version
+        branch = Branch(
             "dnn",
             dnn_logit_fn_builder(
                 logits_dimension(head),
@@ -60,12 +66,12 @@ class DNNEstimator(CannedEstimator):
                 feature_columns,
                 activation_fn,
                 dropout,
-                generation.partitioner,
+                api_version.partitioner,
                 batch_norm,
             ),
-            optimizer_factory(optimizer, generation.dnn_learning_rate, generation),
+            optimizer_factory(optimizer, api_version.dnn_learning_rate, api_version),
         )
-        super().__init__(head, [tower], model_dir, config, warm_start_from)
+        super().__init__(head, [branch], model_dir, config, warm_start_from)
 
 
 class DNNClassifier(DNNEstimator):

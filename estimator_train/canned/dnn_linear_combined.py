@@ -6,10 +6,10 @@ import math
 
 import tensorflow as tf
 
+from estimator_train.canned.canned_estimator import Branch, CannedEstimator, logits_dimension, optimizer_factory
 from estimator_train.canned.columns import check_columns
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
-from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory
 from estimator_train.heads import RegressionHead, binary_or_multi_class_head
 
 
@@ -48,9 +48,9 @@ class DNNLinearCombinedEstimator(CannedEstimator):
         batch_norm=False,
         linear_sparse_combiner="sum",
     ):
-        towers = _towers(
+        branches = _branches(
             head,
-            self._generation,
+            self._api_version,
             linear_feature_columns,
             linear_optimizer,
             dnn_feature_columns,
@@ -61,7 +61,7 @@ class DNNLinearCombinedEstimator(CannedEstimator):
             batch_norm,
             linear_sparse_combiner,
         )
-        super().__init__(head, towers, model_dir, config)
+        super().__init__(head, branches, model_dir, config)
 
 
 class DNNLinearCombinedClassifier(CannedEstimator):
@@ -93,9 +93,9 @@ class DNNLinearCombinedClassifier(CannedEstimator):
         linear_sparse_combiner="sum",
     ):
         head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
-        towers = _towers(
+        branches = _branches(
             head,
-            self._generation,
+            self._api_version,
             linear_feature_columns,
             linear_optimizer,
             dnn_feature_columns,
@@ -106,7 +106,7 @@ class DNNLinearCombinedClassifier(CannedEstimator):
             batch_norm,
             linear_sparse_combiner,
         )
-        super().__init__(head, towers, model_dir, config, warm_start_from)
+        super().__init__(head, branches, model_dir, config, warm_start_from)
 
 
 class DNNLinearCombinedRegressor(CannedEstimator):
@@ -137,9 +137,9 @@ class DNNLinearCombinedRegressor(CannedEstimator):
         linear_sparse_combiner="sum",
     ):
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
-        towers = _towers(
+        branches = _branches(
             head,
-            self._generation,
+            self._api_version,
             linear_feature_columns,
             linear_optimizer,
             dnn_feature_columns,
@@ -150,12 +150,12 @@ class DNNLinearCombinedRegressor(CannedEstimator):
             batch_norm,
             linear_sparse_combiner,
         )
-        super().__init__(head, towers, model_dir, config, warm_start_from)
+        super().__init__(head, branches, model_dir, config, warm_start_from)
 
 
-def _towers(
+def _branches(
     head,
-    generation,
+    api_version,
     linear_feature_columns,
     linear_optimizer,
     dnn_feature_columns,
@@ -166,13 +166,13 @@ def _towers(
     batch_norm,
     linear_sparse_combiner,
 ):
-    """The network's tower and the linear model's, of those that have columns."""
+    """The network's branch and the linear model's, of those that have columns."""
     if not linear_feature_columns and not dnn_feature_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
     if dnn_feature_columns and not dnn_hidden_units:
         raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
     units = logits_dimension(head)
-    towers = []
+    branches = []
     if dnn_feature_columns:
         logit_fn = dnn_logit_fn_builder(
             units,
@@ -180,19 +180,19 @@ def _towers(
             dnn_feature_columns,
             dnn_activation_fn,
             dnn_dropout,
-            generation.partitioner,
+            api_version.partitioner,
             batch_norm,
         )
-        towers.append(Tower("dnn", logit_fn, optimizer_factory(dnn_optimizer, 0.001, generation)))
+        branches.append(Branch("dnn", logit_fn, optimizer_factory(dnn_optimizer, 0.001, api_version)))
     if linear_feature_columns:
         columns = check_columns(linear_feature_columns, "linear_feature_columns", dense=False)
         learning_rate = min(0.005, 1 / math.sqrt(len(columns)))
-        towers.append(
-            Tower(
+        branches.append(
+            Branch(
                 "linear",
                 linear_logit_fn_builder(units, columns, linear_sparse_combiner),
-                optimizer_factory(linear_optimizer, learning_rate, generation),
-                generation.partitioner,
+                optimizer_factory(linear_optimizer, learning_rate, api_version),
+                api_version.partitioner,
             )
         )
-    return towers
+    return branches

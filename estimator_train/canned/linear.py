@@ -6,8 +6,14 @@ import math
 
 import tensorflow as tf
 
+from estimator_train.canned.canned_estimator import (
+    Branch,
+    CannedEstimator,
+    logits_dimension,
+    optimizer_factory,
+    summarize,
+)
 from estimator_train.canned.columns import check_columns, linear_model
-from estimator_train.canned.towers import CannedEstimator, Tower, logits_dimension, optimizer_factory, summarize
 from estimator_train.heads import RegressionHead, binary_or_multi_class_head
 
 v1 = tf.compat.v1
@@ -42,13 +48,13 @@ class LinearEstimator(CannedEstimator):
     ):
         columns = check_columns(feature_columns, "feature_columns", dense=False)
         learning_rate = 0.2 if optimizer is not None else min(0.2, 1 / math.sqrt(len(columns)))
-        tower = Tower(
+        branch = Branch(
             "linear",
             linear_logit_fn_builder(logits_dimension(head), columns, sparse_combiner),
-            optimizer_factory(optimizer or "Ftrl", learning_rate, self._generation),
-            self._generation.partitioner,
+            optimizer_factory(optimizer or "Ftrl", learning_rate, self._api_version),
+            self._api_version.partitioner,
         )
-        super().__init__(head, [tower], model_dir, config, warm_start_from)
+        super().__init__(head, [branch], model_dir, config, warm_start_from)
 
 
 class LinearClassifier(LinearEstimator):

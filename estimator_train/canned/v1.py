@@ -6,7 +6,7 @@ import inspect
 
 from estimator_train.canned import baseline, dnn, linear
 from estimator_train.canned import dnn_linear_combined as combined
-from estimator_train.canned.generations import TF1
+from estimator_train.canned.api_versions import ApiV1
 from estimator_train.estimator_v1 import Estimator
 
 
@@ -29,7 +29,7 @@ def _tf1(base, *, before_config=None, after_config=None):
             bound.apply_defaults()
             arguments = bound.arguments
             del arguments["self"]
-            self._generation = TF1(partitioned=partitioner is not None, partitioner=arguments.pop(partitioner, None))
+            self._api_version = ApiV1(partitioned=partitioner is not None, partitioner=arguments.pop(partitioner, None))
             super().__init__(**arguments)
 
         __init__.__signature__ = signature

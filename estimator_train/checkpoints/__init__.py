@@ -1,22 +1,13 @@
-"""Saving, finding, verifying and restoring checkpoints.
-
-Checkpoints of Keras models are object-based: the model is the root, its optimizer and the global step hang on it. So
-`tf.train.Checkpoint(model).read(path)` and `keras_model.load_weights(path)` read them too.
-"""
+"""Finding and verifying checkpoints, whoever wrote them."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import os
 import re
 
 import tensorflow as tf
-import tf_keras as keras
-
-from estimator_train import checkpoints_of_215, multi_worker
-from estimator_train.function_session import eager_mode
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 # Of Keras models, name-based, and of a tf.train.Checkpoint that a model_fn saves with.
@@ -25,61 +16,6 @@ _STEP_KEYS = ("estimator_global_step" + _VALUE, "global_step", "global_step" + _
 
 class CheckpointError(ValueError):
     """A checkpoint that is damaged, of another model, or not there."""
-
-
-class ObjectSaver:
-    """Saves a `tf.train.Checkpoint` where Scaffold and CheckpointSaverHook expect a `tf.compat.v1.train.Saver`."""
-
-    saver_def = None  # read by CheckpointSaverHook: there is no graph to restore from
-
-    def __init__(self, checkpoint, config):
-        self._checkpoint = checkpoint
-        self._config = config
-        in_step = multi_worker.is_one(config.train_distribute)
-        self._options = tf.train.CheckpointOptions(enable_async=config.async_checkpoints and not in_step)
-        self._managers = {}
-
-    def build(self):
-        """Called by Scaffold.finalize(); an object-based checkpoint needs no ops."""
-
-    def save(self, session, save_path, global_step, **_):
-        """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file; deletes what is beyond keep_max."""
-        with eager_mode(), multi_worker.naming_lost_workers(self._config.train_distribute), root_logger_left_alone():
-            if save_path not in self._managers:
-                self._managers[save_path] = tf.train.CheckpointManager(
-                    self._checkpoint,
-                    os.path.dirname(save_path),
-                    max_to_keep=self._config.keep_checkpoint_max or None,
-                    keep_checkpoint_every_n_hours=self._config.keep_checkpoint_every_n_hours,
-                    checkpoint_name=os.path.basename(save_path),
-                )
-            return self._managers[save_path].save(checkpoint_number=int(global_step), options=self._options)
-
-    def sync(self):
-        """Waits until what is saved is written."""
-        with eager_mode():
-            for manager in self._managers.values():
-                manager.sync()
-
-
-def wait_for(saver):
-    """Returns when what an `ObjectSaver` writes meanwhile is on disk; other savers write before they return."""
-    if isinstance(saver, ObjectSaver):
-        saver.sync()
-
-
-@contextlib.contextmanager
-def root_logger_left_alone():
-    """Around what saves: TensorFlow then logs through absl, which gives a root logger without handlers one.
-
-    Every line of TensorFlow's own logger, which has one, would be printed twice from there on.
-    """
-    nothing = logging.NullHandler()
-    logging.root.addHandler(nothing)
-    try:
-        yield
-    finally:
-        logging.root.removeHandler(nothing)
 
 
 def latest_intact(model_dir):
@@ -175,71 +111,6 @@ def read_global_step(path):
     raise CheckpointError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
 
 
-def restore(checkpoint, model, path, trains=False):
-    """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is the Keras `model`, from prefix `path`.
-
-    Variables that do not exist yet get their values when they are made, if ever they are: in evaluation the optimizer's
-    are not. `check_same_model` tells afterwards whether all were there. `trains`: whether the model will be trained.
-
-    Raises:
-      CheckpointError: the checkpoint is missing or damaged, or of another model; names the variables that differ.
-    """
-    damage = damage_of(path)
-    if damage is not None:
-        raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
-    if checkpoints_of_215.is_one(path):
-        _restore_of_215(checkpoint, model, path, trains)
-        return
-    try:
-        checkpoint.read(path).assert_existing_objects_matched().expect_partial()
-    except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
-        check_same_model(model, path)
-        raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error
-    check_same_model(model, path)
-
-
-def _restore_of_215(checkpoint, model, path, trains):
-    if not model.built:
-        raise CheckpointError(
-            f"Checkpoint {path} is tf.estimator's, and the model has no variables yet to take its values: build the "
-            "model, with an Input layer, input_shape or model.build(), before model_to_estimator."
-        )
-    optimizer = model.optimizer if trains else None
-    if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        optimizer._create_all_weights(model.trainable_variables)
-    elif isinstance(optimizer, keras.optimizers.Optimizer):
-        optimizer.build(model.trainable_variables)
-    differences = checkpoints_of_215.restore(path, weights_by_key(model), checkpoint.estimator_global_step, optimizer)
-    if differences:
-        raise CheckpointError(f"Checkpoint {path} is of another model: {_shown(differences)}.")
-
-
-def check_same_model(model, path):
-    """Checks that `model` and the checkpoint at prefix `path` have the same weights, as far as the model is built.
-
-    Raises:
-      CheckpointError: they have not; names those that differ.
-    """
-    entries = tf.train.list_variables(path)
-    saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries if key.endswith(_VALUE)}
-    expected = {key: tuple(weight.shape) for key, weight in weights_by_key(model).items()}
-    reshaped = [
-        f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"
-        for key in sorted(saved.keys() & expected.keys())
-        if not tf.TensorShape(expected[key]).is_compatible_with(saved[key])
-    ]
-    missing = [f"{key} {expected[key]} is not in the checkpoint" for key in sorted(expected.keys() - saved.keys())]
-    # Only a functional model's layers are known to be complete: others make theirs when first called.
-    extra = [
-        f"{key} {saved[key]} is not in the model"
-        for key in sorted(saved.keys() - expected.keys())
-        if expected and key.startswith("layer_with_weights-") and "/.OPTIMIZER_SLOT/" not in key
-    ]
-    differences = reshaped + missing + extra
-    if differences:
-        raise CheckpointError(f"Checkpoint {path} is of another model: {_shown(differences)}.")
-
-
 def check_same_shapes(variables, path):
     """Checks the shapes of `variables` against those of the same names in the name-based checkpoint at prefix `path`.
 
@@ -255,33 +126,10 @@ def check_same_shapes(variables, path):
         if (name := variable.name.removesuffix(":0")) in saved and not variable.shape.is_compatible_with(saved[name])
     ]
     if differences:
-        raise CheckpointError(f"Checkpoint {path} is of another model: {_shown(differences)}.")
+        raise other_model(path, differences)
 
 
-def weights_by_key(model):
-    """The weights of `model`, as far as it is built, by their keys in a checkpoint, a dict of str to variables."""
-    parts = parts_by_key(model)
-    built = [part for part in (model, *parts.values()) if isinstance(part, keras.layers.Layer) and part.built]
-    weights = {id(weight) for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights}
-    return {key: part for key, part in parts.items() if id(part) in weights}
-
-
-def _shown(differences):
-    return "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
-
-
-def parts_by_key(model):
-    """The trackable objects of `model`, its optimizer's left out, by their keys in a checkpoint.
-
-    A key is the shortest path to the object, as it is when TensorFlow saves an object graph.
-    """
-    parts, queue, seen = {}, [("", model)], {id(model)}
-    for prefix, node in queue:
-        for name, child in tf.train.TrackableView.children(node).items():
-            if id(child) in seen or (node is model and name == "optimizer"):
-                continue
-            seen.add(id(child))
-            name = name.replace(".", "..").replace("/", ".S")  # as TensorFlow has it, whose keys are paths
-            queue.append((f"{prefix}{name}/", child))
-            parts[prefix + name] = child
-    return parts
+def other_model(path, differences):
+    """The CheckpointError for the checkpoint at prefix `path`, with the first of `differences`, a list of str."""
+    shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
+    return CheckpointError(f"Checkpoint {path} is of another model: {shown}.")

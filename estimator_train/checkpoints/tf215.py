@@ -16,7 +16,7 @@ _UPDATES = {"optimizer/iter" + _VALUE, "optimizer/_iterations" + _VALUE}
 _NEW_SLOT_NAMES = {"SGD": {"momentum": "m"}, "RMSprop": {"rms": "velocity", "mg": "average_gradient"}}
 
 
-def is_one(path):
+def is_tf215(path):
     """Whether the checkpoint at prefix `path` is such a one."""
     names = {name for name, _ in tf.train.list_variables(path)}
     has_optimizer = "optimizer/learning_rate" + _VALUE in names

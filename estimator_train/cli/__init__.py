@@ -6,17 +6,17 @@ import sys
 import click
 
 from estimator_train import __version__
-from estimator_train.cli.bench import bench
-from estimator_train.cli.datasets import datasets
-from estimator_train.cli.evaluate import evaluate
-from estimator_train.cli.export import export
-from estimator_train.cli.launch import launch
-from estimator_train.cli.memory import memory
-from estimator_train.cli.predict import predict
-from estimator_train.cli.recipes import recipes
-from estimator_train.cli.report import report
-from estimator_train.cli.run import run
-from estimator_train.cli.train import train
+from estimator_train.cli.commands.bench import bench
+from estimator_train.cli.commands.datasets import datasets
+from estimator_train.cli.commands.evaluate import evaluate
+from estimator_train.cli.commands.export import export
+from estimator_train.cli.commands.launch import launch
+from estimator_train.cli.commands.memory import memory
+from estimator_train.cli.commands.predict import predict
+from estimator_train.cli.commands.recipes import recipes
+from estimator_train.cli.commands.report import report
+from estimator_train.cli.commands.run import run
+from estimator_train.cli.commands.train import train
 
 _EXAMPLES = """\b
 Examples:

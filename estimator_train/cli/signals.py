@@ -11,7 +11,7 @@ import click
 import tensorflow as tf
 import tqdm
 
-from estimator_train import multi_worker
+from estimator_train.distribution import synchronous
 
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 
@@ -30,7 +30,7 @@ class StopOnSignal(SessionRunHook):
 
     def __init__(self, strategy=None):
         self.received = None  # the first signal that has come, here or to another process
-        self._sums = multi_worker.summing(strategy) if multi_worker.is_one(strategy) else None
+        self._sums = synchronous.summing(strategy) if synchronous.spans_workers(strategy) else None
 
     def __enter__(self):
         # Python calls handlers once TensorFlow's call has returned, which may wait for data. A thread is told at once.

@@ -7,7 +7,7 @@ import dataclasses
 import click
 
 from estimator_train.cli.settings import one_line_errors
-from estimator_train.tf_config import read_tf_config
+from estimator_train.distribution.cluster_task import read_tf_config
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from estimator_train.generator_stream import Skipped
+from estimator_train.host.generator_stream import Skipped
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _BILINEAR = Image.Resampling.BILINEAR

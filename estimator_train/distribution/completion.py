@@ -15,7 +15,7 @@ import time
 
 import tensorflow as tf
 
-from estimator_train import multi_worker
+from estimator_train.distribution import synchronous
 from estimator_train.run_config import TaskType
 
 v1 = tf.compat.v1
@@ -32,7 +32,7 @@ class FailedChiefError(RuntimeError):
     """The chief has ended before the training has."""
 
 
-def is_one(config):
+def in_cluster(config):
     """Whether a `RunConfig` is that of one process among several."""
     return config.task_type == TaskType.EVALUATOR or config.num_worker_replicas > 1 or config.num_ps_replicas > 0
 
@@ -51,7 +51,7 @@ def run_task(config, train, evaluate, start_delay_secs):
       ValueError: there cannot be such a task, or it cannot listen at its address.
       FailedChiefError: all tasks are to be started again.
     """
-    ended = _Ended(config)
+    ended = CompletionMarkers(config)
     if config.task_type == TaskType.EVALUATOR:
         if config.task_id > 0:
             raise ValueError(f"TF_CONFIG's task is evaluator {config.task_id}; there can be one, with index 0.")
@@ -61,7 +61,7 @@ def run_task(config, train, evaluate, start_delay_secs):
             time.sleep(_POLL_SECS)
         ended.check_chief()
         return
-    in_step = multi_worker.is_one(config.train_distribute)
+    in_step = synchronous.spans_workers(config.train_distribute)
     if not in_step:
         server = _start_server(config)
         if config.task_type == TaskType.PS:
@@ -81,12 +81,12 @@ def telling_when_ended(config):
     """Around the training of a process that is a cluster on its own: an evaluator beside it is told of its end."""
     if not config.cluster_spec:
         return contextlib.nullcontext()
-    ended = _Ended(config)
+    ended = CompletionMarkers(config)
     ended.forget()
     return ended.told()
 
 
-class _Ended:
+class CompletionMarkers:
     """The files by which the tasks that train tell that they have ended, and how."""
 
     def __init__(self, config):
@@ -108,7 +108,7 @@ class _Ended:
         """Tells how what is done inside has ended, unless it is because another task is lost: both will be back."""
         try:
             yield
-        except multi_worker.LostWorkerError:
+        except synchronous.LostWorkerError:
             raise
         except BaseException:
             self._tell(_FAILED)
@@ -183,7 +183,7 @@ def _serve(server, ended):
 
 def check_address(place):
     """Raises ValueError where the task of `place`, a RunConfig or its ClusterPlace, cannot listen at its address."""
-    with _naming_the_address(place) as address, socket.socket() as probe:  # TensorFlow would share a port
+    with _explaining_bind_errors(place) as address, socket.socket() as probe:  # TensorFlow would share a port
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a killed task has left does not count
         probe.bind(("", int(address.rpartition(":")[2])))
 
@@ -198,7 +198,7 @@ def _start_server(config):
     session_config = v1.ConfigProto()
     if config.session_config is not None:
         session_config.gpu_options.CopyFrom(config.session_config.gpu_options)
-    with _naming_the_address(config) as address:
+    with _explaining_bind_errors(config) as address:
         log.info("Starting the server of %s %s at %s.", config.task_type, config.task_id, address)
         return v1.train.Server(
             config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=session_config
@@ -206,7 +206,7 @@ def _start_server(config):
 
 
 @contextlib.contextmanager
-def _naming_the_address(place):
+def _explaining_bind_errors(place):
     """Tells of the task of `place` and its address, which it gives, where what is done inside fails."""
     address = place.cluster_spec.task_address(place.task_type, place.task_id)
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from estimator_train.function_session import eager_mode
+from estimator_train.session.eager import eager_mode
 
 v1 = tf.compat.v1
 
@@ -23,14 +23,14 @@ class LostWorkerError(RuntimeError):
     """Another process of the cluster is gone, so that this one cannot go on either."""
 
 
-def is_one(strategy):
+def spans_workers(strategy):
     """Whether `strategy`, which may be None, spans the processes of a cluster."""
     is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return is_multi_worker and bool(strategy.cluster_resolver.cluster_spec())
 
 
 @contextlib.contextmanager
-def naming_lost_workers(strategy):
+def explaining_lost_worker(strategy):
     """Turns what TensorFlow raises in the processes of `strategy` when one of them is gone into a LostWorkerError.
 
     MonitoredSession would take TensorFlow's for one that a new session recovers from.
@@ -38,7 +38,7 @@ def naming_lost_workers(strategy):
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-        if not is_one(strategy):
+        if not spans_workers(strategy):
             raise
         tasks = sorted(set(re.findall(r"/job:(\w+)/replica:\d+/task:(\d+)", str(error))))
         gone = ", ".join(" ".join(task) for task in tasks) or f"a task ({str(error).splitlines()[0]})"
@@ -59,7 +59,7 @@ def summing(strategy):
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
 
     def sums(*values):
-        with eager_mode(), naming_lost_workers(strategy):
+        with eager_mode(), explaining_lost_worker(strategy):
             return total(tf.constant([int(value or 0) for value in values], tf.int64)).numpy().tolist()
 
     return sums

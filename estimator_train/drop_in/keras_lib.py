@@ -1,6 +1,6 @@
 """keras_lib.model_to_estimator, which tf_keras calls for tf.keras.estimator.model_to_estimator."""
 
-from estimator_train import estimator_v1, keras
+from estimator_train import estimator_v1, keras_estimator
 
 
 def model_to_estimator(
@@ -21,7 +21,7 @@ def model_to_estimator(
       use_v2_estimator: False: an Estimator of tf.compat.v1.estimator.
       The others are those of `estimator_train.model_to_estimator`.
     """
-    estimator = keras.model_to_estimator(
+    estimator = keras_estimator.model_to_estimator(
         keras_model,
         keras_model_path,
         custom_objects,

@@ -7,9 +7,14 @@ import copy
 
 import tensorflow as tf
 
-from estimator_train import checkpoints, multi_worker, warm_start
-from estimator_train.distribution import call_input_fn, distribute_in_graph, in_graphs
+from estimator_train import checkpoints
+from estimator_train.distribution import synchronous
+from estimator_train.distribution.strategies import in_graphs
 from estimator_train.export import signatures, supervised_outputs
+from estimator_train.graph import warm_start
+from estimator_train.graph.inputs import features_and_labels
+from estimator_train.graph.replicas import combine_scaffolds, combine_specs, keep_whole_variables
+from estimator_train.graph.session import GraphSessionCreator, session_config
 from estimator_train.model_fn import (
     EstimatorSpec,
     ModeKeys,
@@ -19,7 +24,7 @@ from estimator_train.model_fn import (
     metric_pair,
     metrics_of,
 )
-from estimator_train.out_of_memory import ReportAllocationsHook
+from estimator_train.session.out_of_memory import ReportAllocationsHook
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -59,7 +64,7 @@ class GraphModel(PreparedModel):
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
         del hooks, last_step  # each step is a run of the session, and the loop's hooks count those
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
-        if multi_worker.is_one(strategy):
+        if synchronous.spans_workers(strategy):
             raise ValueError(
                 "MultiWorkerMirroredStrategy trains Keras models; a model_fn trains on several machines over parameter "
                 "servers, ps in TF_CONFIG's cluster, without a strategy."
@@ -76,18 +81,18 @@ class GraphModel(PreparedModel):
             specs.append(spec)
 
         with _new_graph(config, strategy) as graph:
-            features, labels, input_hooks = _inputs(input_fn, mode=mode, config=config, params=params)
+            features, labels, input_hooks = features_and_labels(input_fn, mode=mode, config=config, params=params)
             tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
-            spec = specs[0] if len(specs) == 1 else _combine(specs)
+            spec = specs[0] if len(specs) == 1 else combine_specs(specs)
             if mode == ModeKeys.TRAIN:
                 v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # where old hooks look for it
-            _keep_whole_variables()
+            keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
                 warm_start.apply(self._warm_start_from)
             if _add_saver(spec.scaffold, config) and checkpoint_path is not None:
                 checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
-        creator = _SessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
+        creator = GraphSessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
     def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
@@ -109,7 +114,7 @@ class GraphModel(PreparedModel):
                     "saver": saver,
                     "strip_default_attrs": True,
                 }
-                with v1.Session(config=_session_config(config)) as session:
+                with v1.Session(config=session_config(config)) as session:
                     if checkpoint_path is None:
                         session.run(spec.scaffold.init_op or v1.global_variables_initializer())
                     else:
@@ -137,56 +142,6 @@ class GraphModel(PreparedModel):
         return spec
 
 
-class _SessionCreator(v1.train.SessionCreator):
-    """Opens sessions with the state of the checkpoint `path`; one that `resumes`, with the newest of model_dir.
-
-    In a cluster it is the chief's, and the workers' sessions wait for it.
-    """
-
-    def __init__(self, scaffold, config, path, resumes=False):
-        self._scaffold = scaffold
-        self._config = config
-        self._path = path
-        self._resumes = resumes
-
-    def create_session(self):
-        if self._resumes and not self._config.is_chief:
-            return self._wait_for_chief()
-        path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
-        session = v1.train.ChiefSessionCreator(
-            self._scaffold,
-            master=self._config.master if self._resumes else self._config.evaluation_master,
-            config=_session_config(self._config),
-            checkpoint_filename_with_path=path,
-        ).create_session()
-        if self._resumes and path is not None:
-            state = tf.train.get_checkpoint_state(self._config.model_dir)
-            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes the oldest
-        return session
-
-    def _wait_for_chief(self):
-        scaffold = self._scaffold.finalize()
-        manager = v1.train.SessionManager(
-            local_init_op=scaffold.local_init_op,
-            ready_op=scaffold.ready_op,
-            ready_for_local_init_op=scaffold.ready_for_local_init_op,
-            local_init_feed_dict=scaffold.local_init_feed_dict,
-            recovery_wait_secs=1,  # seconds from look to look, 30 by default and in WorkerSessionCreator
-        )
-        timeout = self._config.session_creation_timeout_secs
-        return manager.wait_for_session(self._config.master, _session_config(self._config), timeout)
-
-
-class _StartInput(v1.train.SessionRunHook):
-    """Starts the input's data sets from their beginning in every new session."""
-
-    def __init__(self, start_op):
-        self._start_op = start_op
-
-    def after_create_session(self, session, coord):
-        session.run(self._start_op)
-
-
 def _with_loss_metric(spec, added):
     """`spec` with pairs for all its metrics, those `added` and the mean of the batches' losses among them.
 
@@ -210,7 +165,7 @@ def _initialising_more_than(known, scaffold):
     if scaffold.local_init_op is None:
         return scaffold
     more = [variable.initializer for variable in v1.local_variables() if not any(variable is each for each in known)]
-    return _combine_scaffolds([scaffold], local_init_ops=more)
+    return combine_scaffolds([scaffold], local_init_ops=more)
 
 
 def _checked_names(model_fn, params):
@@ -250,74 +205,6 @@ def _new_graph(config, strategy):
         yield graph
 
 
-def _inputs(input_fn, **offered):
-    """(features, labels, hooks) of `input_fn`, the first two for all replicas of the default graph's strategy."""
-    if tf.distribute.has_strategy():
-        batch, start = distribute_in_graph(
-            tf.distribute.get_strategy(),
-            lambda context: _dataset(call_input_fn(input_fn, input_context=context, **offered), offered["mode"]),
-            drop_incomplete=offered["mode"] == ModeKeys.TRAIN,
-        )
-        return *_features_and_labels(batch), (_StartInput(start),)
-    result = call_input_fn(input_fn, input_context=_input_context(offered["mode"], offered["config"]), **offered)
-    if not isinstance(result, tf.data.Dataset) and not _are_arrays(result):
-        if offered["mode"] == ModeKeys.PREDICT and not v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
-            log.warning(
-                "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever."
-            )
-        return *_features_and_labels(result), ()
-    with tf.device("/cpu:0"):
-        iterator = v1.data.make_initializable_iterator(_dataset(result, offered["mode"]))
-        return *_features_and_labels(iterator.get_next()), (_StartInput(iterator.initializer),)
-
-
-def _input_context(mode, config):
-    """The share of a process on its own, or of one of those that train over parameter servers."""
-    if mode != ModeKeys.TRAIN or config.num_worker_replicas < 2:
-        return tf.distribute.InputContext()
-    return tf.distribute.InputContext(
-        num_input_pipelines=config.num_worker_replicas,
-        input_pipeline_id=config.global_id_in_cluster,
-        num_replicas_in_sync=config.num_worker_replicas,
-    )
-
-
-def _dataset(result, mode):
-    """What an input_fn has returned, as a data set: arrays are one batch, which training sees again and again."""
-    if isinstance(result, tf.data.Dataset):
-        return result
-    if not _are_arrays(result):
-        raise ValueError(f"input_fn must return a tf.data.Dataset under a distribution strategy, got: {result!r}")
-    features, labels = _features_and_labels(result)
-    dataset = tf.data.Dataset.from_tensors(features if labels is None else (features, labels))
-    return dataset.repeat() if mode == ModeKeys.TRAIN else dataset
-
-
-def _are_arrays(result):
-    """Whether there are values in `result`, and none of them is a tensor."""
-    values = [value for value in tf.nest.flatten(result) if value is not None]
-    return bool(values) and not any(map(tf.is_tensor, values))
-
-
-def _features_and_labels(batch):
-    if not isinstance(batch, (list, tuple)):
-        return batch, None
-    if len(batch) != 2:
-        raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(batch)}: {batch!r}")
-    return batch
-
-
-def _keep_whole_variables():
-    """Leaves mirrored variables alone in the collection of global ones, where Keras' optimizers put their parts, too.
-
-    The parts would be saved, one a replica, and would not be initialised as the whole is.
-    """
-    variables = v1.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
-    wholes = [variable for variable in variables if isinstance(variable, tf.distribute.DistributedValues)]
-    parts = {id(part) for whole in wholes for part in whole.values}
-    variables[:] = [variable for variable in variables if id(variable) not in parts]
-
-
 def _add_saver(scaffold, config):
     """Puts a saver of all variables where the scaffold looks for one, unless model_fn has its own; tells whether."""
     is_missing = scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS)
@@ -333,68 +220,9 @@ def _add_saver(scaffold, config):
     return is_missing
 
 
-def _combine(specs):
-    """The spec of all replicas together, from theirs; hooks are those of the first."""
-    first = specs[0]
-    if first.mode == ModeKeys.TRAIN:
-        return first._replace(
-            loss=_reported_loss([spec.loss for spec in specs]),
-            train_op=tf.group(*(spec.train_op for spec in specs)),
-            scaffold=_combine_scaffolds([spec.scaffold for spec in specs]),
-        )
-    # The values are those over all replicas already; the updates are each replica's own.
-    updates = tf.group(*(update for spec in specs for _, update in spec.eval_metric_ops.values()))
-    metrics = {name: (value, updates) for name, (value, _) in first.eval_metric_ops.items()}
-    return first._replace(eval_metric_ops=metrics, scaffold=_combine_scaffolds([spec.scaffold for spec in specs]))
-
-
-def _reported_loss(losses):
-    """The replicas' losses as one: their mean where the optimizer takes the mean, their sum where model_fn did so."""
-    total = tf.add_n(losses)
-    by_optimizer = getattr(v1.get_default_graph(), "_is_loss_scaled_by_optimizer", False)
-    averages = by_optimizer and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
-    return total / len(losses) if averages else total
-
-
-def _combine_scaffolds(scaffolds, local_init_ops=()):
-    """The scaffold of all replicas together; `local_init_ops` are run besides their own."""
-    first = scaffolds[0]
-
-    def group(name, *besides):
-        ops = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
-        return tf.group(*ops, *besides) if ops else None
-
-    def concat(name):
-        tensors = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
-        return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0) if tensors else None
-
-    return v1.train.Scaffold(
-        init_op=group("init_op"),
-        init_feed_dict=first.init_feed_dict,
-        init_fn=(lambda _, session: first.init_fn(session)) if first.init_fn else None,
-        ready_op=concat("ready_op"),
-        ready_for_local_init_op=concat("ready_for_local_init_op"),
-        local_init_op=group("local_init_op", *local_init_ops),
-        summary_op=first.summary_op,
-        saver=first.saver,
-    )
-
-
 def _parameter_server_devices(config):
     """The device function that puts variables on a cluster's parameter servers and all else here, or None."""
     if not config.num_ps_replicas:
         return None
     here = f"/job:{config.task_type}/task:{config.task_id}"
     return v1.train.replica_device_setter(config.num_ps_replicas, worker_device=here, cluster=config.cluster_spec)
-
-
-def _session_config(config):
-    """The config's own, or tf.estimator's: soft placement, and one pass of the graph optimizers.
-
-    In a cluster a trainer sees itself and the parameter servers: it does not wait for a worker that is gone.
-    """
-    if config.session_config is not None:
-        return config.session_config
-    one_pass = v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
-    filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
-    return v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)

@@ -6,8 +6,8 @@ import abc
 
 import tensorflow as tf
 
-from estimator_train import graph_optimizers
 from estimator_train.export import PredictOutput
+from estimator_train.graph import optimizers
 from estimator_train.heads.keys import MetricKeys
 from estimator_train.model_fn import EstimatorSpec, ModeKeys
 
@@ -71,7 +71,7 @@ class Head(abc.ABC):
           mode: one of `ModeKeys`.
           logits: as described for the class.
           labels: as the kind of head takes them; not needed in PREDICT.
-          optimizer: as for `graph_optimizers.train_op`.
+          optimizer: as for `optimizers.train_op`.
           trainable_variables: list or tuple of the variables that the optimizer trains.
           train_op_fn: function of the loss that returns the train_op; in TRAIN, either this or `optimizer` is needed.
           update_ops: list or tuple of ops that a training step runs too, such as batch normalization's.
@@ -120,5 +120,5 @@ def _train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops):
     # Checkpoints have the optimizer's variables under this scope.
     with v1.name_scope(""), v1.name_scope("training"):
         if optimizer is not None:
-            return graph_optimizers.train_op(optimizer, loss, trainable_variables, update_ops)
-        return graph_optimizers.with_update_ops(train_op_fn(loss), update_ops)
+            return optimizers.train_op(optimizer, loss, trainable_variables, update_ops)
+        return optimizers.with_update_ops(train_op_fn(loss), update_ops)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_train import checkpoints
 from estimator_train.estimator import Estimator
-from estimator_train.eval_events import read_eval_metrics
+from estimator_train.events import read_eval_metrics
 
 v1 = tf.compat.v1
 log = tf.get_logger()

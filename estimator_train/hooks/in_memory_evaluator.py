@@ -7,7 +7,7 @@ import tempfile
 
 import tensorflow as tf
 
-from estimator_train.checkpoints import ObjectSaver, wait_for
+from estimator_train.checkpoints.object_based import ObjectSaver, wait_for
 from estimator_train.run_config import TaskType
 
 v1 = tf.compat.v1

@@ -8,7 +8,7 @@ import time
 import tensorflow as tf
 import tqdm
 
-from estimator_train import step_values
+from estimator_train.session import step_outputs
 
 v1 = tf.compat.v1
 
@@ -30,13 +30,13 @@ class ProgressHook(v1.train.SessionRunHook):
 
     def begin(self):
         graph = v1.get_default_graph()
-        examples = step_values.find(graph, step_values.EXAMPLES)
+        examples = step_outputs.find(graph, step_outputs.EXAMPLES)
         self._fetches = {
             "step": v1.train.get_global_step(),
-            "values": {tensor.op.name: tensor for tensor in graph.get_collection(step_values.MODEL_VALUES)},
+            "values": {tensor.op.name: tensor for tensor in graph.get_collection(step_outputs.MODEL_VALUES)},
             "examples": [] if examples is None else [examples],
         }
-        self._last_step = next(iter(graph.get_collection(step_values.LAST_STEP)), None)
+        self._last_step = next(iter(graph.get_collection(step_outputs.LAST_STEP)), None)
         self._bar = None
 
     def after_create_session(self, session, coord):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import step_values
+from estimator_train.session import step_outputs
 
 v1 = tf.compat.v1
 
@@ -40,7 +40,7 @@ class TimingHook(v1.train.SessionRunHook):
 
     def begin(self):
         graph = v1.get_default_graph()
-        tensors = {name: step_values.find(graph, name) for name in step_values.ABOUT_STEPS}
+        tensors = {name: step_outputs.find(graph, name) for name in step_outputs.ABOUT_STEPS}
         self._fetches = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         self._global_step = v1.train.get_global_step()
         self._writer = v1.summary.FileWriterCache.get(self._output_dir) if self._output_dir else None
@@ -57,10 +57,10 @@ class TimingHook(v1.train.SessionRunHook):
         seconds = time.perf_counter() - self._start
         about = run_values.results
         call = _Call(
-            steps=int(about.get(step_values.STEPS, 1)),  # a graph of a model_fn does one
+            steps=int(about.get(step_outputs.STEPS, 1)),  # a graph of a model_fn does one
             seconds=seconds,
-            examples=about.get(step_values.EXAMPLES, math.nan),
-            input_seconds=about.get(step_values.INPUT_SECONDS, math.nan),
+            examples=about.get(step_outputs.EXAMPLES, math.nan),
+            input_seconds=about.get(step_outputs.INPUT_SECONDS, math.nan),
             is_warmup=self._is_first,
         )
         self._is_first = False

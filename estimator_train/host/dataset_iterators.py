@@ -15,7 +15,7 @@ import threading
 _SECONDS = 0.1  # a deletion takes a hundredth of it, but for that sleep and what a user's generator does at its end
 
 
-def elements(dataset):
+def iterate(dataset):
     """Yields the elements of `dataset`, as its own iterator does.
 
     The traceback of an error of the data holds the iterator, which is then deleted with it.
@@ -24,10 +24,10 @@ def elements(dataset):
     try:
         yield from iterators[0]
     finally:
-        release(iterators)
+        delete_in_background(iterators)
 
 
-def release(iterators):
+def delete_in_background(iterators):
     """Empties the list `iterators`, the only one to hold them; a deletion that takes long goes on in a thread."""
     released = iterators.copy()
     iterators.clear()

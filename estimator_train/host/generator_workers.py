@@ -15,10 +15,11 @@ import sys
 import threading
 import traceback
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import cloudpickle
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_ROOT = str(Path(__file__).resolve().parents[2])
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ _MAP_NORESERVE = 0x4000  # of Linux; in Python's mmap from 3.13 on
 
 
 @functools.cache
-def keep():
+def keep_freed_memory():
     """Has glibc keep the memory that is freed, instead of giving it back to the system; nothing with another libc.
 
     By default it maps every block of more than 32 MB, such as a batch of images, anew, and trims what is free at the
@@ -33,7 +33,7 @@ def keep():
         libc.mallopt(parameter, value)
 
 
-def growing_array(shape, dtype):
+def lazy_zeros(shape, dtype):
     """An array of zeros that takes memory as far as it is written, and gives it back when it is freed.
 
     The system refuses one that NumPy makes where it is larger than all memory, however little is written.

@@ -1,6 +1,6 @@
 """Functions that return input_fns: from arrays in memory, from image files, from Python generators."""
 
-from estimator_train.generator_stream import Skipped
+from estimator_train.host.generator_stream import Skipped
 from estimator_train.input_fns.arrays import arrays
 from estimator_train.input_fns.frozen_features import frozen_features
 from estimator_train.input_fns.generator import generator

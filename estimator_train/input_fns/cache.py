@@ -16,11 +16,11 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from estimator_train.free_memory import free_memory
-from estimator_train.function_session import eager_mode
-from estimator_train.host_memory import growing_array
+from estimator_train.host.dataset_iterators import iterate
+from estimator_train.host.free_memory import free_memory
+from estimator_train.host.host_memory import lazy_zeros
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
-from estimator_train.iterators import elements
+from estimator_train.session.eager import eager_mode
 
 _CACHE_LINE = 64  # bytes
 _FORMAT = 1  # of the files in a folder
@@ -58,7 +58,7 @@ def _images(paths, image_size, fast, skip):
     images = decoded(tf.constant(paths, tf.string), image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
     due = 0
     with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
-        for image, _, place in elements(images):
+        for image, _, place in iterate(images):
             place = int(place)
             _check_decoded(paths[due:place], skip)
             yield image.numpy(), place
@@ -76,7 +76,7 @@ def _fill_memory(images, number, image_size):
     plane, free = image_size[0] * image_size[1], free_memory()
     _check_room("memory", free, number, image_size)
     channels, end = np.zeros(number, np.uint8), 0
-    planes = growing_array((3 * number, plane), np.float32)
+    planes = lazy_zeros((3 * number, plane), np.float32)
     for image, place in images:
         channels[place] = image.shape[-1]
         start, end = end, end + image.shape[-1]

@@ -6,8 +6,8 @@ import inspect
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.generator_stream import Share, Skipped, epochs, in_turn
-from estimator_train.generator_workers import in_workers
+from estimator_train.host.generator_stream import Share, Skipped, epochs, in_turn
+from estimator_train.host.generator_workers import in_workers
 
 
 def generator(

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import host_memory
+from estimator_train.host import host_memory
 from estimator_train.input_fns.cache import key_of_files, open_cache
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_narrow, widen, widen_on_device
 from estimator_train.input_fns.frozen_features import frozen_features
@@ -84,7 +84,7 @@ def image_files(
       tf.errors.InvalidArgumentError: from the dataset; names a file that cannot be decoded, or tells that
         none can.
     """
-    host_memory.keep()
+    host_memory.keep_freed_memory()
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
     if service is not None:

@@ -12,7 +12,9 @@ import tensorflow as tf
 import tf_keras as keras
 from tf_keras import layers
 
-from estimator_train import checkpoints, mixed_precision, placement
+from estimator_train.checkpoints import object_based
+from estimator_train.keras import mixed_precision
+from estimator_train.keras.devices import placement
 
 _ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
@@ -47,7 +49,7 @@ class ModelSource:
         folder = tempfile.mkdtemp(prefix="estimator_train-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._state = os.path.join(folder, "given")
-        with checkpoints.root_logger_left_alone():
+        with object_based.root_logger_left_alone():
             tf.train.Checkpoint(root=given).write(self._state)
         # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
         self._vocabularies = [_vocabulary(layer) for layer in _lookups(given)]
@@ -78,7 +80,7 @@ class ModelSource:
     def _with_state(self, build):
         model = build()
         try:
-            checkpoints.restore(tf.train.Checkpoint(root=model), model, self._state)
+            object_based.restore(tf.train.Checkpoint(root=model), model, self._state)
             for layer, (vocabulary, idf_weights) in zip(_lookups(model), self._vocabularies, strict=True):
                 if vocabulary and not _vocabulary(layer)[0]:
                     layer.set_vocabulary(vocabulary, *([] if idf_weights is None else [idf_weights]))

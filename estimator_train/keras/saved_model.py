@@ -8,7 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
-from estimator_train import checkpoints
+from estimator_train.checkpoints import object_based
 from estimator_train.export import signatures
 
 v1 = tf.compat.v1
@@ -33,7 +33,7 @@ def write_saved_model(model, serve, receiver_fn, folder, as_text):
     root = tf.Module()
     root.parts = _variables_and_resources(model)  # not the model: Keras would trace all of its layers, too
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
-    with checkpoints.root_logger_left_alone():
+    with object_based.root_logger_left_alone():
         tf.saved_model.save(root, folder, signatures=functions)
     _edit(folder, {key: signature.method_name for key, signature in defs.items()}, as_text)
 
@@ -58,7 +58,7 @@ def _function(wrapped, signature):
 def _variables_and_resources(model):
     """What a SavedModel must hold of `model`: its variables, tables and files."""
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
-    return [part for part in checkpoints.parts_by_key(model).values() if isinstance(part, kinds)]
+    return [part for part in object_based.parts_by_key(model).values() if isinstance(part, kinds)]
 
 
 def _edit(folder, methods, as_text):

@@ -8,10 +8,11 @@ import functools
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import step_values, step_variables
-from estimator_train.accumulation import AccumulatedGradients
-from estimator_train.distribution import batch_size
-from estimator_train.multi_worker import is_one
+from estimator_train.distribution.replica_input import batch_size
+from estimator_train.distribution.synchronous import spans_workers
+from estimator_train.keras import step_variables
+from estimator_train.keras.accumulation import AccumulatedGradients
+from estimator_train.session import step_outputs
 
 
 class Loop:
@@ -72,7 +73,7 @@ class Loop:
 
         def call(iterator, count):
             values = run(iterator, tf.constant(count, tf.int64))
-            if not values[step_values.STEPS]:
+            if not values[step_outputs.STEPS]:
                 raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
             return values
 
@@ -93,7 +94,7 @@ class Loop:
             (more, batch, none, none, there - begun),
         )
         values = {name: value.read_value() for name, value in self._values.items()} | self._about()
-        values |= {step_values.STEPS: done, step_values.EXAMPLES: examples, step_values.INPUT_SECONDS: seconds}
+        values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
         return values
 
     def _step(self, iterator, count, _, batch, done, examples, seconds):
@@ -128,7 +129,7 @@ class Loop:
         has_batch = batch.has_value()
         with tf.control_dependencies([has_batch]):
             there = tf.timestamp()
-        if is_one(self._strategy):
+        if spans_workers(self._strategy):
             has_batch = tf.cond(has_batch, lambda: self._is_whole(batch.get_value()), lambda: tf.constant(False))
         return has_batch, batch, there
 
@@ -152,7 +153,7 @@ class Loop:
             self._keep(name, _reduce(self._strategy, value, agreed))
         for index, part in enumerate(parts):
             replicas = self._strategy.experimental_local_results(part)
-            self._keep(f"{step_values.BATCH}{index}", tf.concat(replicas, axis=0))
+            self._keep(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
             ended = tf.timestamp()
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None), ended
@@ -210,7 +211,7 @@ def training(model, strategy, global_step, rename, finish=None, *, jit_compile=F
         has_rate = _learning_rate(model.optimizer) is not None  # a legacy optimizer makes its variables when asked
 
     def about():
-        return {step_values.LEARNING_RATE: _learning_rate(model.optimizer)} if has_rate else {}
+        return {step_outputs.LEARNING_RATE: _learning_rate(model.optimizer)} if has_rate else {}
 
     def agreed():
         return [metric._call_result for metric in model.metrics if hasattr(metric, "_call_result")]
@@ -295,7 +296,7 @@ def _reduce(strategy, value, agreed):
     `agreed`: the ids of values that agree: where a process has one replica, the values themselves do not tell. A loss
     of Keras' own is divided by the number of replicas, so that its sum is the loss of the whole batch.
     """
-    if isinstance(value, tf.distribute.DistributedValues) or (is_one(strategy) and id(value) not in agreed):
+    if isinstance(value, tf.distribute.DistributedValues) or (spans_workers(strategy) and id(value) not in agreed):
         return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
     return value
 

@@ -13,7 +13,7 @@ import tf_keras as keras
 
 from estimator_train import datasets
 from estimator_train.datasets import drawn_pets
-from estimator_train.keras import model_to_estimator
+from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.models.weights import application, check_weights
 from estimator_train.run_config import RunConfig
 

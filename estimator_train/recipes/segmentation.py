@@ -12,10 +12,10 @@ import tf_keras as keras
 
 from estimator_train import checkpoints, input_fns
 from estimator_train.datasets import drawn_tables, masked_images
-from estimator_train.dice import bce_dice_loss, dice_coefficient
-from estimator_train.early_stopping import stop_if_no_decrease_hook
 from estimator_train.exporter import BestCheckpointExporter
-from estimator_train.keras import model_to_estimator
+from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
+from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.models.dice import bce_dice_loss, dice_coefficient
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 

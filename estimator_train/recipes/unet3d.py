@@ -11,10 +11,10 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import checkpoints
-from estimator_train.dice import dice_coefficient, dice_loss
-from estimator_train.keras import model_to_estimator
+from estimator_train.keras.devices.split import split_over as split
+from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.models.dice import dice_coefficient, dice_loss
 from estimator_train.run_config import RunConfig
-from estimator_train.split import split_over as split
 
 VOLUME = 32
 EVAL_EXAMPLES = 16

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from estimator_train.distribution import batch_size, call_input_fn
-from estimator_train.iterators import elements
+from estimator_train.distribution.replica_input import batch_size, call_input_fn
+from estimator_train.host.dataset_iterators import iterate
 
 _SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
 
@@ -15,7 +15,7 @@ def input_ceiling(input_fn, *, seconds=2.0):
 
     The first batch is not counted. None where there is no second one.
     """
-    batches = elements(call_input_fn(getattr(input_fn, "narrow", input_fn)))  # as training takes it
+    batches = iterate(call_input_fn(getattr(input_fn, "narrow", input_fn)))  # as training takes it
     if next(batches, None) is None:
         return None
     examples, start = 0, time.perf_counter()

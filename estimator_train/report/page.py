@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jinja2
 from PIL import Image
 
-from estimator_train.eval_events import read_eval_metrics
+from estimator_train.events import read_eval_metrics
 from estimator_train.report import plots
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics

@@ -13,7 +13,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import step_values
+from estimator_train.session import step_outputs
 
 # Inside a v1 graph tf.init_scope() does not get back to eager mode; this does, and nothing public does.
 eager_mode = tf.__internal__.eager_context.eager_mode
@@ -41,7 +41,7 @@ class HookGraph:
                 name: v1.placeholder(spec.dtype, spec.shape, name=_scope_name(name)) for name, spec in specs.items()
             }
             for tensor in self.model_values.values():
-                v1.add_to_collection(step_values.MODEL_VALUES, tensor)
+                v1.add_to_collection(step_outputs.MODEL_VALUES, tensor)
             # All that hooks can add is initialised by Scaffold's init ops, and nothing is restored. So Scaffold's check
             # is not needed; it would take longer to build than all the rest.
             self.ready_op = tf.constant([], tf.string)
@@ -51,12 +51,12 @@ class HookGraph:
     @property
     def model_values(self):
         """Those of `values` that are the model's own."""
-        return {name: tensor for name, tensor in self.values.items() if step_values.is_of_model(name)}
+        return {name: tensor for name, tensor in self.values.items() if step_outputs.is_of_model(name)}
 
     @property
     def batch_tensors(self):
         """Those of `values` that are parts of an evaluated batch, in their order."""
-        return [tensor for name, tensor in self.values.items() if name.startswith(step_values.BATCH)]
+        return [tensor for name, tensor in self.values.items() if name.startswith(step_outputs.BATCH)]
 
     def load_step(self, session, step):
         """Brings the hook graph's global step up to date in `session`, a real v1 session; call in graph mode."""

@@ -22,7 +22,7 @@ _NODE = re.compile(r"\[\[\{\{node ([^}]+)\}\}")
 
 
 @contextlib.contextmanager
-def naming_the_tensor():
+def explaining_oom():
     """A `tf.errors.ResourceExhaustedError` of what runs inside begins with one line for the user.
 
     Below it is TensorFlow's own message. For a model_fn, `ReportAllocationsHook` adds to that what else was in memory.

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from estimator_train.parse_example_spec import classifier_parse_example_spec, regressor_parse_example_spec
+from estimator_train.canned.parse_example_spec import classifier_parse_example_spec, regressor_parse_example_spec
 
 AGE = tf.feature_column.numeric_column("age")
 TOWN = tf.feature_column.categorical_column_with_hash_bucket("town", 10)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
 from estimator_train.run_config import RunConfig
-from estimator_train.warm_start import WarmStartSettings
 
 CLASSIFIER_KEYS = {
     "logits",

@@ -10,7 +10,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import RunConfig, checkpoints
-from estimator_train.model_copy import ModelSource
+from estimator_train.checkpoints import object_based
+from estimator_train.keras.cloning import ModelSource
 
 layers = keras.layers
 
@@ -145,7 +146,7 @@ def test_a_checkpoint_without_a_global_step_is_refused(tmp_path):
 def test_saving_leaves_the_root_logger_alone(monkeypatch, tmp_path):
     monkeypatch.setattr(logging.root, "handlers", [])
     model = dense(2)
-    saver = checkpoints.ObjectSaver(tf.train.Checkpoint(root=model), RunConfig())
+    saver = object_based.ObjectSaver(tf.train.Checkpoint(root=model), RunConfig())
     saver.save(None, str(tmp_path / "model.ckpt"), 1)
     ModelSource(model)
     assert logging.root.handlers == []
@@ -166,7 +167,7 @@ def written(model, folder, trained=True):
 
 
 def restore(model, path):
-    checkpoints.restore(tf.train.Checkpoint(root=model), model, path)
+    object_based.restore(tf.train.Checkpoint(root=model), model, path)
 
 
 @pytest.mark.parametrize("trained", [True, False])

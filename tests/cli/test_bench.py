@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from estimator_train import cli, scaling
+from estimator_train import cli
+from estimator_train.report import scaling
 
 ROOT = Path(__file__).parents[2]
-MODULE = sys.modules[f"{cli.__name__}.bench"]  # `cli.bench` is the command
+MODULE = sys.modules[f"{cli.__name__}.commands.bench"]  # `cli.bench` is the command
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from estimator_train.cli.launch import free_addresses
+from estimator_train.cli.commands.launch import free_addresses
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from estimator_train.cli.memory import memory
-from estimator_train.cli.recipes import recipes
+from estimator_train.cli.commands.memory import memory
+from estimator_train.cli.commands.recipes import recipes
 from estimator_train.recipes import NAMES
 
 

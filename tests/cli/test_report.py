@@ -18,8 +18,8 @@ from PIL import Image
 
 from estimator_train import datasets
 from estimator_train.cli import main
-from estimator_train.cli.evaluation import Evaluation
-from estimator_train.cli.reporting import Reporter
+from estimator_train.cli.run.evaluation import Evaluation
+from estimator_train.cli.run.reporting import Reporter
 
 v1 = tf.compat.v1
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

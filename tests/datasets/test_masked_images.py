@@ -8,7 +8,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train.datasets import drawn_tables, masked_images
-from estimator_train.generator_stream import Skipped
+from estimator_train.host.generator_stream import Skipped
 
 MASKS = ("rows", "columns")
 

@@ -14,11 +14,11 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train import cluster as cluster_module
-from estimator_train.cli.launch import free_addresses
-from estimator_train.graph_model import GraphModel
+from estimator_train.cli.commands.launch import free_addresses
+from estimator_train.distribution import completion as cluster_module
+from estimator_train.graph.model import GraphModel
 
-SCRIPT = Path(__file__).parent / "data" / "cluster" / "train.py"
+SCRIPT = Path(__file__).parents[1] / "data" / "cluster" / "train.py"
 BOUND_SECS = 120
 
 

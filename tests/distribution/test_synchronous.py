@@ -15,10 +15,10 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train import distribution
-from estimator_train import keras as keras_model
-from estimator_train.cli.launch import free_addresses
+from estimator_train.cli.commands.launch import free_addresses
+from estimator_train.keras.dataset import distributed_dataset
 
-SCRIPT = Path(__file__).parent / "data" / "multi_worker" / "train.py"
+SCRIPT = Path(__file__).parents[1] / "data" / "multi_worker" / "train.py"
 BOUND_SECS = 150
 
 
@@ -196,7 +196,7 @@ def test_a_worker_without_data_is_told_before_the_others_wait_for_it(monkeypatch
         return tf.data.Dataset.range(1).shard(2, input_context.input_pipeline_id)
 
     with pytest.raises(ValueError, match="The input_fn has no data for worker 1 of 2"):
-        keras_model._dataset(None, one_file, None, mode="train")
+        distributed_dataset(None, one_file, None, mode="train")
 
 
 def test_a_master_is_no_name_for_workers_in_step(monkeypatch):

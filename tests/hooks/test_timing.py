@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train import step_values
-from estimator_train.function_session import FunctionSessionCreator, HookGraph
+from estimator_train.session import step_outputs
+from estimator_train.session.function_session import FunctionSessionCreator, HookGraph
 
 v1 = tf.compat.v1
 
@@ -29,13 +29,13 @@ class FakeSteps:
         values = next(self.calls, None)
         if values is None:
             raise tf.errors.OutOfRangeError(None, None, "end")
-        self.global_step += values.get(step_values.STEPS, 1)
+        self.global_step += values.get(step_outputs.STEPS, 1)
         return {name: np.asarray(value) for name, value in values.items()}
 
 
 def call(steps=1, examples=8, input_seconds=0.0):
     numbers = [np.int64(steps), np.int64(examples), np.float64(input_seconds)]
-    return dict(zip(step_values.ABOUT_STEPS, numbers, strict=True))
+    return dict(zip(step_outputs.ABOUT_STEPS, numbers, strict=True))
 
 
 def run(hook, calls):
@@ -110,7 +110,7 @@ def test_training_is_counted_to_the_step_and_the_example(
         count = 0
 
         def before_run(self, run_context):
-            return et.SessionRunArgs(step_values.find(run_context.session.graph, step_values.EXAMPLES))
+            return et.SessionRunArgs(step_outputs.find(run_context.session.graph, step_outputs.EXAMPLES))
 
         def after_run(self, run_context, run_values):
             self.count += run_values.results

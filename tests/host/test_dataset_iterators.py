@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import iterators
+from estimator_train.host import dataset_iterators
 
 
 class SlowToDelete:
@@ -30,7 +30,7 @@ def test_release_deletes():
     iterator.awake.set()
     deleted, held = iterator.deleted, [iterator]
     del iterator
-    iterators.release(held)
+    dataset_iterators.delete_in_background(held)
     assert held == [] and deleted.wait(10)
 
 
@@ -38,7 +38,7 @@ def test_release_does_not_wait_for_a_deletion_that_takes_long_but_the_end_of_pyt
     iterator = SlowToDelete()
     awake, deleted, held = iterator.awake, iterator.deleted, [iterator]
     del iterator
-    caller = threading.Thread(target=iterators.release, args=(held,), daemon=True)
+    caller = threading.Thread(target=dataset_iterators.delete_in_background, args=(held,), daemon=True)
     caller.start()
     caller.join(10)
     assert held == [] and not deleted.is_set()
@@ -49,14 +49,14 @@ def test_release_does_not_wait_for_a_deletion_that_takes_long_but_the_end_of_pyt
 
 def test_python_ends_where_an_error_has_left_elements_half_read():
     script = """
-from estimator_train.iterators import elements
+from estimator_train.host.dataset_iterators import iterate
 
 class Data:
     def __iter__(self):
         return iter([1, 2])
 
 def read():
-    half_read = elements(Data())
+    half_read = iterate(Data())
     next(half_read)
     raise OSError("the disk is full")
 
@@ -78,13 +78,13 @@ def released(monkeypatch):
         held.clear()
         released.append(not any(reference() for reference in references))
 
-    monkeypatch.setattr(iterators, "release", release)
+    monkeypatch.setattr(dataset_iterators, "delete_in_background", release)
     return released
 
 
 @pytest.mark.parametrize("taken", [1, 3, 4])
 def test_elements_releases_the_iterator_at_the_end_of_the_data_or_of_interest(released, taken):
-    elements = iterators.elements(tf.data.Dataset.range(3))
+    elements = dataset_iterators.iterate(tf.data.Dataset.range(3))
     assert [int(element) for element in itertools.islice(elements, taken)] == list(range(3))[:taken]
     elements.close()
     assert released == [True]

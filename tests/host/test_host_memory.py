@@ -6,18 +6,18 @@ import sys
 import numpy as np
 import pytest
 
-from estimator_train import host_memory
+from estimator_train.host import host_memory
 
 FAULTS = """
 import resource
-from estimator_train import host_memory
+from estimator_train.host import host_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     bytearray(64 << 20)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-host_memory.keep()
+host_memory.keep_freed_memory()
 faults()
 print(faults())
 """
@@ -37,7 +37,7 @@ def test_freed_memory_is_used_again_unless_the_user_has_set_malloc(variables, ke
 def test_a_growing_array_may_be_larger_than_memory_and_takes_what_is_written():
     with open("/proc/meminfo") as file:
         total = sum(1024 * int(line.split()[1]) for line in file if line.startswith(("MemTotal", "SwapTotal")))
-    array = host_memory.growing_array((2 * total // 4096, 1024), np.float32)
+    array = host_memory.lazy_zeros((2 * total // 4096, 1024), np.float32)
     array[1] = 7.0
     assert array[:3, -1].tolist() == [0, 7, 0]
-    assert host_memory.growing_array((0, 3), np.float32).shape == (0, 3)
+    assert host_memory.lazy_zeros((0, 3), np.float32).shape == (0, 3)

@@ -5,7 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.model_copy import ModelSource
+from estimator_train.keras.cloning import ModelSource
 
 layers = keras.layers
 

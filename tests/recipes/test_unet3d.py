@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.dice import dice_coefficient, dice_loss
+from estimator_train.models.dice import dice_coefficient, dice_loss
 from estimator_train.recipes import NAMES, named, unet3d
 
 SMALL = {"volume": 8, "filters": 2, "max_steps": 3}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from estimator_train.classification import class_indices, class_probabilities, classification, table
+from estimator_train.report.classification import class_indices, class_probabilities, classification, table
 
 NAMES = ("cat", "dog", "fox")
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train import classification
-from estimator_train.report import Mistake, events, plots, write_report
+from estimator_train.report import classification, image_events, plots
+from estimator_train.report.page import Mistake, write_report
 
 v1 = tf.compat.v1
 CLASS_NAMES = ("<b>CNV</b>", "NORMAL")
@@ -169,7 +169,7 @@ def test_samples_are_drawn():
 
 def test_images_are_in_the_events(tmp_path):
     png = plots.samples(plots.LIGHT, [Image.new("L", (30, 20))], ["one"])
-    events.write_images(str(tmp_path), 7, {"samples": png})
+    image_events.write_images(str(tmp_path), 7, {"samples": png})
     (file,) = tmp_path.iterdir()
     ((step, value),) = [
         (event.step, value) for event in v1.train.summary_iterator(str(file)) for value in event.summary.value

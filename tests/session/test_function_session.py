@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train import step_values
-from estimator_train.function_session import FunctionSession, FunctionSessionCreator, HookGraph
+from estimator_train.session import step_outputs
+from estimator_train.session.function_session import FunctionSession, FunctionSessionCreator, HookGraph
 
 v1 = tf.compat.v1
 
@@ -28,13 +28,13 @@ class Steps:
             raise tf.errors.OutOfRangeError(None, None, "end")
         self.global_step += 1
         loss = np.float32(10 * self.global_step)
-        return {"loss": tf.constant(loss), "table": tf.Variable([loss, loss]), step_values.STEPS: np.int64(1)}
+        return {"loss": tf.constant(loss), "table": tf.Variable([loss, loss]), step_outputs.STEPS: np.int64(1)}
 
 
 SPECS = {
     "loss": tf.TensorSpec([], tf.float32),
     "table": tf.TensorSpec([None], tf.float32),
-    step_values.STEPS: tf.TensorSpec([], tf.int64),
+    step_outputs.STEPS: tf.TensorSpec([], tf.int64),
 }
 
 
@@ -66,9 +66,9 @@ def test_the_hook_graph_names_the_values(hook_graph):
     graph = hook_graph.graph
     assert graph.get_tensor_by_name("loss:0") is hook_graph.values["loss"]
     assert hook_graph.model_values.keys() == {"loss", "table"}
-    assert graph.get_collection(step_values.MODEL_VALUES) == list(hook_graph.model_values.values())
-    assert step_values.find(graph, step_values.STEPS) is hook_graph.values[step_values.STEPS]
-    assert step_values.find(graph, step_values.EXAMPLES) is None
+    assert graph.get_collection(step_outputs.MODEL_VALUES) == list(hook_graph.model_values.values())
+    assert step_outputs.find(graph, step_outputs.STEPS) is hook_graph.values[step_outputs.STEPS]
+    assert step_outputs.find(graph, step_outputs.EXAMPLES) is None
 
 
 def test_names_that_a_v1_graph_does_not_take_are_changed():

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train.out_of_memory import naming_the_tensor
+from estimator_train.session.out_of_memory import explaining_oom
 
 BEYOND_ANY_ADDRESS_SPACE = [2**16, 2**16, 2**16]
 
@@ -16,7 +16,7 @@ def step(value):
 
 
 def test_the_error_names_the_tensor_the_device_and_what_to_try_in_order():
-    with pytest.raises(tf.errors.ResourceExhaustedError) as caught, naming_the_tensor():
+    with pytest.raises(tf.errors.ResourceExhaustedError) as caught, explaining_oom():
         step(tf.constant(1.0))
     line, *of_tensorflow = caught.value.message.splitlines()
     assert line.startswith("CPU:1 is out of memory for the tensor float [65536,65536,65536] of large. Try, in this")
@@ -30,7 +30,7 @@ def test_a_message_without_a_tensor_gets_advice_too():
     message = "Out of memory while trying to allocate 2147483648 bytes."
     with (
         pytest.raises(tf.errors.ResourceExhaustedError, match="^a device is out of memory") as caught,
-        naming_the_tensor(),
+        explaining_oom(),
     ):
         raise tf.errors.ResourceExhaustedError(None, None, message)
     assert caught.value.message.endswith(message)

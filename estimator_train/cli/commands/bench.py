@@ -96,7 +96,7 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
             paragraph = None if devices or recipe else _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
 
-    from estimator_train import scaling  # matplotlib comes with it
+    from estimator_train.report import scaling  # matplotlib comes with it
 
     rows = scaling.scaling(timings, train_examples)
     click.echo(scaling.table(rows))
@@ -163,8 +163,8 @@ def _train_examples(recipe, data_dir, model_dir):
 
 def _diagnosis(timing, run):
     """What limits the training in the folder `run`."""
-    from estimator_train.cli.job import build_input_fns
-    from estimator_train.cli.training import diagnosis
+    from estimator_train.cli.run.build import build_input_fns
+    from estimator_train.cli.run.training import diagnosis
 
     settings, training = Settings.load(run), Training(**json.loads(run_file(run).read_text())["training"])
     limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed}

@@ -12,9 +12,9 @@ import click
 import numpy as np
 import tabulate
 
-from estimator_train.classification import classification, table
 from estimator_train.cli import evaluation_log
 from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
+from estimator_train.report.classification import classification, table
 
 _EXAMPLES = """\b
 Examples:
@@ -56,9 +56,12 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
         raise click.ClickException(f"--predictions {predictions}: there is no folder {Path(predictions).parent}")
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
-    from estimator_train.cli import evaluation, job  # TensorFlow comes with them
+    from estimator_train.cli.run import (
+        build,  # TensorFlow comes with them
+        evaluation,  # TensorFlow comes with them
+    )
 
-    paths = [checkpoint] if checkpoint else job.checkpoint_paths(model_dir, all_checkpoints)
+    paths = [checkpoint] if checkpoint else build.checkpoint_paths(model_dir, all_checkpoints)
     results = []
     for path, (metrics, labels, probabilities) in zip(
         paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True

@@ -43,12 +43,15 @@ def export(model_dir, checkpoint, file_format, out):
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
 
-    from estimator_train.cli import exporting, job  # TensorFlow comes with them
+    from estimator_train.cli.run import (
+        build,  # TensorFlow comes with them
+        export,  # TensorFlow comes with them
+    )
 
     if checkpoint is None:
-        (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
+        (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     with one_line_errors():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
-            os.replace(exporting.export(settings, model_dir, checkpoint, file_format, unfinished), target)
+            os.replace(export.export(settings, model_dir, checkpoint, file_format, unfinished), target)
     click.echo(f"exported {checkpoint} as {target}")

@@ -39,7 +39,7 @@ def memory(recipe, batch_size, device_memory, **options):
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the weights of the estimate stay in the memory of the host
     with one_line_errors():
         build_model = _build_model(recipe, options)
-        from estimator_train.memory import estimate, fits
+        from estimator_train.keras.devices.memory_estimate import estimate, fits
 
         model = build_model()
         counts = [count for count in _DEVICE_COUNTS if count <= len(model.layers) - len(model.inputs)]

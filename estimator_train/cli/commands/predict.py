@@ -46,10 +46,13 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
     if not paths:
         raise click.ClickException(f"there is no image file {', '.join(absent)}")
 
-    from estimator_train.cli import job, prediction  # TensorFlow comes with them
+    from estimator_train.cli.run import (
+        build,  # TensorFlow comes with them
+        prediction,  # TensorFlow comes with them
+    )
 
     if checkpoint is None:
-        (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
+        (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     predictions = prediction.predict(settings, model_dir, checkpoint, paths)
     write = _write_json if as_json else _write_csv if as_csv else _write_table
     write(settings.class_names, predictions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from estimator_train.cli import completion
-from estimator_train.cli.evaluate import data_of_run
+from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.settings import Settings
 
 _EXAMPLES = """\b
@@ -27,9 +27,13 @@ def report(model_dir):
     settings = Settings.of_run(model_dir)
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
-    from estimator_train.cli import evaluation, job, reporting  # TensorFlow comes with them
+    from estimator_train.cli.run import (
+        build,  # TensorFlow comes with them
+        evaluation,  # TensorFlow comes with them
+        reporting,  # TensorFlow comes with them
+    )
 
-    (checkpoint,) = job.checkpoint_paths(model_dir, every=False)
+    (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint])
     reporter = reporting.Reporter(settings, data, model_dir)
     reporter.add(checkpoint, result)

@@ -237,7 +237,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
 
     if quiet:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # that there is no GPU is logged as an error
-    from estimator_train.cli.training import train  # TensorFlow comes with it
+    from estimator_train.cli.run.training import train  # TensorFlow comes with it
 
     return train(settings, training, data, model_dir, last_step, task, quiet=quiet, verbose=verbose)
 
@@ -276,7 +276,7 @@ def _train_recipe(flags, task, resume, dry_run, quiet, verbose):
         return 0
     if quiet:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from estimator_train.cli import recipe_training
+    from estimator_train.cli.run import recipe_training
 
     training = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
     return recipe_training.train(flags.recipe, settings, model_dir, **training, quiet=quiet, verbose=verbose)

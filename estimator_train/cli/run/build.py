@@ -18,10 +18,10 @@ import tf_keras as keras
 import estimator_train
 from estimator_train import checkpoints, distribution, models
 from estimator_train.cli.settings import one_line_errors
-from estimator_train.cluster import FailedChiefError
-from estimator_train.keras import model_to_estimator
-from estimator_train.layer_calls import LayerCallsError
-from estimator_train.multi_worker import LostWorkerError
+from estimator_train.distribution.completion import FailedChiefError
+from estimator_train.distribution.synchronous import LostWorkerError
+from estimator_train.keras.parts.layer_graph import LayerCallsError
+from estimator_train.keras_estimator import model_to_estimator
 
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 

@@ -8,9 +8,9 @@ import click
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.classification import class_indices, class_probabilities
-from estimator_train.cli.job import build_estimator, build_input_fns, run_errors
+from estimator_train.cli.run.build import build_estimator, build_input_fns, run_errors
 from estimator_train.extenders import add_metrics
+from estimator_train.report.classification import class_indices, class_probabilities
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -26,7 +26,7 @@ class Evaluation(NamedTuple):
 
 def evaluate(settings, data, model_dir, checkpoint_paths):
     """Yields the `Evaluation` of each checkpoint."""
-    examples = KeepExamples(settings.class_names)
+    examples = CollectPredictions(settings.class_names)
     estimator = examples.of(build_estimator(settings, RunConfig(model_dir=model_dir), weights="none"))
     _, eval_input_fn = build_input_fns(settings, data)
     for path in checkpoint_paths:
@@ -35,7 +35,7 @@ def evaluate(settings, data, model_dir, checkpoint_paths):
         yield examples.evaluation(metrics)
 
 
-class KeepExamples(v1.train.SessionRunHook):
+class CollectPredictions(v1.train.SessionRunHook):
     """A hook that keeps the labels and the predictions of an evaluation of the estimator that `of` returns.
 
     Args:

@@ -8,12 +8,12 @@ import click
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints
-from estimator_train.cli.job import build_estimator, build_model, run_errors
+from estimator_train.checkpoints import object_based
+from estimator_train.cli.run.build import build_estimator, build_model, run_errors
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.decoding import decode_image
-from estimator_train.model_copy import finalize_state
+from estimator_train.keras.cloning import finalize_state
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -63,7 +63,7 @@ def _trained_model(settings, checkpoint):
     model = build_model(settings, weights="none")
     root = tf.train.Checkpoint(root=model, estimator_global_step=tf.Variable(0, dtype=tf.int64))
     with run_errors():
-        checkpoints.restore(root, model, checkpoint, trains=True)
+        object_based.restore(root, model, checkpoint, trains=True)
     if model.built and isinstance(model.optimizer, keras.optimizers.Optimizer):
         model.optimizer.build(model.trainable_variables)  # the variables take their values as they are made
         if getattr(model.optimizer, "use_ema", False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import tensorflow as tf
 
-from estimator_train.cli.job import build_estimator, run_errors
+from estimator_train.cli.run.build import build_estimator, run_errors
 from estimator_train.input_fns.decoding import decode_files
 from estimator_train.run_config import RunConfig
 

@@ -9,11 +9,11 @@ import click
 import tensorflow as tf
 
 from estimator_train import distribution, recipes
-from estimator_train.cli.job import local_strategy, run_errors
-from estimator_train.cli.outcome import metrics_line, stopped_line, timing_line
-from estimator_train.cli.provenance import provenance
+from estimator_train.cli.messages import metrics_line, stopped_line, timing_line
+from estimator_train.cli.run.build import local_strategy, run_errors
+from estimator_train.cli.run.provenance import provenance
 from estimator_train.cli.settings import one_line_errors, save_run
-from estimator_train.cli.stopping import StopAfterTraining, StopOnSignal, Stopped
+from estimator_train.cli.signals import StopAfterTraining, StopOnSignal, Stopped
 from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.classification import classification
 from estimator_train.cli import evaluation_log
-from estimator_train.cli.job import build_input_fns
-from estimator_train.iterators import elements
-from estimator_train.report import Mistake, events, plots, write_report
+from estimator_train.cli.run.build import build_input_fns
+from estimator_train.host.dataset_iterators import iterate
+from estimator_train.report import image_events, plots
+from estimator_train.report.classification import classification
+from estimator_train.report.page import Mistake, write_report
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -53,7 +54,7 @@ class Reporter:
             self._samples = _images(self._settings, self._data, spread)
         captions = [self._caption(index) for index in self._samples]
         images["samples"] = plots.samples(plots.LIGHT, list(self._samples.values()), captions)
-        events.write_images(os.path.join(self._model_dir, "eval"), step, images)
+        image_events.write_images(os.path.join(self._model_dir, "eval"), step, images)
 
     def _caption(self, index):
         class_names, (_, labels, probabilities) = self._settings.class_names, self._last
@@ -93,7 +94,7 @@ def _images(settings, data, indices):
     chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
     return {
         int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
-        for index, (image, _) in elements(chosen)
+        for index, (image, _) in iterate(chosen)
     }
 
 

@@ -12,16 +12,16 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train import distribution
-from estimator_train.cli.evaluation import KeepExamples
-from estimator_train.cli.job import build_estimator, build_input_fns, local_strategy, run_errors
-from estimator_train.cli.outcome import metrics_line, stopped_line, timing_line
-from estimator_train.cli.provenance import provenance
+from estimator_train.cli.messages import metrics_line, stopped_line, timing_line
+from estimator_train.cli.run.build import build_estimator, build_input_fns, local_strategy, run_errors
+from estimator_train.cli.run.evaluation import CollectPredictions
+from estimator_train.cli.run.provenance import provenance
 from estimator_train.cli.settings import one_line_errors
-from estimator_train.cli.stopping import StopEvaluation, StopOnSignal, Stopped
-from estimator_train.diagnosis import diagnose, input_ceiling
-from estimator_train.early_stopping import stop_if_no_decrease_hook
+from estimator_train.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.exporter import BestCheckpointExporter, Exporter
 from estimator_train.hooks import ProgressHook, TimingHook
+from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
+from estimator_train.report.diagnosis import diagnose, input_ceiling
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
@@ -52,7 +52,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
             jit_compile=training.jit_compile,
             async_checkpoints=training.async_checkpoints,
         )
-    examples = KeepExamples(settings.class_names)
+    examples = CollectPredictions(settings.class_names)
     estimator = examples.of(build_estimator(settings, config, settings.weights))
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data, training.cache)
@@ -110,7 +110,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
 
 
 def diagnosis(timing, training, input_fn):
-    """What limits the training of that `TimingHook.summary()`: see `estimator_train.diagnosis`."""
+    """What limits the training of that `TimingHook.summary()`: see `report.diagnosis`."""
     flags = {"--cache": training.cache, "--steps-per-loop": training.steps_per_loop > 1}
     flags |= {"--cache features": training.cache == "features", "--mixed-precision": training.mixed_precision}
     ceiling = None if training.cache == "features" else input_ceiling(input_fn)
@@ -160,7 +160,7 @@ class _NoteMetrics(Exporter):
 
 def _reporter(settings, data, model_dir):
     # matplotlib comes with it: not before there is something to show
-    from estimator_train.cli.reporting import Reporter
+    from estimator_train.cli.run.reporting import Reporter
 
     return Reporter(settings, data, model_dir)
 

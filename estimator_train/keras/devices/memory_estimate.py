@@ -9,7 +9,8 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import placement, split
+# Operations whose outputs are their inputs' memory.
+from estimator_train.keras.devices import placement, split
 
 # Operations whose outputs are their inputs' memory.
 _ALIASES = ("Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient")

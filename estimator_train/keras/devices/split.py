@@ -8,8 +8,8 @@ import math
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import placement
-from estimator_train.model_copy import ModelSource
+from estimator_train.keras.cloning import ModelSource
+from estimator_train.keras.devices import placement
 
 
 def split_over(model, devices):

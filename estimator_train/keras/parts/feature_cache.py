@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from estimator_train.distribution import call_input_fn
-from estimator_train.free_memory import free_memory
-from estimator_train.host_memory import growing_array
-from estimator_train.iterators import elements
+from estimator_train.distribution.replica_input import call_input_fn
+from estimator_train.host.dataset_iterators import iterate
+from estimator_train.host.free_memory import free_memory
+from estimator_train.host.host_memory import lazy_zeros
 
 log = tf.get_logger()
 
@@ -163,7 +163,7 @@ class _Store:
                 column = self._memory[index]
                 if end > len(column):
                     room = max(end, at_most, 2 * len(column))
-                    self._memory[index] = growing_array((room, *array.shape[1:]), array.dtype)
+                    self._memory[index] = lazy_zeros((room, *array.shape[1:]), array.dtype)
                     self._memory[index][: self.rows] = column[: self.rows]
                 self._memory[index][self.rows : end] = array
             else:
@@ -235,7 +235,7 @@ def _fill(store, features, dataset, compute):
     good = None  # how many rows there are, and the digest of their examples
     start = committed = time.monotonic()
     try:
-        for batch in elements(dataset):
+        for batch in iterate(dataset):
             inputs, *rest = _element(batch)
             leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
             size = len(leaves[0])
@@ -330,7 +330,7 @@ def _element(batch):
 
 
 def _first_example(dataset):
-    for batch in elements(dataset):
+    for batch in iterate(dataset):
         leaves = [leaf.numpy() for leaf in tf.nest.flatten(batch)]
         digests = [hashlib.sha256() for _ in leaves]
         _update(digests, leaves, slice(1))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from estimator_train.layer_calls import LayerCallsError, Part, calls_of, side_effects
-from estimator_train.recomputation import stretches
+from estimator_train.keras.parts.layer_graph import LayerCallsError, Part, calls_of, side_effects
+from estimator_train.keras.parts.recomputation import into_segments
 
 
 def split(model, strategy, *, recompute=False):
@@ -46,7 +46,7 @@ def split(model, strategy, *, recompute=False):
             )
     if recompute:
         kept_as_it_is = [call for call, effect in zip(calls, effects, strict=True) if effect]
-        rest = stretches(rest, outputs, kept_as_it_is)
+        rest = into_segments(rest, outputs, kept_as_it_is)
     with strategy.scope():
         trained = Part(model, rest, cut, outputs, model._nested_outputs)
         trained.compile_as_whole()

@@ -7,7 +7,7 @@ import math
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.layer_calls import LayerCallsError, Part, calls_of, side_effects
+from estimator_train.keras.parts.layer_graph import LayerCallsError, Part, calls_of, side_effects
 
 
 def recomputing(model, strategy):
@@ -28,15 +28,15 @@ def recomputing(model, strategy):
     if masked:
         raise LayerCallsError(f"Layer {masked[0]} gives a mask, which would be lost; train without recompute.")
     kept_as_it_is = [call for call, effect in zip(whole.calls, effects, strict=True) if effect]
-    calls = stretches(whole.calls, whole.outputs, kept_as_it_is)
+    calls = into_segments(whole.calls, whole.outputs, kept_as_it_is)
     with strategy.scope():
         part = Part(model, calls, whole.inputs, whole.outputs, model._nested_outputs)
         part.compile_as_whole()
         return part
 
 
-def stretches(calls, outputs, kept_as_it_is):
-    """The calls, those in a row that are not `kept_as_it_is` joined to `Stretch`es; `outputs`: those of the model."""
+def into_segments(calls, outputs, kept_as_it_is):
+    """The calls, those in a row that are not `kept_as_it_is` joined to `Segment`es; `outputs`: those of the model."""
     length = math.ceil(math.sqrt(len(calls)))
     groups, joined = [], []
     for call in calls:
@@ -52,12 +52,12 @@ def stretches(calls, outputs, kept_as_it_is):
     needed = {output.origin for output in outputs}
     for index in reversed(range(len(groups))):
         if isinstance(groups[index], list):
-            groups[index] = Stretch(groups[index], needed)
+            groups[index] = Segment(groups[index], needed)
         needed.update(groups[index].inputs)
     return groups
 
 
-class Stretch:
+class Segment:
     """Calls of layers as one, whose activations are computed again in the backward pass."""
 
     def __init__(self, calls, needed):

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.memory import estimate, fits
+from estimator_train.keras.devices.memory_estimate import estimate, fits
 from estimator_train.recipes import unet3d
 
 layers = keras.layers

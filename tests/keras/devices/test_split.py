@@ -9,9 +9,9 @@ import tf_keras as keras
 from tensorflow.python.eager import context
 
 import estimator_train as et
-from estimator_train.model_copy import ModelSource
+from estimator_train.keras.cloning import ModelSource
+from estimator_train.keras.devices.split import balance, split_over
 from estimator_train.recipes import unet3d
-from estimator_train.split import balance, split_over
 
 layers = keras.layers
 DEVICES = ["CPU:0", "CPU:1"]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train import feature_cache
-from estimator_train.feature_cache import columns_of
 from estimator_train.input_fns.frozen_features import frozen_features
+from estimator_train.keras.parts import feature_cache
+from estimator_train.keras.parts.feature_cache import columns_of
 
 
 class Examples:
@@ -131,8 +131,8 @@ def test_rows_that_are_not_in_the_digest_yet_are_computed_again(examples, tmp_pa
 
 @pytest.mark.parametrize("knows_how_many", [True, False])
 def test_features_in_memory_take_their_room_at_once_or_double_it(knows_how_many, examples, monkeypatch):
-    made, growing_array = [], feature_cache.growing_array
-    monkeypatch.setattr(feature_cache, "growing_array", lambda *array: made.append(array[0]) or growing_array(*array))
+    made, lazy_zeros = [], feature_cache.lazy_zeros
+    monkeypatch.setattr(feature_cache, "lazy_zeros", lambda *array: made.append(array[0]) or lazy_zeros(*array))
     dataset = examples() if knows_how_many else examples().filter(lambda *batch: True)
     doubled, labels = columns_of(frozen_features(lambda: dataset, cache="memory"), dataset, Doubled(), "")
     np.testing.assert_array_equal(doubled, 2 * examples.x)

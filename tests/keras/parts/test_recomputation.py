@@ -6,8 +6,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.layer_calls import LayerCallsError
-from estimator_train.recomputation import recomputing
+from estimator_train.keras.parts.layer_graph import LayerCallsError
+from estimator_train.keras.parts.recomputation import recomputing
 
 layers = keras.layers
 

@@ -1,0 +1,78 @@
+"""What an input_fn returns, as features and labels of a v1 graph."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_train.distribution.replica_input import call_input_fn, distribute_in_graph
+from estimator_train.model_fn import ModeKeys
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+
+class _StartInput(v1.train.SessionRunHook):
+    """Starts the input's data sets from their beginning in every new session."""
+
+    def __init__(self, start_op):
+        self._start_op = start_op
+
+    def after_create_session(self, session, coord):
+        session.run(self._start_op)
+
+
+def features_and_labels(input_fn, **offered):
+    """(features, labels, hooks) of `input_fn`, the first two for all replicas of the default graph's strategy."""
+    if tf.distribute.has_strategy():
+        batch, start = distribute_in_graph(
+            tf.distribute.get_strategy(),
+            lambda context: _dataset(call_input_fn(input_fn, input_context=context, **offered), offered["mode"]),
+            drop_incomplete=offered["mode"] == ModeKeys.TRAIN,
+        )
+        return *_as_pair(batch), (_StartInput(start),)
+    result = call_input_fn(input_fn, input_context=_input_context(offered["mode"], offered["config"]), **offered)
+    if not isinstance(result, tf.data.Dataset) and not _are_arrays(result):
+        if offered["mode"] == ModeKeys.PREDICT and not v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
+            log.warning(
+                "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever."
+            )
+        return *_as_pair(result), ()
+    with tf.device("/cpu:0"):
+        iterator = v1.data.make_initializable_iterator(_dataset(result, offered["mode"]))
+        return *_as_pair(iterator.get_next()), (_StartInput(iterator.initializer),)
+
+
+def _input_context(mode, config):
+    """The share of a process on its own, or of one of those that train over parameter servers."""
+    if mode != ModeKeys.TRAIN or config.num_worker_replicas < 2:
+        return tf.distribute.InputContext()
+    return tf.distribute.InputContext(
+        num_input_pipelines=config.num_worker_replicas,
+        input_pipeline_id=config.global_id_in_cluster,
+        num_replicas_in_sync=config.num_worker_replicas,
+    )
+
+
+def _dataset(result, mode):
+    """What an input_fn has returned, as a data set: arrays are one batch, which training sees again and again."""
+    if isinstance(result, tf.data.Dataset):
+        return result
+    if not _are_arrays(result):
+        raise ValueError(f"input_fn must return a tf.data.Dataset under a distribution strategy, got: {result!r}")
+    features, labels = _as_pair(result)
+    dataset = tf.data.Dataset.from_tensors(features if labels is None else (features, labels))
+    return dataset.repeat() if mode == ModeKeys.TRAIN else dataset
+
+
+def _are_arrays(result):
+    """Whether there are values in `result`, and none of them is a tensor."""
+    values = [value for value in tf.nest.flatten(result) if value is not None]
+    return bool(values) and not any(map(tf.is_tensor, values))
+
+
+def _as_pair(batch):
+    if not isinstance(batch, (list, tuple)):
+        return batch, None
+    if len(batch) != 2:
+        raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(batch)}: {batch!r}")
+    return batch

@@ -1,0 +1,67 @@
+"""The EstimatorSpecs that a model_fn makes on each replica, combined into one."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_train.model_fn import ModeKeys
+
+v1 = tf.compat.v1
+
+
+def keep_whole_variables():
+    """Leaves mirrored variables alone in the collection of global ones, where Keras' optimizers put their parts, too.
+
+    The parts would be saved, one a replica, and would not be initialised as the whole is.
+    """
+    variables = v1.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
+    wholes = [variable for variable in variables if isinstance(variable, tf.distribute.DistributedValues)]
+    parts = {id(part) for whole in wholes for part in whole.values}
+    variables[:] = [variable for variable in variables if id(variable) not in parts]
+
+
+def combine_specs(specs):
+    """The spec of all replicas together, from theirs; hooks are those of the first."""
+    first = specs[0]
+    if first.mode == ModeKeys.TRAIN:
+        return first._replace(
+            loss=_reported_loss([spec.loss for spec in specs]),
+            train_op=tf.group(*(spec.train_op for spec in specs)),
+            scaffold=combine_scaffolds([spec.scaffold for spec in specs]),
+        )
+    # The values are those over all replicas already; the updates are each replica's own.
+    updates = tf.group(*(update for spec in specs for _, update in spec.eval_metric_ops.values()))
+    metrics = {name: (value, updates) for name, (value, _) in first.eval_metric_ops.items()}
+    return first._replace(eval_metric_ops=metrics, scaffold=combine_scaffolds([spec.scaffold for spec in specs]))
+
+
+def _reported_loss(losses):
+    """The replicas' losses as one: their mean where the optimizer takes the mean, their sum where model_fn did so."""
+    total = tf.add_n(losses)
+    by_optimizer = getattr(v1.get_default_graph(), "_is_loss_scaled_by_optimizer", False)
+    averages = by_optimizer and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+    return total / len(losses) if averages else total
+
+
+def combine_scaffolds(scaffolds, local_init_ops=()):
+    """The scaffold of all replicas together; `local_init_ops` are run besides their own."""
+    first = scaffolds[0]
+
+    def group(name, *besides):
+        ops = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
+        return tf.group(*ops, *besides) if ops else None
+
+    def concat(name):
+        tensors = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
+        return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0) if tensors else None
+
+    return v1.train.Scaffold(
+        init_op=group("init_op"),
+        init_feed_dict=first.init_feed_dict,
+        init_fn=(lambda _, session: first.init_fn(session)) if first.init_fn else None,
+        ready_op=concat("ready_op"),
+        ready_for_local_init_op=concat("ready_for_local_init_op"),
+        local_init_op=group("local_init_op", *local_init_ops),
+        summary_op=first.summary_op,
+        saver=first.saver,
+    )

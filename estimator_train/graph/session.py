@@ -1,0 +1,61 @@
+"""Sessions on a model_fn's graph, restored from its checkpoints."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_train import checkpoints
+
+v1 = tf.compat.v1
+
+
+class GraphSessionCreator(v1.train.SessionCreator):
+    """Opens sessions with the state of the checkpoint `path`; one that `resumes`, with the newest of model_dir.
+
+    In a cluster it is the chief's, and the workers' sessions wait for it.
+    """
+
+    def __init__(self, scaffold, config, path, resumes=False):
+        self._scaffold = scaffold
+        self._config = config
+        self._path = path
+        self._resumes = resumes
+
+    def create_session(self):
+        if self._resumes and not self._config.is_chief:
+            return self._wait_for_chief()
+        path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
+        session = v1.train.ChiefSessionCreator(
+            self._scaffold,
+            master=self._config.master if self._resumes else self._config.evaluation_master,
+            config=session_config(self._config),
+            checkpoint_filename_with_path=path,
+        ).create_session()
+        if self._resumes and path is not None:
+            state = tf.train.get_checkpoint_state(self._config.model_dir)
+            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes the oldest
+        return session
+
+    def _wait_for_chief(self):
+        scaffold = self._scaffold.finalize()
+        manager = v1.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            local_init_feed_dict=scaffold.local_init_feed_dict,
+            recovery_wait_secs=1,  # seconds from look to look, 30 by default and in WorkerSessionCreator
+        )
+        timeout = self._config.session_creation_timeout_secs
+        return manager.wait_for_session(self._config.master, session_config(self._config), timeout)
+
+
+def session_config(config):
+    """The config's own, or tf.estimator's: soft placement, and one pass of the graph optimizers.
+
+    In a cluster a trainer sees itself and the parameter servers: it does not wait for a worker that is gone.
+    """
+    if config.session_config is not None:
+        return config.session_config
+    one_pass = v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
+    filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
+    return v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)

@@ -1,0 +1,1 @@
+"""The host's memory, iterators and worker processes: a private room."""

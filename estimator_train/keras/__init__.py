@@ -1,0 +1,1 @@
+"""Keras models as the Estimator's loop runs them: a private room."""

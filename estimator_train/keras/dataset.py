@@ -1,0 +1,54 @@
+"""The data of an input_fn, checked, for the replicas that train or evaluate a Keras model."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_train.distribution.replica_input import call_input_fn, distribute
+from estimator_train.host import dataset_iterators
+
+
+def distributed_dataset(strategy, input_fn, finish, **offered):
+    """The input_fn's data for the replicas of `strategy`, which `finish` the features."""
+
+    def dataset_fn(input_context):
+        dataset = call_input_fn(input_fn, input_context=input_context, **offered)
+        if not isinstance(dataset, tf.data.Dataset):
+            raise ValueError(
+                f"input_fn must return a tf.data.Dataset, got: {type(dataset).__name__}. Return the data set itself, "
+                "not tensors of its iterator; arrays go in with tf.data.Dataset.from_tensor_slices."
+            )
+        pipelines = input_context.num_input_pipelines
+        if pipelines > 1 and dataset.cardinality() == 0:
+            raise ValueError(
+                f"The input_fn has no data for worker {input_context.input_pipeline_id} of {pipelines}; share out "
+                "examples instead of files, or take fewer workers."
+            )
+        spec = dataset.element_spec
+        if isinstance(spec, tuple) and len(spec) > 3:
+            raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
+        return _with_ranks(dataset)
+
+    return distribute(strategy, dataset_fn, finish)
+
+
+def _with_ranks(dataset):
+    """`dataset`, with the ranks of its first element where it has none, as from a generator without a signature.
+
+    Without ranks Keras cannot tell which accuracy "acc" is, nor TensorFlow what an example of a batch is.
+    """
+    specs = dataset.element_spec
+    if all(spec.shape.rank is not None for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)):
+        return dataset
+    first = next(dataset_iterators.iterate(dataset.take(1)), None)
+    if first is None:
+        return dataset
+
+    def with_ranks(*element):
+        return tf.nest.map_structure(
+            lambda part, like: tf.ensure_shape(part, [None] * like.shape.rank) if part.shape.rank is None else part,
+            element if isinstance(specs, tuple) else element[0],
+            first,
+        )
+
+    return dataset.map(with_ranks)

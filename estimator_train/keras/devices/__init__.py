@@ -1,0 +1,1 @@
+"""One Keras model on several devices, and how much memory it needs there."""

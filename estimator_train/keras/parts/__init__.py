@@ -1,0 +1,1 @@
+"""Keras models cut in two or into segments: frozen features and recomputation."""

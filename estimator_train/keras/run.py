@@ -1,0 +1,94 @@
+"""The steps of one train, evaluate or predict of a Keras model."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+from estimator_train import checkpoints
+from estimator_train.checkpoints import object_based
+from estimator_train.distribution import synchronous
+from estimator_train.host import dataset_iterators
+from estimator_train.keras.model_state import TRAINED
+from estimator_train.model_fn import ModeKeys
+from estimator_train.session import step_outputs
+
+
+class StepRunner:
+    """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
+
+    def __init__(self, copy, mode, dataset, config, checkpoint_path, last_step, part, finish):
+        """`part`: of the copy's model, the part that is trained on the data set; None: the whole.
+
+        `finish`: what the replicas make of the features of a batch first; None: nothing.
+        """
+        self._copy = copy
+        self._mode = mode
+        self._dataset = dataset
+        self._config = config
+        self._checkpoint_path = checkpoint_path
+        self._last_step = last_step
+        self._function_of = functools.partial(copy.function, mode, part, finish)
+        self._sessions = 0
+        self._state = copy.loaded
+        self._iterators = [iter(dataset)]  # only the current one
+        weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
+        self.global_step = self._first_step = int(copy.global_step.numpy())
+        self._function = self._function_of()
+        was_built = copy.model.built
+        self.value_specs, self._call = self._function.trace(self._iterator)
+        if checkpoint_path is not None and not was_built:
+            object_based.check_same_model(copy.model, checkpoint_path)
+
+    @property
+    def _iterator(self):
+        (iterator,) = self._iterators
+        return iterator
+
+    def start(self):
+        """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
+        self._sessions += 1
+        self._function.clear()
+        if self._sessions > 1:
+            newest = checkpoints.latest_intact(self._config.model_dir)
+            if self._mode == ModeKeys.TRAIN and newest is not None:  # else it goes on with the variables as they are
+                self._copy.restore(newest)
+            dataset_iterators.delete_in_background(self._iterators)
+            self._iterators.append(iter(self._dataset))
+            self.global_step = int(self._copy.global_step.numpy())
+
+    def __call__(self):
+        if self._mode == ModeKeys.TRAIN:
+            self._copy.loaded = TRAINED
+        elif self._copy.loaded != self._state:
+            self._copy.restore(self._checkpoint_path)  # another generator has loaded its own since
+        function = self._function_of()
+        if self._function is not function:
+            self._function = function
+            _, self._call = self._function.trace(self._iterator)
+        with synchronous.explaining_lost_worker(self._copy.strategy):
+            values = self._call(self._iterator, self._count())
+        if self._mode == ModeKeys.TRAIN:
+            self.global_step += int(values[step_outputs.STEPS])
+        return values
+
+    def _count(self):
+        """How many steps the next call may run: to the last step, the next checkpoint or the next log line, no more.
+
+        Checkpoints are saved every so many steps, and what is logged is that of the first step and every so many on.
+        """
+        if self._mode != ModeKeys.TRAIN:
+            return 1
+        config, done = self._config, self.global_step - self._first_step
+        counts = [config.steps_per_loop]
+        if self._last_step is not None:
+            counts.append(self._last_step - self.global_step)
+        for every, first in (
+            (config.save_checkpoints_steps, 0),
+            (config.save_summary_steps, 0),  # SummarySaverHook asks for the summaries of one step, before it
+            (config.save_summary_steps, 1),
+            (config.log_step_count_steps, 1),
+        ):
+            if every:
+                counts.append(int(every) - (done - first) % int(every))
+        return min(counts)

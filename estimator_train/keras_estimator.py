@@ -1,0 +1,50 @@
+"""model_to_estimator: a compiled Keras model as an Estimator."""
+
+from __future__ import annotations
+
+import os
+
+import tf_keras as keras
+
+from estimator_train.estimator import Estimator
+from estimator_train.keras.cloning import ModelSource
+from estimator_train.keras.model import KerasModel
+
+
+def model_to_estimator(
+    keras_model=None,
+    keras_model_path=None,
+    custom_objects=None,
+    model_dir=None,
+    config=None,
+    checkpoint_format="checkpoint",
+    metric_names_map=None,
+    export_outputs=None,
+):
+    """An `Estimator` that trains, evaluates and predicts with a copy of a compiled Keras model.
+
+    The copy carries all of the model's state: weights, BatchNorm and Normalization statistics, lookup tables, optimizer
+    settings and slots. The given model stays as it is and usable.
+
+    Args:
+      keras_model: a compiled `tf_keras.Model`; or, for a model that Keras cannot copy, a function without arguments
+        that builds and compiles it.
+      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel folder), instead of `keras_model`.
+      custom_objects: dict of names to the custom classes and functions of the model.
+      model_dir: folder for checkpoints and events, made when missing; None: `config.model_dir` or a temporary folder.
+      config: `RunConfig`; `train_distribute` is where it trains, `eval_distribute` where it is evaluated.
+      checkpoint_format: "checkpoint" or "saver", as tf.estimator has them; both write object-based checkpoints.
+      metric_names_map: dict of every compiled metric name to the name it gets in results.
+      export_outputs: dict of output names to ExportOutput classes, for the signatures of exports.
+
+    Raises:
+      ValueError: no model or two given, not compiled, a Keras 3 model, one that cannot be copied, or a bad format.
+    """
+    if (keras_model is None) == (keras_model_path is None):
+        raise ValueError("Give either keras_model or keras_model_path.")
+    if checkpoint_format not in ("checkpoint", "saver"):
+        raise ValueError(f"checkpoint_format must be 'checkpoint' or 'saver', given: {checkpoint_format!r}")
+    if keras_model_path is not None:
+        keras_model = keras.models.load_model(os.fspath(keras_model_path), custom_objects=custom_objects)
+    source = ModelSource(keras_model, custom_objects)
+    return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)

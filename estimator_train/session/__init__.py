@@ -1,0 +1,1 @@
+"""Compiled steps behind the interface of tf.compat.v1.Session: a private room."""
