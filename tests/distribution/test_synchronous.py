@@ -189,7 +189,8 @@ def test_the_first_worker_is_the_chief_where_none_is_named():
 def test_a_worker_without_data_is_told_before_the_others_wait_for_it(monkeypatch):
     contexts = [tf.distribute.InputContext(2, index, 2) for index in range(2)]
     monkeypatch.setattr(
-        keras_model, "distribute", lambda strategy, dataset_fn, finish: [dataset_fn(each) for each in contexts]
+        "estimator_train.keras.dataset.distribute",
+        lambda strategy, dataset_fn, finish: [dataset_fn(each) for each in contexts],
     )
 
     def one_file(input_context):
