@@ -40,8 +40,8 @@ def input_pipeline(*, images=1024):
         "exact": {"mode": "exact"},
         "fast=True": {"mode": "fast"},
         'cache="memory", later epochs': {"mode": "memory"},
-        "exact, one channel, as Estimator.train takes it": {"mode": "exact", "narrow": True},
-        'cache="memory", later epochs, one channel': {"mode": "memory", "narrow": True},
+        "exact, one channel, as Estimator.train takes it": {"mode": "exact", "as_trained": True},
+        'cache="memory", later epochs, one channel': {"mode": "memory", "as_trained": True},
     }
     ours = {name: Side("ours", "input_pipeline", options) for name, options in modes.items()}
     what = f"an epoch of {images} scans, 512 x 496 to 224 x 224, batch 64"

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import checkpoints, training_hooks
+from estimator_train import checkpoints
 from estimator_train.checkpoints import object_based
 from estimator_train.distribution import synchronous
 from estimator_train.events import write_eval_metrics
@@ -22,6 +22,7 @@ from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
 from estimator_train.session import step_outputs
 from estimator_train.session.out_of_memory import explaining_oom
+from estimator_train.training_hooks import EvalProgressHook, training_hooks
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -154,7 +155,7 @@ class Estimator:
             with run.graph.as_default():
                 if last_step is not None:
                     v1.add_to_collection(step_outputs.LAST_STEP, last_step)
-                hooks = self._training_hooks(run, hooks, listeners, steps, max_steps)
+                hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
                 loss = None
                 try:
                     with v1.train.MonitoredSession(run.session_creator, hooks) as session:
@@ -203,7 +204,7 @@ class Estimator:
             hooks = [
                 *run.input_hooks,
                 *hooks,
-                training_hooks.EvalProgressHook(steps),
+                EvalProgressHook(steps),
                 *run.spec.evaluation_hooks,
                 results,
             ]
@@ -314,56 +315,6 @@ class Estimator:
             last_step=last_step,
             hooks=hooks,
         )
-
-    def _training_hooks(self, run, user_hooks, listeners, steps, max_steps):
-        """All hooks of a training run, in tf.estimator's order."""
-        config, spec = self._config, run.spec
-        hooks = self._chief_hooks(spec, user_hooks, listeners) if config.is_chief else []
-        hooks += [*run.input_hooks, *user_hooks]
-        if steps is not None or max_steps is not None:
-            hooks.append(v1.train.StopAtStepHook(steps, max_steps))
-        hooks.append(v1.train.NanTensorHook(spec.loss))
-        if config.log_step_count_steps:
-            hooks.append(training_hooks.LogLoss(spec.loss, config.log_step_count_steps))
-        hooks += spec.training_hooks
-        hooks.append(training_hooks.StopIfAlreadyDone(hooks))
-        if synchronous.spans_workers(config.train_distribute):
-            hooks = synchronous.in_step(hooks, user_hooks, config, spec.scaffold)
-        return hooks
-
-    def _chief_hooks(self, spec, user_hooks, listeners):
-        """Those of them that save checkpoints and write events."""
-        config = self._config
-        if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
-            v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
-
-        hooks = []
-        savers = [hook for hook in user_hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
-        if not savers and (config.save_checkpoints_secs or config.save_checkpoints_steps):
-            savers = [
-                v1.train.CheckpointSaverHook(
-                    self.model_dir,
-                    save_secs=config.save_checkpoints_secs,
-                    save_steps=config.save_checkpoints_steps,
-                    scaffold=spec.scaffold,
-                    listeners=list(listeners),
-                    save_graph_def=config.checkpoint_save_graph_def,
-                )
-            ]
-            hooks += savers
-        elif savers and listeners:
-            own = [listener for listener in savers[0]._listeners if listener not in listeners]
-            savers[0]._listeners = [*own, *listeners]  # it takes them in its constructor only
-        if config.async_checkpoints:
-            training_hooks.wait_before_listeners(savers, spec.scaffold)
-        hooks += spec.training_chief_hooks
-        if config.log_step_count_steps:
-            hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=self.model_dir))
-        if config.save_summary_steps:
-            hooks.append(
-                v1.train.SummarySaverHook(config.save_summary_steps, output_dir=self.model_dir, scaffold=spec.scaffold)
-            )
-        return hooks
 
     def _check_listeners(self, listeners, hooks):
         listeners = tuple(listeners or ())

@@ -1,15 +1,105 @@
-"""The hooks of the Estimator's own loops, beside TensorFlow's."""
+"""The hooks of the Estimator's loops: those of a training, in tf.estimator's order, and an evaluation's progress."""
+
+from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train.checkpoints import object_based
+from estimator_train.checkpoints.saver_hook import (
+    DiscardingSaverHook,
+    SaverHook,
+    WaitUntilWritten,
+    add_listeners,
+    wait_before_listeners,
+)
+from estimator_train.distribution import synchronous
+from estimator_train.session import private_names
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
 
+def training_hooks(run, config, user_hooks, listeners, stop_at):
+    """All hooks of a training, in the order in which they are called; call with the run's graph as default.
+
+    Args:
+      run: the `model_fn.Run`.
+      config: the `RunConfig`.
+      user_hooks: the hooks that `Estimator.train` was given.
+      listeners: its `CheckpointSaverListener`s.
+      stop_at: `steps` and `max_steps` of `Estimator.train`.
+
+    Raises:
+      ValueError: there is a CheckpointSaverHook among `user_hooks`, and several workers train.
+    """
+    spec = run.spec
+    spans_workers = synchronous.spans_workers(config.train_distribute)
+    timer = _checkpoint_timer(config, spans_workers)
+    hooks = []
+    if spans_workers:
+        synchronous.check_hooks(user_hooks)
+        sums = synchronous.summing(config.train_distribute)
+        hooks.append(synchronous.SameStartHook(config, sums))
+    if config.is_chief:
+        hooks += _chief_hooks(spec, config, user_hooks, listeners, timer)
+    elif spans_workers and timer:
+        hooks.append(DiscardingSaverHook(timer, spec.scaffold))
+    hooks += [*run.input_hooks, *user_hooks]
+    if any(stop_at):
+        hooks.append(v1.train.StopAtStepHook(*stop_at))
+    hooks.append(v1.train.NanTensorHook(spec.loss))
+    if config.log_step_count_steps:
+        hooks.append(LogLossHook(spec.loss, config.log_step_count_steps))
+    hooks += spec.training_hooks
+    hooks.append(StopIfAlreadyDone(hooks))
+    if spans_workers:
+        hooks.append(synchronous.AgreementHook(config, sums, timer if config.save_checkpoints_secs else None))
+    return hooks
+
+
+def _checkpoint_timer(config, spans_workers):
+    """When checkpoints are saved; None: never."""
+    if config.save_checkpoints_steps:
+        return v1.train.SecondOrStepTimer(every_steps=config.save_checkpoints_steps)
+    if not config.save_checkpoints_secs:
+        return None
+    kind = synchronous.AgreedTimer if spans_workers else v1.train.SecondOrStepTimer
+    return kind(every_secs=config.save_checkpoints_secs)
+
+
+def _chief_hooks(spec, config, user_hooks, listeners, timer):
+    """Those of them that save checkpoints and write events."""
+    if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
+        v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
+
+    hooks = []
+    savers_of_user = [hook for hook in user_hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
+    if savers_of_user:
+        add_listeners(savers_of_user[0], listeners)
+    elif timer:
+        waits = [WaitUntilWritten(spec.scaffold)] if config.async_checkpoints and listeners else []
+        save_graph_def = config.checkpoint_save_graph_def
+        hooks.append(
+            SaverHook(config.model_dir, timer, spec.scaffold, [*waits, *listeners], save_graph_def=save_graph_def)
+        )
+    if config.async_checkpoints:
+        for saver in savers_of_user:
+            wait_before_listeners(saver, spec.scaffold)
+    hooks += spec.training_chief_hooks
+    if config.log_step_count_steps:
+        hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=config.model_dir))
+    if config.save_summary_steps:
+        hooks.append(
+            v1.train.SummarySaverHook(config.save_summary_steps, output_dir=config.model_dir, scaffold=spec.scaffold)
+        )
+    return hooks
+
+
 class StopIfAlreadyDone(v1.train.SessionRunHook):
-    """Ends a session before its first step where a StopAtStepHook's last is reached: that one looks after a step."""
+    """Stops before the first step if a StopAtStepHook's last step is already reached; that hook only checks after one.
+
+    Args:
+      hooks: all hooks that come before it.
+    """
 
     def __init__(self, hooks):
         self._stops = [hook for hook in hooks if isinstance(hook, v1.train.StopAtStepHook)]
@@ -17,29 +107,13 @@ class StopIfAlreadyDone(v1.train.SessionRunHook):
 
     def after_create_session(self, session, coord):
         step = session.run(self._global_step)
-        if any(stop._last_step is not None and step >= stop._last_step for stop in self._stops):
+        last_steps = map(private_names.last_step, self._stops)
+        if any(last_step is not None and step >= last_step for last_step in last_steps):
             coord.request_stop()
 
 
-class WaitForCheckpoint(v1.train.CheckpointSaverListener):
-    """Has those that come after it find the checkpoint written."""
-
-    def __init__(self, scaffold):
-        self._scaffold = scaffold
-
-    def after_save(self, session, global_step_value):
-        object_based.wait_for(self._scaffold.saver)
-
-
-def wait_before_listeners(savers, scaffold):
-    """Has the listeners of the CheckpointSaverHooks find each checkpoint written."""
-    for saver in savers:
-        others = [listener for listener in saver._listeners if not isinstance(listener, WaitForCheckpoint)]
-        saver._listeners = [WaitForCheckpoint(scaffold), *others] if others else []
-
-
-class LogLoss(v1.train.SessionRunHook):
-    """Logs the loss every so many steps, as LoggingTensorHook does, which counts calls of session.run instead."""
+class LogLossHook(v1.train.SessionRunHook):
+    """Logs the loss every so many steps; LoggingTensorHook counts calls of session.run instead."""
 
     def __init__(self, loss, every_steps):
         self._fetches = {"loss": loss, "step": v1.train.get_global_step()}
@@ -59,7 +133,7 @@ class LogLoss(v1.train.SessionRunHook):
 
 
 class EvalProgressHook(v1.train.SessionRunHook):
-    """Stops an evaluation after `limit` batches, says how far it is, and refuses one without any."""
+    """Stops an evaluation after `limit` batches, logs how far it is, and refuses one without any."""
 
     def __init__(self, limit):
         self._limit = limit

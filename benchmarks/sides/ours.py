@@ -14,13 +14,13 @@ from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import cpu_seconds, now, peak_bytes, serve, since
 
 
-def input_pipeline(files, mode, narrow=False):
+def input_pipeline(files, mode, as_trained=False):
     from estimator_train import input_fns
 
     options = {"exact": {}, "fast": {"fast": True}, "memory": {"cache": "memory"}}[mode]
     paths = parts.jpeg_paths(files)
     input_fn = input_fns.image_files(paths, parts.CLASSES, shuffle=True, num_epochs=1, **options)
-    return parts.epoch_of(input_fn.narrow() if narrow else input_fn(), len(paths))
+    return parts.epoch_of(input_fn.host_batches() if as_trained else input_fn(), len(paths))
 
 
 def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settings):

@@ -50,16 +50,16 @@ def _auto_sharded(dataset, context):
     return tf.data.experimental.from_variant(sharded, dataset.element_spec)
 
 
-def distribute(strategy, dataset_fn, finish=None):
+def distribute(strategy, dataset_fn, preprocess=None):
     """The data set of `dataset_fn(input_context)` as input for the replicas of `strategy`; its batches are per replica.
 
     Each step takes one batch a replica. Where the batches or examples of the data's end do not divide by the replicas,
     they are shared out, so that every example is used once and no replica is left with an empty batch.
 
-    `finish`: what the replicas make of the features of a batch; examples of different batches are of one shape after it
-    only.
+    `preprocess`: what the replicas make of the features of a batch; examples of different batches are of one shape
+    after it only.
     """
-    share = functools.partial(_share_out, finish=finish)
+    share = functools.partial(_share_out, preprocess=preprocess)
     return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn, share))
 
 
@@ -100,7 +100,7 @@ def _drop_incomplete(dataset, replicas):
     return windows.flat_map(lambda *parts: tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts))
 
 
-def _share_out(dataset, replicas, finish=None):
+def _share_out(dataset, replicas, preprocess=None):
     """`dataset`'s batches, their number made a multiple of `replicas` at its end.
 
     Batches go out in groups of one a replica. What is left after the last whole group is split evenly into one more
@@ -118,8 +118,8 @@ def _share_out(dataset, replicas, finish=None):
         # An incomplete group that is not the first was split by the window before.
         none_left = tf.where(is_whole, ends_even, index > 0)
         left = batches.skip(kept).take(tf.where(none_left, tf.constant(0, tf.int64), -1))
-        if finish is not None:
-            left = left.map(lambda features, *rest: (finish(features), *rest))
+        if preprocess is not None:
+            left = left.map(lambda features, *rest: (preprocess(features), *rest))
         return batches.take(kept).concatenate(_split_evenly(left, replicas, none_left))
 
     return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
-from pathlib import Path
 
 import tensorflow as tf
 
@@ -65,31 +63,17 @@ def summing(strategy):
     return sums
 
 
-def in_step(hooks, user_hooks, config, scaffold):
-    """The hooks of one process's training, `hooks`, with those that keep it in step with the others.
-
-    Raises:
-      ValueError: there is a CheckpointSaverHook among `user_hooks`.
-    """
-    savers = [hook for hook in hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
-    if not set(savers).isdisjoint(user_hooks):
+def check_hooks(user_hooks):
+    """Raises ValueError if there is a CheckpointSaverHook among `user_hooks`."""
+    if any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in user_hooks):
         raise ValueError(
             "Under MultiWorkerMirroredStrategy every process saves in step with the others, which a "
             "CheckpointSaverHook among the hooks does not; set save_checkpoints_steps or save_checkpoints_secs of "
             "RunConfig."
         )
-    steps, secs = config.save_checkpoints_steps, config.save_checkpoints_secs
-    if not config.is_chief and (steps or secs):
-        savers = [_ThrowingAway(scaffold, steps, secs)]
-        hooks = [*savers, *hooks]
-    timer = None
-    for saver in savers if secs else []:
-        timer = saver._timer = _AgreedTimer(secs)  # it takes none in its constructor
-    sums = summing(config.train_distribute)
-    return [_SameStart(config, sums), *hooks, _Agreement(config, sums, timer)]
 
 
-class _SameStart(v1.train.SessionRunHook):
+class SameStartHook(v1.train.SessionRunHook):
     """The first hook of every process: before anything is saved they make sure that they start alike."""
 
     def __init__(self, config, sums):
@@ -106,33 +90,11 @@ class _SameStart(v1.train.SessionRunHook):
             )
 
 
-class _ThrowingAway(v1.train.CheckpointSaverHook):
-    """Takes part in the chief's saving, and keeps nothing."""
-
-    def __init__(self, scaffold, steps, secs):
-        self._folder = tempfile.TemporaryDirectory()
-        listeners = [_Delete(self._folder.name)]
-        super().__init__(self._folder.name, secs, steps, scaffold=scaffold, listeners=listeners, save_graph_def=False)
-
-    def end(self, session):
-        super().end(session)
-        self._folder.cleanup()
-
-
-class _Delete(v1.train.CheckpointSaverListener):
-    def __init__(self, folder):
-        self._folder = folder
-
-    def after_save(self, session, global_step_value):
-        for path in Path(self._folder).glob("model.ckpt-*"):
-            path.unlink()
-
-
-class _AgreedTimer(v1.train.SecondOrStepTimer):
+class AgreedTimer(v1.train.SecondOrStepTimer):
     """Triggers in all processes at the same step, the one after that which ended when the chief's time was up."""
 
-    def __init__(self, secs):
-        super().__init__(every_secs=secs)
+    def __init__(self, every_secs):
+        super().__init__(every_secs=every_secs)
         self.is_up = self.is_agreed = False
 
     def should_trigger_for_step(self, step):
@@ -144,10 +106,11 @@ class _AgreedTimer(v1.train.SecondOrStepTimer):
         return super().update_last_triggered_step(step)
 
 
-class _Agreement(v1.train.SessionRunHook):
+class AgreementHook(v1.train.SessionRunHook):
     """The last hook of every process: after each step they tell each other whether to stop and to save."""
 
     def __init__(self, config, sums, timer):
+        """`timer`: the `AgreedTimer` of the hook that saves; None: checkpoints are not saved by time."""
         self._is_chief = config.is_chief
         self._sums = sums
         self._timer = timer

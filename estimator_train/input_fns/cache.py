@@ -27,7 +27,7 @@ _FORMAT = 1  # of the files in a folder
 
 
 def open_cache(cache, paths, image_size, *, fast, skip):
-    """Returns a function from numbers of `paths` to what `decode_narrow` returns for them, and fills the cache before.
+    """Fills the cache, and returns a function from numbers of `paths` to what `decode_own_channels` returns for them.
 
     Images are kept as they come out of `decoded`, in the order of `paths`: float32, with one channel if grayscale.
 

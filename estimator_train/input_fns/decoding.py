@@ -1,6 +1,6 @@
 """Image files to float32 images.
 
-Grayscale images are decoded and resized with one channel, and widened to three at the end: the values are the same,
+Grayscale images are decoded and resized with one channel, and made RGB at the end: the values are the same,
 bit for bit, and a 512 x 496 JPEG takes a fifth less processor time.
 """
 
@@ -16,18 +16,18 @@ _RATIOS = (1, 2, 4, 8)  # in which the decoder can scale a JPEG down
 
 def decode_image(encoded, image_size):
     """Returns the image of an encoded JPEG or PNG, a string scalar: float32 RGB of (height, width, 3) in [0, 1]."""
-    return widen(_decode(encoded, image_size, fast=False))
+    return to_rgb(_decode(encoded, image_size, fast=False))
 
 
 def decode_files(paths, image_size):
     """Decodes in parallel: returns the images that can be decoded and their places in `paths`, in order."""
-    images, places = decode_narrow(paths, image_size)
-    return widen(images), places
+    images, places = decode_own_channels(paths, image_size)
+    return to_rgb(images), places
 
 
-def decode_narrow(paths, image_size, *, fast=False):
+def decode_own_channels(paths, image_size, *, fast=False):
     """Like `decode_files`, but a batch of grayscale images alone has one channel; see `decoded` for `fast`."""
-    # What is in colour sets the channels of the batch; grayscale images are padded, and widened below.
+    # What is in colour sets the channels of the batch; grayscale images are padded, and made RGB below.
     images = decoded(paths, image_size, fast=fast).padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
     none = tf.zeros((0, *image_size, 1)), tf.zeros((0,), tf.bool), tf.zeros((0,), tf.int64)
     images = images.concatenate(tf.data.Dataset.from_tensors(none)).take(1)
@@ -36,12 +36,12 @@ def decode_narrow(paths, image_size, *, fast=False):
     options.experimental_optimization.apply_default_optimizations = False
     options.autotune.enabled = False
     images, is_gray, places = images.with_options(options).get_single_element()
-    widened = tf.cond(
+    of_one_shape = tf.cond(
         tf.reduce_any(is_gray) & ~tf.reduce_all(is_gray),
         lambda: tf.where(is_gray[:, tf.newaxis, tf.newaxis, tf.newaxis], images[..., :1], images),
         lambda: images,
     )
-    return tf.ensure_shape(widened, images.shape), places
+    return tf.ensure_shape(of_one_shape, images.shape), places
 
 
 def decoded(paths, image_size, *, fast=False):
@@ -65,7 +65,7 @@ def decoded(paths, image_size, *, fast=False):
     return images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
 
 
-def widen(images):
+def to_rgb(images):
     """Returns images of (…, height, width, 1 or 3) with three channels; a single one is copied, bit for bit."""
     if images.shape[-1] == 3:
         return images
@@ -77,14 +77,14 @@ def widen(images):
         rows = tf.matmul(tf.reshape(images, (-1, pixels)), copies)
         return tf.reshape(rows, tf.concat([tf.shape(images)[:-1], [3]], axis=0))
 
-    widened = tf.cond(tf.equal(tf.shape(images)[-1], 1), copy, lambda: images)
-    return tf.ensure_shape(widened, (*images.shape[:-1], 3))
+    rgb = tf.cond(tf.equal(tf.shape(images)[-1], 1), copy, lambda: images)
+    return tf.ensure_shape(rgb, (*images.shape[:-1], 3))
 
 
-def widen_on_device(images):
-    """Like `widen`, for where a GPU may compute it, whose products may be rounded to TF32."""
+def to_rgb_on_device(images):
+    """Like `to_rgb`, for where a GPU may compute it, whose products may be rounded to TF32."""
     if not tf.config.list_physical_devices("GPU"):
-        return widen(images)
+        return to_rgb(images)
     return tf.ensure_shape(tf.broadcast_to(images, (*tf.unstack(tf.shape(images)[:-1]), 3)), (*images.shape[:-1], 3))
 
 

@@ -1,7 +1,12 @@
 """An input_fn from a Python generator."""
 
+from __future__ import annotations
+
+import dataclasses
 import functools
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -59,38 +64,61 @@ def generator(
     if workers > 1 and "input_context" not in inspect.signature(make_generator).parameters:
         mend = "give it a parameter input_context, and yield the share of that input pipeline"
         raise ValueError(f"each of {workers} workers would yield all that make_generator yields; {mend}")
-    skipped = []
-    make_fresh = _refusing_the_last(make_generator)
+    return GeneratorExamples(
+        make_generator, batch_size, num_epochs, output_signature, augment, elements_per_epoch, workers
+    )
 
-    def input_fn(input_context=None):
-        input_context = input_context or tf.distribute.InputContext()
-        arguments = {"augment": augment, "input_context": input_context}
-        signature = output_signature
-        if signature is None or any(spec.shape.rank is None for spec in tf.nest.flatten(signature)):
-            first = _first(epochs(make_fresh, num_epochs=1, **arguments))
-            signature = _with_ranks(signature, _signature_of(first, batched=batch_size is None))
-        arguments["num_epochs"] = num_epochs
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GeneratorExamples:
+    """The input_fn that `generator` returns, with its arguments.
+
+    Attributes:
+      skipped: what the `Skipped`s met so far say, each once.
+    """
+
+    make_generator: Callable
+    batch_size: int | None
+    num_epochs: int | None
+    output_signature: Any
+    augment: Callable | None
+    elements_per_epoch: int | None
+    workers: int
+    skipped: list[str] = dataclasses.field(default_factory=list, init=False)
+
+    def __call__(self, input_context=None):
+        context = input_context or tf.distribute.InputContext()
+        signature = self._signature(context)
 
         def items():
-            if not workers:
-                yield from epochs(make_fresh, **arguments)
+            arguments = {"num_epochs": self.num_epochs, "augment": self.augment}
+            if not self.workers:
+                yield from epochs(self._make_fresh, input_context=context, **arguments)
                 return
-            shares = _shares(input_context, workers)
-            functions = [functools.partial(epochs, make_generator, **arguments | {"input_context": s}) for s in shares]
+            shares = _shares(context, self.workers)
+            functions = [functools.partial(epochs, self.make_generator, input_context=s, **arguments) for s in shares]
             with in_workers(functions) as streams:
                 yield from in_turn(streams)
 
         dataset = tf.data.Dataset.from_generator(
-            lambda: _checked(items(), signature, elements_per_epoch, skipped), output_signature=signature
+            lambda: _checked(items(), signature, self.elements_per_epoch, self.skipped), output_signature=signature
         )
-        if batch_size is not None:
-            dataset = dataset.batch(batch_size, num_parallel_calls=tf.data.AUTOTUNE)
+        if self.batch_size is not None:
+            dataset = dataset.batch(self.batch_size, num_parallel_calls=tf.data.AUTOTUNE)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
 
-    input_fn.skipped = skipped
-    return input_fn
+    def _signature(self, context):
+        signature = self.output_signature
+        if signature is not None and all(spec.shape.rank is not None for spec in tf.nest.flatten(signature)):
+            return signature
+        first = _first(epochs(self._make_fresh, num_epochs=1, augment=self.augment, input_context=context))
+        return _with_ranks(signature, _signature_of(first, batched=self.batch_size is None))
+
+    @functools.cached_property
+    def _make_fresh(self):
+        return _refusing_the_last(self.make_generator)
 
 
 def _refusing_the_last(make_generator):

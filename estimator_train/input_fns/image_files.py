@@ -1,6 +1,8 @@
 """An input_fn from image files in one folder a class."""
 
-import functools
+from __future__ import annotations
+
+import dataclasses
 import os
 
 import numpy as np
@@ -8,7 +10,7 @@ import tensorflow as tf
 
 from estimator_train.host import host_memory
 from estimator_train.input_fns.cache import key_of_files, open_cache
-from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_narrow, widen, widen_on_device
+from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_own_channels, to_rgb, to_rgb_on_device
 from estimator_train.input_fns.frozen_features import frozen_features
 from estimator_train.input_fns.service import check_service, distribute, index_batches
 
@@ -36,7 +38,7 @@ def image_files(
     The arguments up to `prefetch_buffer_size` and their defaults are those of the input_fn in Kashif
     Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data", and so are the values of
     the images. Elements are batches (images, labels): images float32 RGB of shape (batch, height, width, 3)
-    in [0, 1], grayscale files widened to three channels, resized bilinearly; labels float32 of shape
+    in [0, 1], grayscale files made RGB, resized bilinearly; labels float32 of shape
     (batch, len(labels)).
 
     Args:
@@ -71,9 +73,9 @@ def image_files(
     The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
     files, and caches that alone.
 
-    `input_fn.narrow` is an input_fn, too: with on_error="raise", its batches of grayscale images alone have one
-    channel, of which `input_fn.widen` makes three. The Estimator of a Keras model does so on the device that takes the
-    batch.
+    `input_fn.host_batches()` gives, with on_error="raise", batches of one channel where all images of a batch are
+    grayscale; `input_fn.preprocess` makes three of it. The Estimator of a Keras model does so on the device that takes
+    the batch: see `protocols.PreprocessesOnDevice`.
 
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file has a folder in `labels`.
@@ -109,67 +111,127 @@ def image_files(
     image_size = tuple(int(pixels) for pixels in image_size)
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
-    @functools.cache
-    def cached(first, step):
-        return open_cache(cache, paths[first::step], image_size, fast=fast, skip=on_error == "skip")
+    return ImageFiles(
+        paths=paths,
+        indices=indices,
+        num_classes=len(labels),
+        image_size=image_size,
+        shuffle=shuffle,
+        batch_size=batch_size,
+        num_epochs=num_epochs,
+        buffer_size=buffer_size,
+        prefetch_buffer_size=prefetch_buffer_size,
+        one_hot=one_hot,
+        seed=seed,
+        on_error=on_error,
+        cache=cache,
+        fast=fast,
+        deterministic=deterministic,
+        service=service,
+        skipped=skipped,
+    )
 
-    def loader(first, step):
-        """From numbers of files to batches of them."""
-        files, labels_of_files = tf.constant(paths[first::step], tf.string), tf.constant(indices[first::step])
-        decode = cached(first, step) if cache is not None else None
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ImageFiles:
+    """The input_fn that `image_files` returns; follows the protocols `PreprocessesOnDevice` and `HasFingerprint`.
+
+    Attributes:
+      paths: of the files, sorted.
+      indices: their class indices, an int64 array.
+      skipped: paths that are left out, as far as they have been met.
+      The others are the arguments of `image_files`.
+    """
+
+    paths: list[str]
+    indices: np.ndarray
+    num_classes: int
+    image_size: tuple[int, int]
+    shuffle: bool
+    batch_size: int
+    num_epochs: int | None
+    buffer_size: int
+    prefetch_buffer_size: int | None
+    one_hot: bool
+    seed: int | None
+    on_error: str
+    cache: str | os.PathLike | None
+    fast: bool
+    deterministic: bool
+    service: str | None
+    skipped: list[str]
+    _caches: dict = dataclasses.field(default_factory=dict, init=False, repr=False)
+
+    preprocess = staticmethod(to_rgb_on_device)
+
+    def __call__(self, input_context=None):
+        batches = self._batches(input_context)
+        return self._prefetched(batches.map(lambda images, labels: (to_rgb(images), labels), tf.data.AUTOTUNE))
+
+    def host_batches(self, input_context=None):
+        """Batches as `__call__` gives them, but those of grayscale images alone have one channel."""
+        return self._prefetched(self._batches(input_context))
+
+    def fingerprint(self):
+        files = key_of_files(self.paths, self.image_size, self.fast)
+        return repr((files, self.indices.tolist(), self.one_hot, self.on_error))
+
+    def _batches(self, input_context):
+        context = input_context or tf.distribute.InputContext()
+        shard = slice(context.input_pipeline_id, None, context.num_input_pipelines)
+        paths = self.paths[shard]
+        if self.service is None:
+            batches = tf.data.Dataset.range(len(paths))
+            if self.shuffle:
+                # The first shuffle spreads the classes over the whole list, the second draws anew each epoch.
+                batches = batches.shuffle(len(self.paths), seed=self.seed, reshuffle_each_iteration=False)
+                batches = batches.shuffle(self.buffer_size, seed=self.seed)
+            batches = batches.repeat(self.num_epochs).batch(self.batch_size)
+        else:
+            order = {"num_epochs": self.num_epochs, "shuffle": self.shuffle, "seed": self.seed}
+            batches = index_batches(len(paths), batch_size=self.batch_size, **order)
+        batches = batches.map(self._loader(shard), num_parallel_calls=tf.data.AUTOTUNE)
+        if self.service is not None:
+            batches = distribute(batches, self.service)
+        if self.on_error == "skip":
+            batches = _leave_out(batches, self.skipped, len(set(paths)), endless=self.num_epochs is None)
+            batches = batches.rebatch(self.batch_size)
+        options = tf.data.Options()
+        options.deterministic = self.deterministic
+        # Many images at once, each on one core, take less processor time than each on all cores.
+        options.threading.max_intra_op_parallelism = 1
+        return batches.with_options(options)
+
+    def _loader(self, shard):
+        """The function from the numbers of files in a shard, a slice of all, to batches of them."""
+        files, indices = tf.constant(self.paths[shard], tf.string), tf.constant(self.indices[shard])
+        decode = self._cached(shard) if self.cache is not None else None
 
         def load(numbers):
             of_batch = tf.gather(files, numbers)
-            images, places = decode(numbers) if decode else decode_narrow(of_batch, image_size, fast=fast)
+            decoded = decode(numbers) if decode else decode_own_channels(of_batch, self.image_size, fast=self.fast)
+            images, places = decoded
             bad = _others(of_batch, places)
-            of_images = tf.gather(tf.gather(labels_of_files, numbers), places)
-            batch = images, tf.one_hot(of_images, len(labels)) if one_hot else of_images
-            if on_error == "skip":
+            of_images = tf.gather(tf.gather(indices, numbers), places)
+            batch = images, tf.one_hot(of_images, self.num_classes) if self.one_hot else of_images
+            if self.on_error == "skip":
                 # Batches of one channel and of three cannot be rebatched.
-                return widen(images), batch[1], bad
+                return to_rgb(images), batch[1], bad
             with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) < 1, [bad[:1], CANNOT_BE_DECODED])]):
                 return tf.nest.map_structure(tf.identity, batch)
 
         return load
 
-    def narrow_batches(input_context):
-        first, step = 0, 1
-        if input_context is not None:
-            first, step = input_context.input_pipeline_id, input_context.num_input_pipelines
-        number = len(paths[first::step])
-        if service is None:
-            batches = tf.data.Dataset.range(number)
-            if shuffle:
-                # The first shuffle spreads the classes over the whole list, the second draws anew each epoch.
-                batches = batches.shuffle(len(paths), seed=seed, reshuffle_each_iteration=False)
-                batches = batches.shuffle(buffer_size, seed=seed)
-            batches = batches.repeat(num_epochs).batch(batch_size)
-        else:
-            batches = index_batches(number, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle, seed=seed)
-        batches = batches.map(loader(first, step), num_parallel_calls=tf.data.AUTOTUNE)
-        if service is not None:
-            batches = distribute(batches, service)
-        if on_error == "skip":
-            batches = _leave_out(batches, skipped, len(set(paths[first::step])), endless=num_epochs is None)
-            batches = batches.rebatch(batch_size)
-        options = tf.data.Options()
-        options.deterministic = deterministic
-        # Many images at once, each on one core, take less processor time than each on all cores.
-        options.threading.max_intra_op_parallelism = 1
-        return batches.with_options(options)
+    def _cached(self, shard):
+        """The cache of a shard's files, filled once an input_fn."""
+        key, skip = (shard.start, shard.step), self.on_error == "skip"
+        if key not in self._caches:
+            self._caches[key] = open_cache(self.cache, self.paths[shard], self.image_size, fast=self.fast, skip=skip)
+        return self._caches[key]
 
-    def prefetched(batches):
-        return batches.prefetch(tf.data.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
-
-    def input_fn(input_context=None):
-        batches = narrow_batches(input_context)
-        return prefetched(batches.map(lambda images, labels: (widen(images), labels), tf.data.AUTOTUNE))
-
-    input_fn.narrow = lambda input_context=None: prefetched(narrow_batches(input_context))
-    input_fn.widen = widen_on_device
-    input_fn.fingerprint = lambda: repr((key_of_files(paths, image_size, fast), indices.tolist(), one_hot, on_error))
-    input_fn.skipped = skipped
-    return input_fn
+    def _prefetched(self, batches):
+        number = self.prefetch_buffer_size
+        return batches.prefetch(tf.data.AUTOTUNE if number is None else number)
 
 
 def _list_files(file_pattern, labels, skip):

@@ -8,8 +8,8 @@ from estimator_train.distribution.replica_input import call_input_fn, distribute
 from estimator_train.host import dataset_iterators
 
 
-def distributed_dataset(strategy, input_fn, finish, **offered):
-    """The input_fn's data for the replicas of `strategy`, which `finish` the features."""
+def distributed_dataset(strategy, input_fn, preprocess, **offered):
+    """The input_fn's data for the replicas of `strategy`, which `preprocess` the features; None: not at all."""
 
     def dataset_fn(input_context):
         dataset = call_input_fn(input_fn, input_context=input_context, **offered)
@@ -29,7 +29,7 @@ def distributed_dataset(strategy, input_fn, finish, **offered):
             raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
         return _with_ranks(dataset)
 
-    return distribute(strategy, dataset_fn, finish)
+    return distribute(strategy, dataset_fn, preprocess)
 
 
 def _with_ranks(dataset):

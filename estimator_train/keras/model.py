@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from estimator_train.distribution import synchronous
 from estimator_train.export import PredictOutput
-from estimator_train.input_fns.frozen_features import FrozenFeatures
-from estimator_train.keras import steps
+from estimator_train.input_fns.protocols import on_host_and_device
 from estimator_train.keras.dataset import distributed_dataset
 from estimator_train.keras.hook_graph import make_hook_graph
 from estimator_train.keras.model_state import ModelState
 from estimator_train.keras.run import StepRunner
 from estimator_train.keras.saved_model import write_saved_model
+from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train.session.eager import eager_mode
 from estimator_train.session.function_session import FunctionSessionCreator
@@ -35,7 +35,7 @@ class KerasModel(PreparedModel):
         self._metric_names_map = metric_names_map
         self._export_outputs = export_outputs
         self._metric_fns = metric_fns
-        self._copies = {}
+        self._states = {}
 
     def with_metrics(self, metric_fn):
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
@@ -50,25 +50,20 @@ class KerasModel(PreparedModel):
         with eager_mode():
             if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
                 tf.random.set_seed(config.tf_random_seed)
-            copy = self._copy(mode, config, checkpoint_path)
+            state = self._state(mode, config, checkpoint_path)
             if checkpoint_path is not None:
-                copy.restore(checkpoint_path)
-            part = finish = None
-            if mode == ModeKeys.TRAIN and isinstance(input_fn, FrozenFeatures):
-                part, input_fn = copy.over_features(input_fn)
-            elif mode == ModeKeys.TRAIN and config.recompute:
-                part = copy.recomputing()
-            if hasattr(input_fn, "narrow"):
-                input_fn, finish = input_fn.narrow, input_fn.widen
-            dataset = distributed_dataset(copy.strategy, input_fn, finish, mode=mode, config=config, params=params)
-            steps = StepRunner(copy, mode, dataset, config, checkpoint_path, last_step, part, finish)
+                state.restore(checkpoint_path)
+            program, input_fn = self._step_program(mode, state, input_fn, config)
+            offered = {"mode": mode, "config": config, "params": params}
+            dataset = distributed_dataset(state.strategy, input_fn, program.preprocess, **offered)
+            steps = StepRunner(state, program, dataset, config, checkpoint_path, last_step)
         if mode == ModeKeys.TRAIN or hooks or self._metric_fns:
-            hook_graph, spec = make_hook_graph(mode, steps.value_specs, copy.checkpoint, config)
+            hook_graph, spec = make_hook_graph(mode, steps.value_specs, state.checkpoint, config)
         else:
-            hook_graph, spec = copy.hook_graph(mode, steps.value_specs, config)
+            hook_graph, spec = state.hook_graph(mode, steps.value_specs, config)
         if mode == ModeKeys.EVAL and self._metric_fns:
             with hook_graph.graph.as_default():
-                parts = tf.nest.pack_sequence_as(copy.function(mode, part, finish).parts, hook_graph.batch_tensors)
+                parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
                 spec = spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return Run(hook_graph.graph, spec, FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers))
@@ -77,18 +72,18 @@ class KerasModel(PreparedModel):
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
         with eager_mode():
-            copy = self._copy(ModeKeys.PREDICT, config, checkpoint_path)
+            state = self._state(ModeKeys.PREDICT, config, checkpoint_path)
             if checkpoint_path is not None:
-                copy.restore(checkpoint_path)
+                state.restore(checkpoint_path)
 
             def serve(features):
-                predictions = steps.predict(copy.model, features)
+                predictions = predict(state.model, features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
-            write_saved_model(copy.model, serve, receiver_fns[ModeKeys.PREDICT], folder, as_text)
+            write_saved_model(state.model, serve, receiver_fns[ModeKeys.PREDICT], folder, as_text)
 
-    def _copy(self, mode, config, checkpoint_path):
+    def _state(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):
             raise ValueError("eval_distribute must not span a cluster's workers: one process evaluates a checkpoint.")
@@ -98,14 +93,27 @@ class KerasModel(PreparedModel):
                 "leave the scope, and give the strategy to RunConfig as train_distribute or eval_distribute."
             )
         role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
-        copy = self._copies.get((role, id(strategy)))
+        state = self._states.get((role, id(strategy)))
         # A copy that has been trained cannot come back to the given state: the optimizer's slots would stay.
-        if copy is None or (checkpoint_path is None and copy.loaded is not None):
-            parts = [name for metric_fn in self._metric_fns for name in argument_names(metric_fn) if name != "config"]
-            strategy_in_scope = strategy or tf.distribute.get_strategy()
-            copy = ModelState(self._source, strategy_in_scope, self._rename, role, config, sorted(set(parts)))
-            self._copies[role, id(strategy)] = copy
-        return copy
+        if state is None or (checkpoint_path is None and state.loaded is not None):
+            state = ModelState(self._source, strategy or tf.distribute.get_strategy(), role, config)
+            self._states[role, id(strategy)] = state
+        return state
+
+    def _step_program(self, mode, state, input_fn, config):
+        """The program of the steps of a run, and the input_fn that feeds it on the host."""
+        model = state.model
+        if mode == ModeKeys.TRAIN:
+            model, input_fn = state.to_train(input_fn)
+        input_fn, preprocess = on_host_and_device(input_fn)
+        if mode == ModeKeys.TRAIN:
+            program = TrainingProgram(model, preprocess, self._rename, config.jit_compile, config.accumulate_steps)
+        elif mode == ModeKeys.EVAL:
+            parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
+            program = EvaluationProgram(model, preprocess, self._rename, tuple(sorted(parts)))
+        else:
+            program = PredictionProgram(model, preprocess)
+        return program, input_fn
 
     def _rename(self, logs):
         if not isinstance(logs, dict):

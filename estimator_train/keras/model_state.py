@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import weakref
 
 import tensorflow as tf
 
 from estimator_train import checkpoints
 from estimator_train.checkpoints import object_based
-from estimator_train.keras import steps
+from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.keras.cloning import finalize_state, statistics
 from estimator_train.keras.hook_graph import make_hook_graph
+from estimator_train.keras.loop import Loop, PredictionLoop
 from estimator_train.keras.parts.feature_cache import feature_input_fn
 from estimator_train.keras.parts.frozen_layers import split
 from estimator_train.keras.parts.recomputation import recomputing
@@ -25,8 +28,8 @@ TRAINED = "trained"  # what variables hold that have moved on from every checkpo
 class ModelState:
     """A copy of the model in the scope of a strategy, its checkpoint, and its compiled functions by mode."""
 
-    def __init__(self, source, strategy, rename, role, config, evaluated_parts):
-        """`evaluated_parts`: the parts of batches that evaluations give out, see `steps.evaluation`."""
+    def __init__(self, source, strategy, role, config):
+        """`role`: "train", or what is evaluated: the state of a "checkpoint", or the model as it was "given"."""
         self.strategy = strategy
         self.model = source.copy(strategy, config.mixed_precision)
         # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
@@ -39,48 +42,33 @@ class ModelState:
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self.checkpoint = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
         self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
-        self._rename = rename
         self._config = config
-        self._evaluated_parts = evaluated_parts
-        self._functions = {}
+        self._loops = {}  # by program
         self._hook_graphs = {}
-        self._parts = self._recomputing = None
         self._features = weakref.WeakKeyDictionary()  # by input_fn, what the frozen part gives
 
-    def recomputing(self):
-        """The model as one that computes activations again in the backward pass."""
-        if self._recomputing is None:
-            self._recomputing = recomputing(self.model, self.strategy)
-        return self._recomputing
+    def to_train(self, input_fn):
+        """The model that trains on the data of `input_fn`, and the input_fn that feeds it.
 
-    def over_features(self, input_fn):
-        """The part of the model that trains over frozen features, and the input_fn that gives these."""
-        if self._parts is None:
-            self._parts = split(self.model, self.strategy, recompute=self._config.recompute)
-        frozen, trained = self._parts
-        return trained, feature_input_fn(input_fn, frozen, self.strategy, self._features.setdefault(input_fn, {}))
+        That is the whole model, one that computes activations again in the backward pass, or the part of it behind the
+        frozen layers, which is fed with their outputs.
+        """
+        if isinstance(input_fn, FrozenFeatures):
+            frozen, trained = self._frozen_and_trained
+            held = self._features.setdefault(input_fn, {})
+            return trained, feature_input_fn(input_fn, frozen, self.strategy, held)
+        return (self._recomputing if self._config.recompute else self.model), input_fn
 
-    def function(self, mode, part=None, finish=None):
-        """The compiled steps of that mode, of the model or of that part of it, on features that `finish` completes."""
-        key = mode, part, finish
-        if key not in self._functions:
-            model, strategy = part or self.model, self.strategy
-            if mode == ModeKeys.TRAIN:
-                function = steps.training(
-                    model,
-                    strategy,
-                    self.global_step,
-                    self._rename,
-                    finish,
-                    jit_compile=self._config.jit_compile,
-                    accumulate_steps=self._config.accumulate_steps,
-                )
-            elif mode == ModeKeys.EVAL:
-                function = steps.evaluation(model, strategy, self._rename, finish, self._evaluated_parts)
+    def loop(self, program):
+        """The compiled loop of `program`, a `step_programs.StepProgram` of this model or of a part of it."""
+        if program not in self._loops:
+            # Steps that an equal program has compiled hold the statistics of Normalization layers as constants.
+            program = dataclasses.replace(program)
+            if program.mode == ModeKeys.PREDICT:
+                self._loops[program] = PredictionLoop(program)
             else:
-                function = steps.Prediction(model, finish)
-            self._functions[key] = function
-        return self._functions[key]
+                self._loops[program] = Loop(program, self.strategy, self.global_step if self._trains else None)
+        return self._loops[program]
 
     def hook_graph(self, mode, value_specs, config):
         """As `make_hook_graph`, of runs whose hooks add nothing to it: one serves all that give the same values."""
@@ -105,5 +93,13 @@ class ModelState:
         if self._takes_averages:
             self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
         if before != statistics(self.model):
-            self._functions.clear()  # they hold the statistics of Normalization layers as constants
+            self._loops.clear()  # they hold the statistics of Normalization layers as constants
         self.loaded = stamp
+
+    @functools.cached_property
+    def _recomputing(self):
+        return recomputing(self.model, self.strategy)
+
+    @functools.cached_property
+    def _frozen_and_trained(self):
+        return split(self.model, self.strategy, recompute=self._config.recompute)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 
 from estimator_train import checkpoints
@@ -17,28 +16,30 @@ from estimator_train.session import step_outputs
 class StepRunner:
     """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
 
-    def __init__(self, copy, mode, dataset, config, checkpoint_path, last_step, part, finish):
-        """`part`: of the copy's model, the part that is trained on the data set; None: the whole.
-
-        `finish`: what the replicas make of the features of a batch first; None: nothing.
-        """
-        self._copy = copy
-        self._mode = mode
+    def __init__(self, state, program, dataset, config, checkpoint_path, last_step):
+        """`program`: the `step_programs.StepProgram` that runs on the `dataset`, of the model of the `ModelState`."""
+        self._state = state
+        self._program = program
+        self._trains = program.mode == ModeKeys.TRAIN
         self._dataset = dataset
         self._config = config
         self._checkpoint_path = checkpoint_path
         self._last_step = last_step
-        self._function_of = functools.partial(copy.function, mode, part, finish)
         self._sessions = 0
-        self._state = copy.loaded
+        self._loaded = state.loaded
         self._iterators = [iter(dataset)]  # only the current one
         weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
-        self.global_step = self._first_step = int(copy.global_step.numpy())
-        self._function = self._function_of()
-        was_built = copy.model.built
-        self.value_specs, self._call = self._function.trace(self._iterator)
+        self.global_step = self._first_step = int(state.global_step.numpy())
+        was_built = state.model.built
+        self._loop = state.loop(program)
+        self.value_specs, self._call = self._loop.trace(self._iterator)
         if checkpoint_path is not None and not was_built:
-            object_based.check_same_model(copy.model, checkpoint_path)
+            object_based.check_same_model(state.model, checkpoint_path)
+
+    @property
+    def batch_structure(self):
+        """The structure of the program's batch outputs, whose tensors are values of each step."""
+        return self._loop.batch_structure
 
     @property
     def _iterator(self):
@@ -48,27 +49,27 @@ class StepRunner:
     def start(self):
         """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
         self._sessions += 1
-        self._function.clear()
+        self._loop.reset()
         if self._sessions > 1:
             newest = checkpoints.latest_intact(self._config.model_dir)
-            if self._mode == ModeKeys.TRAIN and newest is not None:  # else it goes on with the variables as they are
-                self._copy.restore(newest)
+            if self._trains and newest is not None:  # else it goes on with the variables as they are
+                self._state.restore(newest)
             dataset_iterators.delete_in_background(self._iterators)
             self._iterators.append(iter(self._dataset))
-            self.global_step = int(self._copy.global_step.numpy())
+            self.global_step = int(self._state.global_step.numpy())
 
     def __call__(self):
-        if self._mode == ModeKeys.TRAIN:
-            self._copy.loaded = TRAINED
-        elif self._copy.loaded != self._state:
-            self._copy.restore(self._checkpoint_path)  # another generator has loaded its own since
-        function = self._function_of()
-        if self._function is not function:
-            self._function = function
-            _, self._call = self._function.trace(self._iterator)
-        with synchronous.explaining_lost_worker(self._copy.strategy):
+        if self._trains:
+            self._state.loaded = TRAINED
+        elif self._state.loaded != self._loaded:
+            self._state.restore(self._checkpoint_path)  # another generator has loaded its own since
+        loop = self._state.loop(self._program)
+        if self._loop is not loop:
+            self._loop = loop
+            _, self._call = loop.trace(self._iterator)
+        with synchronous.explaining_lost_worker(self._state.strategy):
             values = self._call(self._iterator, self._count())
-        if self._mode == ModeKeys.TRAIN:
+        if self._trains:
             self.global_step += int(values[step_outputs.STEPS])
         return values
 
@@ -77,7 +78,7 @@ class StepRunner:
 
         Checkpoints are saved every so many steps, and what is logged is that of the first step and every so many on.
         """
-        if self._mode != ModeKeys.TRAIN:
+        if not self._trains:
             return 1
         config, done = self._config, self.global_step - self._first_step
         counts = [config.steps_per_loop]

@@ -6,6 +6,7 @@ import time
 
 from estimator_train.distribution.replica_input import batch_size, call_input_fn
 from estimator_train.host.dataset_iterators import iterate
+from estimator_train.input_fns.protocols import on_host_and_device
 
 _SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
 
@@ -15,7 +16,7 @@ def input_ceiling(input_fn, *, seconds=2.0):
 
     The first batch is not counted. None where there is no second one.
     """
-    batches = iterate(call_input_fn(getattr(input_fn, "narrow", input_fn)))  # as training takes it
+    batches = iterate(call_input_fn(on_host_and_device(input_fn)[0]))  # as training takes it
     if next(batches, None) is None:
         return None
     examples, start = 0, time.perf_counter()

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.input_fns.decoding import decode_files, decode_image, decode_narrow, widen
+from estimator_train.input_fns.decoding import decode_files, decode_image, decode_own_channels, to_rgb
 
 OCT2017 = pathlib.Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
 SIZE = (16, 24)
@@ -60,17 +60,17 @@ def test_one_image_is_as_decoded_with_three_channels(paths):
         np.testing.assert_array_equal(image, with_three_channels(contents(path)), path)
 
 
-def test_grayscale_images_alone_have_one_channel_until_they_are_widened(paths):
+def test_grayscale_images_alone_have_one_channel_until_they_become_rgb(paths):
     paths = [path for path in paths if path.endswith(GRAYSCALE)]
-    images, _ = decode_narrow(paths, SIZE)
+    images, _ = decode_own_channels(paths, SIZE)
     assert images.shape == (len(GRAYSCALE), *SIZE, 1)
-    np.testing.assert_array_equal(widen(images), np.repeat(images, 3, axis=-1))
+    np.testing.assert_array_equal(to_rgb(images), np.repeat(images, 3, axis=-1))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 5), (8, 9)])
-def test_images_of_any_size_are_widened_bit_for_bit(size):
+def test_images_of_any_size_become_rgb_bit_for_bit(size):
     images = np.random.default_rng(1).random((7, *size, 1), np.float32)
-    np.testing.assert_array_equal(widen(tf.constant(images)), np.repeat(images, 3, axis=-1))
+    np.testing.assert_array_equal(to_rgb(tf.constant(images)), np.repeat(images, 3, axis=-1))
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_fast_scales_jpegs_down_in_the_decoder_as_far_as_they_are_larger(tmp_pat
     path = tmp_path / "scan.jpeg"
     Image.fromarray(np.random.default_rng(1).integers(0, 256, size, np.uint8)).save(path)
     scaled = tf.image.convert_image_dtype(tf.io.decode_jpeg(contents(path), ratio=ratio), tf.float32)
-    images, _ = decode_narrow([str(path)], SIZE, fast=True)
+    images, _ = decode_own_channels([str(path)], SIZE, fast=True)
     np.testing.assert_array_equal(images[0], tf.image.resize(scaled, SIZE))
 
 
 def test_fast_leaves_other_files_than_jpegs_alone(paths):
     paths = [path for path in paths if not path.endswith("jpeg")]
-    images, _ = decode_narrow(paths, (4, 4), fast=True)
+    images, _ = decode_own_channels(paths, (4, 4), fast=True)
     for path, image in zip(paths, images.numpy(), strict=True):
         np.testing.assert_array_equal(image, with_three_channels(contents(path), (4, 4)), path)
 
@@ -94,6 +94,6 @@ def test_fast_leaves_other_files_than_jpegs_alone(paths):
 @pytest.mark.skipif(not OCT2017.exists(), reason="no OCT2017 folder beside the repository")
 def test_fast_oct_scans_are_near_the_exact_ones():
     paths = [str(path) for path in sorted(OCT2017.glob("*/*/*.jpeg"))]
-    exact, fast = (decode_narrow(paths, (224, 224), fast=fast)[0].numpy() for fast in (False, True))
+    exact, fast = (decode_own_channels(paths, (224, 224), fast=fast)[0].numpy() for fast in (False, True))
     difference = np.abs(exact - fast)
     assert 0 < difference.mean() < 0.04 and difference.max() < 0.5

@@ -76,7 +76,7 @@ def test_oct_scans_are_bit_equal_to_a_pipeline_written_by_hand():
     np.testing.assert_array_equal(np.concatenate([images for images, _ in batches]), expected)
 
 
-def test_grayscale_is_widened_and_values_lie_in_0_1(folder):
+def test_grayscale_becomes_rgb_and_values_lie_in_0_1(folder):
     image = next(iter(image_files(folder / "cat/a.jpeg", CLASSES)()))[0][0].numpy()
     np.testing.assert_array_equal(image[..., 0], image[..., 2])
     assert 0 <= image.min() < image.max() <= 1
@@ -288,9 +288,9 @@ def test_a_batch_in_colour_and_a_grayscale_one_follow_each_other(folder):
     np.testing.assert_array_equal(images, by_hand(paths, (16, 24))[0])
 
 
-def test_narrow_batches_have_one_channel_where_all_is_grayscale(folder):
-    narrow = image_files(folder / "*/*", CLASSES, (16, 24), batch_size=1, num_epochs=1).narrow()
-    assert [images.shape[-1] for images, _ in narrow] == [1, 3, 1, 1, 3, 3]
+def test_host_batches_have_one_channel_where_all_is_grayscale(folder):
+    batches = image_files(folder / "*/*", CLASSES, (16, 24), batch_size=1, num_epochs=1).host_batches()
+    assert [images.shape[-1] for images, _ in batches] == [1, 3, 1, 1, 3, 3]
 
 
 def test_batches_may_come_in_any_order(many):
@@ -300,17 +300,17 @@ def test_batches_may_come_in_any_order(many):
 
 
 @pytest.mark.parametrize("replicas", [None, 2])
-def test_an_estimator_widens_grayscale_images_on_the_device(replicas, mirrored, tmp_path):
+def test_an_estimator_makes_grayscale_images_rgb_on_the_device(replicas, mirrored, tmp_path):
     """Of batches gray, in colour, and gray again, of which the last two are split over replicas together."""
     for index in range(9):
         write_image(tmp_path / "a" / f"{index}.jpeg", channels=3 if index in (4, 5) else 1, seed=index)
     input_fn = image_files(f"{tmp_path}/a/*", ["a"], (8, 8), batch_size=2, num_epochs=1)
-    assert [images.shape[-1] for images, _ in input_fn.narrow()] == [1, 1, 3, 1, 1]
+    assert [images.shape[-1] for images, _ in input_fn.host_batches()] == [1, 1, 3, 1, 1]
     model = keras.Sequential([keras.layers.Flatten(input_shape=(8, 8, 3)), keras.layers.Dense(1, name="dense")])
     model.compile("sgd", "mse")
     config = et.RunConfig(train_distribute=mirrored(replicas), eval_distribute=mirrored(replicas))
     results = []
-    for given in (input_fn, lambda: input_fn()):  # the latter has no narrow batches
+    for given in (input_fn, lambda: input_fn()):  # the latter leaves nothing to the device
         estimator = et.model_to_estimator(model, config=config)
         loss = estimator.train(given).evaluate(given)["loss"]
         results.append((loss, np.concatenate([example["dense"] for example in estimator.predict(given)])))

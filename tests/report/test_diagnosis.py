@@ -26,11 +26,17 @@ def test_a_training_that_does_not_wait_is_bound_by_compute():
 
 
 def test_the_ceiling_of_the_input_is_that_of_what_training_takes():
-    def input_fn():
-        raise AssertionError("training takes the narrow batches")
+    class InputFn:
+        def __call__(self):
+            raise AssertionError("training takes the host's batches")
 
-    input_fn.narrow = lambda: tf.data.Dataset.from_tensors(tf.zeros((3, 2))).repeat()
-    assert input_ceiling(input_fn, seconds=0.01) > 0
+        def host_batches(self):
+            return tf.data.Dataset.from_tensors(tf.zeros((3, 2))).repeat()
+
+        def preprocess(self, features):
+            raise AssertionError("the input alone is measured")
+
+    assert input_ceiling(InputFn(), seconds=0.01) > 0
 
 
 @pytest.mark.parametrize(("batches", "is_told"), [(0, False), (1, False), (2, True), (None, True)])

@@ -1,0 +1,80 @@
+"""The hooks that save the checkpoints of a training."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import tensorflow as tf
+
+from estimator_train.checkpoints import object_based
+from estimator_train.session import private_names
+
+v1 = tf.compat.v1
+
+
+class SaverHook(v1.train.CheckpointSaverHook):
+    """Saves as TensorFlow's CheckpointSaverHook does, when a given timer says so.
+
+    Args:
+      model_dir: directory of the checkpoints.
+      timer: a `tf.compat.v1.train.SecondOrStepTimer`.
+      scaffold: the `tf.compat.v1.train.Scaffold` whose saver saves.
+      listeners: `CheckpointSaverListener`s.
+      save_graph_def: whether the graph is written beside the checkpoints.
+    """
+
+    def __init__(self, model_dir, timer, scaffold, listeners=(), *, save_graph_def=True):
+        super().__init__(
+            model_dir,
+            save_steps=1,  # of a timer that is replaced
+            scaffold=scaffold,
+            listeners=list(listeners),
+            save_graph_def=save_graph_def,
+        )
+        private_names.set_timer(self, timer)
+
+
+class DiscardingSaverHook(SaverHook):
+    """Takes part in the chief's saving, as every worker of a MultiWorkerMirroredStrategy has to, and keeps nothing."""
+
+    def __init__(self, timer, scaffold):
+        self._folder = tempfile.TemporaryDirectory()
+        super().__init__(
+            self._folder.name, timer, scaffold, [_DeleteCheckpoints(self._folder.name)], save_graph_def=False
+        )
+
+    def end(self, session):
+        super().end(session)
+        self._folder.cleanup()
+
+
+class _DeleteCheckpoints(v1.train.CheckpointSaverListener):
+    def __init__(self, folder):
+        self._folder = folder
+
+    def after_save(self, session, global_step_value):
+        for path in Path(self._folder).glob("model.ckpt-*"):
+            path.unlink()
+
+
+class WaitUntilWritten(v1.train.CheckpointSaverListener):
+    """Waits until an asynchronous checkpoint is on disk, so that later listeners can read it."""
+
+    def __init__(self, scaffold):
+        self._scaffold = scaffold
+
+    def after_save(self, session, global_step_value):
+        object_based.wait_for(self._scaffold.saver)
+
+
+def add_listeners(hook, listeners):
+    """Adds those of `listeners` to a user's CheckpointSaverHook that it does not have yet."""
+    own = [listener for listener in private_names.listeners(hook) if listener not in listeners]
+    private_names.set_listeners(hook, [*own, *listeners])
+
+
+def wait_before_listeners(hook, scaffold):
+    """Makes a user's CheckpointSaverHook wait until its checkpoint is on disk before its listeners are called."""
+    others = [each for each in private_names.listeners(hook) if not isinstance(each, WaitUntilWritten)]
+    private_names.set_listeners(hook, [WaitUntilWritten(scaffold), *others] if others else [])

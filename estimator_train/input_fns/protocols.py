@@ -1,0 +1,42 @@
+"""What an input_fn may offer besides being called. Any object with these methods follows the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import tensorflow as tf
+
+
+@runtime_checkable
+class PreprocessesOnDevice(Protocol):
+    """An input_fn that leaves the end of its preprocessing to the devices that take the batches.
+
+    The Estimator of a Keras model calls `host_batches` instead of the input_fn itself, and `preprocess` on each
+    replica, so that less is moved to the devices. Whoever calls the input_fn gets preprocessed batches.
+    """
+
+    def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        """Returns the dataset of (features, labels) batches whose features still have to be preprocessed."""
+
+    def preprocess(self, features: Any) -> Any:
+        """Returns the features as the model takes them; runs in a compiled step.
+
+        A step that was compiled for one input_fn serves every other with an equal `preprocess`: make it a function of
+        the module or a static method.
+        """
+
+
+@runtime_checkable
+class HasFingerprint(Protocol):
+    """An input_fn that can say, without reading its examples, whether they are those of an earlier run."""
+
+    def fingerprint(self) -> str:
+        """Returns a text that changes when an example does."""
+
+
+def on_host_and_device(input_fn: Callable) -> tuple[Callable, Callable | None]:
+    """(the input_fn of what the host prepares, what each device then makes of its features: a function or None)"""
+    if isinstance(input_fn, PreprocessesOnDevice):
+        return input_fn.host_batches, input_fn.preprocess
+    return input_fn, None

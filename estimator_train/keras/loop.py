@@ -1,0 +1,194 @@
+"""The compiled loop of steps over the replicas of a strategy."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+
+import tensorflow as tf
+
+from estimator_train.distribution.replica_input import batch_size
+from estimator_train.distribution.synchronous import spans_workers
+from estimator_train.session import step_outputs
+
+
+class Loop:
+    """Runs the steps of a `StepProgram` over the replicas of a strategy, compiled for the data of an iterator.
+
+    Args:
+      program: the `step_programs.StepProgram`.
+      strategy: the `tf.distribute.Strategy` in whose scope the program's model was made.
+      global_step: an int64 variable that counts the steps; None counts none.
+    """
+
+    def __init__(self, program, strategy, global_step):
+        self._program = program
+        self._strategy = strategy
+        self._global_step = global_step
+        self.batch_structure = {}  # of the program's batch outputs, as of the last `trace`
+        self._outputs = {}  # variables of the function that is traced, by the names of their values
+        self._traced = {}  # of every traced function its outputs and its batch structure
+
+    def trace(self, iterator):
+        """A dict of value names to `tf.TypeSpec`, and a function (iterator, count) that runs up to `count` steps.
+
+        The function returns a dict of the values of the last step: what the program's step returned, and those of
+        `step_outputs`, among them how many steps were run; it raises `tf.errors.OutOfRangeError` where there were no
+        data for one.
+        """
+        self._program.build_variables(self._strategy, iterator.element_spec)
+        self._outputs, self.batch_structure = {}, {}
+        # A concrete function spares each call the search for it.
+        run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
+        self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
+
+        def call(iterator, count):
+            values = run(iterator, tf.constant(count, tf.int64))
+            if not values[step_outputs.STEPS]:
+                raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
+            return values
+
+        return _specs(run.structured_outputs), call
+
+    def reset(self):
+        """Forgets what was added up since the last value, such as metrics."""
+        self._program.reset()
+
+    # The loops are written out: AutoGraph would take longer to find them than all else of a trace takes.
+    @tf.function(autograph=False)
+    def _run(self, iterator, count):
+        begun = tf.timestamp()
+        with tf.control_dependencies([begun]):
+            more, batch, arrived = self._next_batch(iterator, count > 0)
+        none = tf.constant(0, tf.int64)
+        step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
+        # A step is begun with data only: those of its ops that need none, such as the count of the optimizer's
+        # iterations, would run all the same. So the loop carries the batch of its next step, read during this one.
+        _, _, done, examples, seconds = tf.while_loop(
+            lambda more, *_: more,
+            functools.partial(step, iterator, count),
+            (more, batch, none, none, arrived - begun),
+        )
+        values = {name: output.read_value() for name, output in self._outputs.items()}
+        values |= self._program.extra_outputs()
+        values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
+        return values
+
+    def _step(self, iterator, count, _, batch, done, examples, seconds):
+        taken, ended = self._run_batch(batch.get_value())
+        done = self._add_to_global_step(done)
+        more, batch, arrived = self._next_batch(iterator, done < count)
+        return more, batch, done, examples + taken, seconds + (arrived - ended)
+
+    def _accumulated_step(self, iterator, count, _, batch, done, examples, seconds):
+        batches_per_step = self._program.batches_per_step
+
+        def run_batch(_, batch, batches, examples, seconds):
+            taken, ended = self._run_batch(batch.get_value())
+            batches += 1
+            more, batch, arrived = self._next_batch(iterator, (batches < batches_per_step) | (done + 1 < count))
+            return more, batch, batches, examples + taken, seconds + (arrived - ended)
+
+        more, batch, batches, examples, seconds = tf.while_loop(
+            lambda more, batch, batches, *_: more & (batches < batches_per_step),
+            run_batch,
+            (tf.constant(True), batch, tf.constant(0, tf.int64), examples, seconds),
+        )
+        self._strategy.run(self._program.update, args=(batches,))
+        return more, batch, self._add_to_global_step(done), examples, seconds
+
+    def _next_batch(self, iterator, wanted):
+        """Returns (has_next, the batch as a tf.experimental.Optional, the time it arrived).
+
+        It waits for nothing but `wanted`, whether there need be one: a function runs ops as soon as their inputs are
+        there. Timestamps alone come in the order of the code, so the time is none before an earlier one.
+        """
+        empty = functools.partial(tf.experimental.Optional.empty, iterator.element_spec)
+        batch = tf.cond(wanted, iterator.get_next_as_optional, empty)
+        has_next = batch.has_value()
+        with tf.control_dependencies([has_next]):
+            arrived = tf.timestamp()
+        if spans_workers(self._strategy):
+            has_next = tf.cond(has_next, lambda: self._is_whole(batch.get_value()), lambda: tf.constant(False))
+        return has_next, batch, arrived
+
+    def _is_whole(self, batch):
+        """Whether all replicas have examples: a process that has none left is given an empty batch by TensorFlow."""
+
+        def is_empty(batch):
+            parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
+            return tf.cast(tf.reduce_any([batch_size(part) < 1 for part in parts]), tf.int32)
+
+        empty = self._strategy.run(is_empty, args=(batch,))
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, empty, axis=None) < 1
+
+    def _run_batch(self, batch):
+        """Runs the program's step on every replica; returns (the number of examples, the time when all was done)."""
+        graph = tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations())
+        logs, batch_outputs, count = self._strategy.run(self._on_replica, args=(batch,))
+        already_reduced = {id(value) for value in self._program.already_reduced()}
+        for name, value in logs.items():
+            self._store_output(name, self._reduced(value, already_reduced))
+        for index, output in enumerate(batch_outputs):
+            replicas = self._strategy.experimental_local_results(output)
+            self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
+        with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
+            ended = tf.timestamp()
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None), ended
+
+    def _on_replica(self, batch):
+        # A step of the user's may return Python numbers.
+        logs = tf.nest.map_structure(tf.convert_to_tensor, self._program.step(batch))
+        self.batch_structure = self._program.batch_outputs(batch)
+        return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
+
+    def _reduced(self, value, already_reduced):
+        """One value of the replicas', as Keras makes it: metrics agree already, what a step returns itself is summed.
+
+        `already_reduced`: the ids of values that agree: where a process has one replica, the values themselves do not
+        tell. A loss of Keras' own is divided by the number of replicas, so that its sum is the loss of the whole batch.
+        """
+        agrees = not spans_workers(self._strategy) or id(value) in already_reduced
+        if isinstance(value, tf.distribute.DistributedValues) or not agrees:
+            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+        return value
+
+    def _add_to_global_step(self, done):
+        if self._global_step is not None:
+            self._global_step.assign_add(1)
+        return done + 1
+
+    def _store_output(self, name, value):
+        """Assigns the value to a variable of the trace: a loop gives out only what came into it."""
+
+        def make():
+            initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
+            return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)
+
+        # tf.function traces twice what creates variables; those of another thread are none that it creates.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            self._outputs[name] = thread.submit(make).result()
+        self._outputs[name].assign(value)
+
+
+class PredictionLoop:
+    """As `Loop`, of a `PredictionProgram`: one batch a call, on one device."""
+
+    def __init__(self, program):
+        self._program = program
+
+    def reset(self):
+        """Predictions add up nothing."""
+
+    def trace(self, iterator):
+        run = self._run.get_concrete_function(iterator)
+        return _specs(run.structured_outputs), lambda iterator, count: run(iterator)
+
+    @tf.function(autograph=False)
+    def _run(self, iterator):
+        return self._program.step(iterator.get_next())
+
+
+def _specs(values):
+    return {name: tf.type_spec_from_value(value) for name, value in values.items()}

@@ -1,0 +1,219 @@
+"""What one step of a Keras model does in each mode, as in Keras' fit, evaluate and predict."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.keras import step_variables
+from estimator_train.keras.accumulation import AccumulatedGradients
+from estimator_train.model_fn import ModeKeys
+from estimator_train.session import step_outputs
+
+
+class StepProgram:
+    """What a `loop.Loop` does with each batch. `KerasModel.prepare` chooses one for a run.
+
+    Programs are compared by what they are made of: the run that asks for an equal one finds its compiled loop.
+
+    Attributes:
+      model: the Keras model.
+      preprocess: what each replica first makes of the features of a batch, a function; None: nothing.
+      batches_per_step: batches of each replica that a step takes; `update` ends a step of several.
+    """
+
+    batches_per_step = 1
+
+    def build_variables(self, strategy, element_spec):
+        """Creates variables before the first step, because tf.function traces a function that creates variables twice.
+
+        `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
+        """
+
+    def step(self, batch):
+        """Runs on each replica with its batch; returns a dict of value names to tensors."""
+        raise NotImplementedError
+
+    def batch_outputs(self, batch):
+        """Runs on each replica after `step`; returns tensors with an entry an example, in any structure."""
+        return {}
+
+    def update(self, batches):
+        """Runs on each replica at the end of a step of several batches: there were data for `batches` of them."""
+
+    def extra_outputs(self):
+        """Returns a dict of names to further values of the last step, which are the same on every replica."""
+        return {}
+
+    def already_reduced(self):
+        """Returns those tensors of the last traced `step` that hold the value over all replicas already."""
+        return []
+
+    def reset(self):
+        """Forgets what was added up since the last value, such as metrics."""
+
+    def _data(self, batch):
+        """The batch as Keras takes it: (features, labels[, sample weights]).
+
+        tf.estimator put sample weights among the features.
+        """
+        features, *rest = batch if isinstance(batch, tuple) else (batch,)
+        if self.preprocess is not None:
+            features = self.preprocess(features)
+        if isinstance(features, dict) and features.keys() == {"features", "sample_weights"} and len(rest) < 2:
+            return features["features"], *rest, features["sample_weights"]
+        return (features, *rest)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingProgram(StepProgram):
+    """Runs `model.train_step`. The values are those of the last step's batches over all replicas.
+
+    Attributes:
+      rename: makes the names that hooks see of the names that the model's step returns.
+      accumulate_steps: batches of each replica whose mean gradient makes one update.
+    """
+
+    model: keras.Model
+    preprocess: Callable | None
+    rename: Callable
+    jit_compile: bool = False
+    accumulate_steps: int = 1
+
+    mode = ModeKeys.TRAIN
+
+    @property
+    def batches_per_step(self):
+        return self.accumulate_steps
+
+    def build_variables(self, strategy, element_spec):
+        with strategy.scope():
+            _learning_rate(self.model.optimizer)  # a legacy optimizer creates its variables when asked
+        if step_variables.is_keras_own(self.model, "train_step"):
+            step_variables.of_optimizer(self.model, strategy)
+            step_variables.of_metrics(self.model, strategy, element_spec, self._data)
+
+    def step(self, batch):
+        logs = self._train_step(self._data(batch))
+        if self._accumulated is None:
+            with tf.control_dependencies([value for value in tf.nest.flatten(logs) if tf.is_tensor(value)]):
+                self.model.reset_metrics()  # else the next values would be running means
+        return self.rename(logs)
+
+    def update(self, batches):
+        self._accumulated.update(batches)
+        self.model.reset_metrics()
+
+    def extra_outputs(self):
+        rate = _learning_rate(self.model.optimizer)
+        return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
+
+    def already_reduced(self):
+        return [metric._call_result for metric in self.model.metrics if hasattr(metric, "_call_result")]
+
+    def reset(self):
+        self.model.reset_metrics()
+        if self._accumulated is not None:
+            self._accumulated.clear()
+
+    @functools.cached_property
+    def _accumulated(self):
+        return AccumulatedGradients(self.model) if self.accumulate_steps > 1 else None
+
+    @functools.cached_property
+    def _train_step(self):
+        step = self.model.train_step if self._accumulated is None else self._accumulated.step
+        return _compiled(step, self.jit_compile or self.model.jit_compile)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationProgram(StepProgram):
+    """Runs `model.test_step`. The values are those of all examples since `reset`.
+
+    Attributes:
+      rename: as of `TrainingProgram`.
+      parts: those of "features", "labels" and "predictions" that metric functions take, and each step gives out.
+    """
+
+    model: keras.Model
+    preprocess: Callable | None
+    rename: Callable
+    parts: tuple[str, ...] = ()
+
+    mode = ModeKeys.EVAL
+
+    def build_variables(self, strategy, element_spec):
+        if step_variables.is_keras_own(self.model, "test_step"):
+            step_variables.of_metrics(self.model, strategy, element_spec, self._data)
+
+    def step(self, batch):
+        return self.rename(self._test_step(self._data(batch)))
+
+    def batch_outputs(self, batch):
+        features, *rest = self._data(batch)
+        outputs = {"features": features, "labels": rest[0] if rest else None}
+        if "predictions" in self.parts:
+            outputs["predictions"] = predict(self.model, features)
+        return {part: outputs[part] for part in self.parts}
+
+    def reset(self):
+        self.model.reset_metrics()
+
+    @functools.cached_property
+    def _test_step(self):
+        return _compiled(self.model.test_step, self.model.jit_compile)
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionProgram(StepProgram):
+    """Runs `model.predict_step`. The values are the predictions for one batch."""
+
+    model: keras.Model
+    preprocess: Callable | None
+
+    mode = ModeKeys.PREDICT
+
+    def step(self, batch):
+        features, *_ = self._data(batch)
+        return _by_output_name(self.model, self._predict_step((features,)))
+
+    @functools.cached_property
+    def _predict_step(self):
+        return _compiled(self.model.predict_step, self.model.jit_compile)
+
+
+def predict(model, features):
+    """The predictions of `model` for a batch of features, a dict of output names to tensors.
+
+    A dict of one feature serves a model of one input, whatever its name.
+    """
+    if isinstance(features, dict) and len(features) == len(model.inputs or ()) == 1:
+        (features,) = features.values()
+    return _by_output_name(model, model.predict_step((features,)))
+
+
+def _compiled(step, jit_compile):
+    """A step of the model as Keras runs it: what the user wrote in it goes through AutoGraph."""
+    if jit_compile:
+        return tf.function(step, jit_compile=True, reduce_retracing=True)
+    return tf.__internal__.autograph.tf_convert(step, tf.__internal__.autograph.control_status_ctx())
+
+
+def _learning_rate(optimizer):
+    """The rate of the last update, a float32 scalar; None of what has none, such as optimizers of v1."""
+    rate = getattr(optimizer, "learning_rate", None)
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):  # a legacy optimizer's
+        rate = rate(optimizer.iterations - 1)
+    return None if rate is None else tf.cast(rate, tf.float32)
+
+
+def _by_output_name(model, predictions):
+    if isinstance(predictions, dict):
+        return predictions
+    predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
+    names = model.output_names or [f"output_{index}" for index, _ in enumerate(predictions, 1)]
+    return dict(zip(names, predictions, strict=True))
