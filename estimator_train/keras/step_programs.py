@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -18,7 +17,8 @@ from estimator_train.session import step_outputs
 class StepProgram:
     """What a `loop.Loop` does with each batch. `KerasModel.prepare` chooses one for a run.
 
-    Programs are compared by what they are made of: the run that asks for an equal one finds its compiled loop.
+    Programs are compared by what they are made of: the run that asks for an equal one finds its compiled loop. They are
+    made outside of any trace: AutoGraph, which the loop does without, has to be on where a model's step is compiled.
 
     Attributes:
       model: the Keras model.
@@ -69,7 +69,7 @@ class StepProgram:
         return (features, *rest)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(unsafe_hash=True)
 class TrainingProgram(StepProgram):
     """Runs `model.train_step`. The values are those of the last step's batches over all replicas.
 
@@ -85,6 +85,11 @@ class TrainingProgram(StepProgram):
     accumulate_steps: int = 1
 
     mode = ModeKeys.TRAIN
+
+    def __post_init__(self):
+        self._accumulated = AccumulatedGradients(self.model) if self.accumulate_steps > 1 else None
+        step = self.model.train_step if self._accumulated is None else self._accumulated.step
+        self._train_step = _compiled(step, self.jit_compile or self.model.jit_compile)
 
     @property
     def batches_per_step(self):
@@ -120,17 +125,8 @@ class TrainingProgram(StepProgram):
         if self._accumulated is not None:
             self._accumulated.clear()
 
-    @functools.cached_property
-    def _accumulated(self):
-        return AccumulatedGradients(self.model) if self.accumulate_steps > 1 else None
 
-    @functools.cached_property
-    def _train_step(self):
-        step = self.model.train_step if self._accumulated is None else self._accumulated.step
-        return _compiled(step, self.jit_compile or self.model.jit_compile)
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(unsafe_hash=True)
 class EvaluationProgram(StepProgram):
     """Runs `model.test_step`. The values are those of all examples since `reset`.
 
@@ -145,6 +141,9 @@ class EvaluationProgram(StepProgram):
     parts: tuple[str, ...] = ()
 
     mode = ModeKeys.EVAL
+
+    def __post_init__(self):
+        self._test_step = _compiled(self.model.test_step, self.model.jit_compile)
 
     def build_variables(self, strategy, element_spec):
         if step_variables.is_keras_own(self.model, "test_step"):
@@ -163,12 +162,8 @@ class EvaluationProgram(StepProgram):
     def reset(self):
         self.model.reset_metrics()
 
-    @functools.cached_property
-    def _test_step(self):
-        return _compiled(self.model.test_step, self.model.jit_compile)
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(unsafe_hash=True)
 class PredictionProgram(StepProgram):
     """Runs `model.predict_step`. The values are the predictions for one batch."""
 
@@ -177,13 +172,12 @@ class PredictionProgram(StepProgram):
 
     mode = ModeKeys.PREDICT
 
+    def __post_init__(self):
+        self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
+
     def step(self, batch):
         features, *_ = self._data(batch)
         return _by_output_name(self.model, self._predict_step((features,)))
-
-    @functools.cached_property
-    def _predict_step(self):
-        return _compiled(self.model.predict_step, self.model.jit_compile)
 
 
 def predict(model, features):
