@@ -206,11 +206,12 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     """
     if quiet and verbose:
         raise click.ClickException("--quiet and --verbose exclude each other; give one")
+    verbosity = "quiet" if quiet else "verbose" if verbose else "normal"
     flags = types.SimpleNamespace(model_dir=model_dir, **flags)
     _check_conflicts(flags)
     task = this_task()
     if flags.recipe:
-        return _train_recipe(flags, task, resume, dry_run, quiet, verbose)
+        return _train_recipe(flags, task, resume, dry_run, verbosity)
     if flags.replicas and not task.is_alone:
         raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
     model_dir = _model_dir(flags)
@@ -239,10 +240,10 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # that there is no GPU is logged as an error
     from estimator_train.cli.run.training import train  # TensorFlow comes with it
 
-    return train(settings, training, data, model_dir, last_step, task, quiet=quiet, verbose=verbose)
+    return train(settings, training, data, model_dir, last_step, task, verbosity)
 
 
-def _train_recipe(flags, task, resume, dry_run, quiet, verbose):
+def _train_recipe(flags, task, resume, dry_run, verbosity):
     with one_line_errors():
         known = recipes.settings_of(flags.recipe)
     context = click.get_current_context()
@@ -269,17 +270,17 @@ def _train_recipe(flags, task, resume, dry_run, quiet, verbose):
         _check_no_run(model_dir)
     elif run_file(model_dir).exists():
         check_same_settings(settings, run_file(model_dir))
-    if dry_run or not quiet:
+    if dry_run or verbosity != "quiet":
         facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
         click.echo("\n".join(f"{name:<12} {value}" for name, value in facts.items()))
     if dry_run:
         return 0
-    if quiet:
+    if verbosity == "quiet":
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     from estimator_train.cli.run import recipe_training
 
-    training = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
-    return recipe_training.train(flags.recipe, settings, model_dir, **training, quiet=quiet, verbose=verbose)
+    replicas = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
+    return recipe_training.train(flags.recipe, settings, model_dir, replicas, verbosity)
 
 
 def _flag(name):

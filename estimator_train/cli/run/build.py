@@ -79,6 +79,13 @@ def local_strategy(gpus, replicas, all_reduce):
     return None
 
 
+def set_verbosity(verbosity):
+    """Sets the level of TensorFlow's log to "quiet", "normal" or "verbose"; returns whether it is "quiet"."""
+    if verbosity != "normal":
+        tf.get_logger().setLevel("ERROR" if verbosity == "quiet" else "INFO")
+    return verbosity == "quiet"
+
+
 def checkpoint_paths(model_dir, every):
     """Path prefixes of every checkpoint that the run in `model_dir` keeps, or of the newest alone."""
     with run_errors():

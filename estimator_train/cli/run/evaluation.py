@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
 def evaluate(settings, data, model_dir, checkpoint_paths):
     """Yields the `Evaluation` of each checkpoint."""
     examples = CollectPredictions(settings.class_names)
-    estimator = examples.of(build_estimator(settings, RunConfig(model_dir=model_dir), weights="none"))
+    estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir), weights="none"))
     _, eval_input_fn = build_input_fns(settings, data)
     for path in checkpoint_paths:
         with run_errors():
@@ -36,7 +36,7 @@ def evaluate(settings, data, model_dir, checkpoint_paths):
 
 
 class CollectPredictions(v1.train.SessionRunHook):
-    """A hook that keeps the labels and the predictions of an evaluation of the estimator that `of` returns.
+    """A hook that keeps the labels and the predictions of an evaluation of the estimator that `attach` returns.
 
     Args:
       class_names: none where there are no classes: nothing is kept then.
@@ -46,7 +46,7 @@ class CollectPredictions(v1.train.SessionRunHook):
         self._class_names = class_names
         self._tensors = []
 
-    def of(self, estimator):
+    def attach(self, estimator):
         """An Estimator of the same model and folder, whose evaluations this hook can watch."""
         return add_metrics(estimator, self._metric_fn) if self._class_names else estimator
 

@@ -10,26 +10,29 @@ import tensorflow as tf
 
 from estimator_train import distribution, recipes
 from estimator_train.cli.messages import metrics_line, stopped_line, timing_line
-from estimator_train.cli.run.build import local_strategy, run_errors
+from estimator_train.cli.run.build import local_strategy, run_errors, set_verbosity
 from estimator_train.cli.run.provenance import provenance
 from estimator_train.cli.settings import one_line_errors, save_run
 from estimator_train.cli.signals import StopAfterTraining, StopOnSignal, Stopped
 from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
 
 
-def train(name, settings, model_dir, *, gpus, replicas, all_reduce, quiet, verbose):
-    """Trains and evaluates a recipe in `model_dir` with the given of its settings. Returns the exit code."""
-    if quiet or verbose:
-        tf.get_logger().setLevel("ERROR" if quiet else "INFO")
+def train(name, settings, model_dir, replicas, verbosity):
+    """Trains and evaluates a recipe in `model_dir` with the given of its settings. Returns the exit code.
+
+    Args:
+      replicas: dict of the flags "gpus", "replicas" and "all_reduce" to their values.
+      verbosity: "quiet", "normal" or "verbose".
+    """
+    quiet = set_verbosity(verbosity)
     recipe = recipes.named(name)
     with one_line_errors():
-        strategy = local_strategy(gpus, replicas, all_reduce)
+        strategy = local_strategy(**replicas)
         arguments = dict(settings)
         if "split_over" in settings:
             arguments["split_over"] = distribution.devices_to_split_over(settings["split_over"])
     about = provenance(strategy, arguments.get("split_over"))
-    training = {"gpus": gpus, "replicas": replicas, "all_reduce": all_reduce}
-    keep_run = functools.partial(save_run, model_dir, {"recipe": name, **settings}, training=training, **about)
+    keep_run = functools.partial(save_run, model_dir, {"recipe": name, **settings}, training=replicas, **about)
     timing = TimingHook(model_dir)
     hooks = [_AtBegin(keep_run), timing] if quiet else [_AtBegin(keep_run), timing, ProgressHook()]
     with run_errors(), one_line_errors(), StopOnSignal(strategy) as stop, contextlib.suppress(Stopped):

@@ -13,7 +13,7 @@ import tqdm
 
 from estimator_train import distribution
 from estimator_train.cli.messages import metrics_line, stopped_line, timing_line
-from estimator_train.cli.run.build import build_estimator, build_input_fns, local_strategy, run_errors
+from estimator_train.cli.run.build import build_estimator, build_input_fns, local_strategy, run_errors, set_verbosity
 from estimator_train.cli.run.evaluation import CollectPredictions
 from estimator_train.cli.run.provenance import provenance
 from estimator_train.cli.settings import one_line_errors
@@ -28,13 +28,13 @@ from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
 
 
-def train(settings, training, data, model_dir, last_step, task, *, quiet, verbose):
+def train(settings, training, data, model_dir, last_step, task, verbosity):
     """Trains in `model_dir` up to `last_step`, and evaluates. Returns the exit code.
 
     In a cluster, whose `task` this process is, an evaluator evaluates on the way, and the chief at the end.
+    `verbosity`: "quiet", "normal" or "verbose".
     """
-    if quiet or verbose:
-        tf.get_logger().setLevel("ERROR" if quiet else "INFO")
+    quiet = set_verbosity(verbosity)
     every = min(100, max(1, (last_step or 10_000) // 100))  # short runs, too, have curves
     with one_line_errors():
         strategy = _strategy(training, task)
@@ -53,7 +53,7 @@ def train(settings, training, data, model_dir, last_step, task, *, quiet, verbos
             async_checkpoints=training.async_checkpoints,
         )
     examples = CollectPredictions(settings.class_names)
-    estimator = examples.of(build_estimator(settings, config, settings.weights))
+    estimator = examples.attach(build_estimator(settings, config, settings.weights))
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data, training.cache)
     say = _say_nothing if quiet else click.echo
