@@ -76,7 +76,8 @@ class ClusterTask:
 
         chief = _chief_job(cluster, task, synchronous)
         task_type, task_id = _checked_task(tf_config["cluster"], chief, task)
-        num_training_tasks = sum(len(cluster.get(job, ())) for job in {chief, TaskType.WORKER})
+        # At least 1, because the command divides by it: "worker" may be an empty list.
+        num_training_tasks = sum(len(cluster.get(job, ())) for job in {chief, TaskType.WORKER}) or 1
         if task_type == TaskType.EVALUATOR:
             return cls(
                 task_type=task_type,
