@@ -27,13 +27,14 @@ def config_of(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def markers_of(config_of):
-    """The markers of a task of that cluster, which has just started."""
+def markers_of(config_of, monkeypatch):
+    """The markers of a task of that cluster, which started two seconds ago: TensorFlow gives a file's whole seconds."""
+    two_seconds_ago = time.time() - 2
 
     def markers_of(task_type, index=0):
-        markers = CompletionMarkers(config_of(task_type, index))
-        time.sleep(0.05)  # the clock of the file system is coarse: a marker written at once could look older
-        return markers
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: two_seconds_ago)
+            return CompletionMarkers(config_of(task_type, index))
 
     return markers_of
 
