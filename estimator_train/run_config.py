@@ -1,4 +1,4 @@
-"""RunConfig: how a run is paced, saved and distributed, and this process's place in a TF_CONFIG cluster."""
+"""RunConfig: how a run is paced, saved and distributed, and this process's task in a TF_CONFIG cluster."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from operator import attrgetter
 
 import tensorflow as tf
 
-from estimator_train.distribution.cluster_task import read_tf_config
+from estimator_train.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
+
+__all__ = ["RunConfig", "TaskType"]
 
 _UNSET = object()  # tells "not given" from None, which switches saving off
-
-
-class TaskType:
-    """The job names that TF_CONFIG may use; `master` is the legacy name of the chief."""
-
-    MASTER = "master"
-    PS = "ps"
-    WORKER = "worker"
-    CHIEF = "chief"
-    EVALUATOR = "evaluator"
+_TASK_PROPERTIES = (
+    "task_type",
+    "task_id",
+    "global_id_in_cluster",
+    "is_chief",
+    "num_worker_replicas",
+    "num_ps_replicas",
+    "cluster_spec",
+    "master",
+    "evaluation_master",
+    "service",
+)
 
 
 # eq=False: two configs are equal only when they are the same object, and stay hashable.
@@ -64,7 +68,7 @@ class RunConfig:
         Sequential models.
       jit_compile: whether training steps are compiled with XLA; for one replica.
       async_checkpoints: whether training goes on while a checkpoint is written, from a copy of the variables in memory;
-        not between workers that train in step. Saving listeners are called when it is written.
+        not between workers that train synchronously. Saving listeners are called when it is written.
 
     Raises:
       ValueError: for a setting out of its range, settings that exclude each other, or a wrong TF_CONFIG.
@@ -95,33 +99,33 @@ class RunConfig:
     jit_compile: bool = dataclasses.field(default=False, kw_only=True)
     async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
 
-    cluster_spec = property(attrgetter("_place.cluster_spec"))
-    task_type = property(attrgetter("_place.task_type"))
-    task_id = property(attrgetter("_place.task_id"))
-    global_id_in_cluster = property(attrgetter("_place.global_id_in_cluster"))
-    is_chief = property(attrgetter("_place.is_chief"))
-    num_worker_replicas = property(attrgetter("_place.num_worker_replicas"))
-    num_ps_replicas = property(attrgetter("_place.num_ps_replicas"))
-    master = property(attrgetter("_place.master"))
-    evaluation_master = property(attrgetter("_place.evaluation_master"))
-    service = property(attrgetter("_place.service"))
+    cluster_spec = property(lambda self: tf.train.ClusterSpec(self._task.cluster))
+    task_type = property(attrgetter("_task.task_type"))
+    task_id = property(attrgetter("_task.task_id"))
+    global_id_in_cluster = property(attrgetter("_task.global_id_in_cluster"))
+    is_chief = property(attrgetter("_task.is_chief"))
+    num_worker_replicas = property(attrgetter("_task.num_worker_replicas"))
+    num_ps_replicas = property(attrgetter("_task.num_ps_replicas"))
+    master = property(attrgetter("_task.master"))
+    evaluation_master = property(attrgetter("_task.evaluation_master"))
+    service = property(attrgetter("_task.service"))
 
     def __post_init__(self):
         self._settle()
         tf_config = read_tf_config()
-        coordinated = self.train_distribute is not None and _num_tasks(tf_config) > 1
+        coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
         if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
-            place = cluster_place(tf_config | _cluster_of(self.train_distribute), in_step=True)
+            task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
         else:  # any other strategy has no cluster, and its config stays local
-            place = ClusterPlace() if coordinated else cluster_place(tf_config)
+            task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
         vars(self).update(
             model_dir=_agreed_model_dir(self.model_dir, tf_config),
-            _place=place,
+            _task=task,
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
         )
 
     def replace(self, **changes) -> RunConfig:
-        """A copy with `changes`, which are constructor arguments; the place in the cluster stays as it was.
+        """A copy with `changes`, which are constructor arguments; the task in the cluster stays as it was.
 
         Changing one of `save_checkpoints_steps` and `save_checkpoints_secs` sets the other to None.
 
@@ -149,7 +153,7 @@ class RunConfig:
 
     def __repr__(self):
         settings = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return repr(settings | vars(self._place))
+        return repr(settings | {name: getattr(self, name) for name in _TASK_PROPERTIES})
 
     def _settle(self):
         """Turns the arguments as given into the settings as read, and checks them."""
@@ -242,115 +246,8 @@ def _agreed_model_dir(model_dir, tf_config):
     return from_environment
 
 
-@dataclasses.dataclass(frozen=True)
-class ClusterPlace:
-    """One process's place in its cluster; the defaults are those of a process on its own."""
-
-    task_type: str = TaskType.WORKER
-    task_id: int = 0
-    global_id_in_cluster: int | None = 0
-    is_chief: bool = True
-    num_worker_replicas: int = 1
-    num_ps_replicas: int = 0
-    cluster_spec: tf.train.ClusterSpec = dataclasses.field(default_factory=lambda: tf.train.ClusterSpec({}))
-    master: str = ""
-    evaluation_master: str = ""
-    service: dict | None = None
-
-
-def _num_tasks(tf_config):
-    """How many tasks of the cluster train or serve."""
-    jobs = tf_config.get("cluster", {}) or {}
-    return sum(len(tasks) for job, tasks in jobs.items() if job != TaskType.EVALUATOR)
-
-
 def _cluster_of(strategy):
     """The cluster and the task of a MultiWorkerMirroredStrategy, as TF_CONFIG has them."""
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict()
     return {"cluster": cluster, "task": {"type": resolver.task_type, "index": resolver.task_id}} if cluster else {}
-
-
-def cluster_place(tf_config: dict, in_step: bool = False) -> ClusterPlace:
-    """The place that a decoded TF_CONFIG gives to this process.
-
-    `in_step`: whether the workers train in step; then the first of them is the chief where none is named.
-
-    Raises ValueError when the cluster has not exactly one chief, or the task is not one of the cluster's.
-    """
-    cluster_spec = tf.train.ClusterSpec(tf_config.get("cluster") or {})
-    task = tf_config.get("task") or {}
-    anywhere = {
-        "evaluation_master": tf_config.get("eval_session_master", ""),
-        "service": tf_config.get("service"),
-    }
-
-    if not cluster_spec:
-        if task.get("type", TaskType.WORKER) != TaskType.WORKER or _index(task, default=0) != 0:
-            raise ValueError(
-                f"TF_CONFIG has no cluster, so its task can only be worker 0, got {task!r}; "
-                "add the cluster or leave the task out."
-            )
-        return ClusterPlace(master=tf_config.get("session_master", ""), **anywhere)
-
-    chief = TaskType.MASTER if TaskType.MASTER in cluster_spec.jobs else TaskType.CHIEF
-    has_chief = not {TaskType.MASTER, TaskType.CHIEF}.isdisjoint(cluster_spec.jobs)
-    is_evaluator = task.get("type") == TaskType.EVALUATOR and TaskType.PS not in cluster_spec.jobs
-    if (in_step or is_evaluator) and not has_chief:  # an evaluator is not told how the workers train
-        chief = TaskType.WORKER
-    if in_step and chief == TaskType.MASTER:
-        raise ValueError("MultiWorkerMirroredStrategy takes no master; rename it to chief in TF_CONFIG's cluster.")
-    task_type, task_id = _checked_task(cluster_spec, chief, task)
-    if task_type == TaskType.EVALUATOR:
-        return ClusterPlace(
-            task_type=task_type,
-            task_id=task_id,
-            global_id_in_cluster=None,
-            is_chief=False,
-            num_worker_replicas=0,
-            num_ps_replicas=0,
-            **anywhere,
-        )
-
-    jobs = sorted(cluster_spec.jobs, key=lambda job: (job != chief, job == TaskType.PS, job))
-    tasks = [(job, index) for job in jobs for index in cluster_spec.task_indices(job)]
-    if (task_type, task_id) not in tasks:
-        raise ValueError(
-            f"{task_type} {task_id} of TF_CONFIG's task is not in its cluster {cluster_spec.as_dict()}; "
-            "add its address or mend the task."
-        )
-    own_address = "" if len(tasks) == 1 else f"grpc://{cluster_spec.task_address(task_type, task_id)}"
-    return ClusterPlace(
-        task_type=task_type,
-        task_id=task_id,
-        global_id_in_cluster=tasks.index((task_type, task_id)),
-        is_chief=(task_type, task_id) == (chief, 0),
-        num_worker_replicas=sum(job in (chief, TaskType.WORKER) for job, _ in tasks),
-        num_ps_replicas=sum(job == TaskType.PS for job, _ in tasks),
-        cluster_spec=cluster_spec,
-        master=tf_config.get("session_master", own_address),
-        **anywhere,
-    )
-
-
-def _checked_task(cluster_spec, chief, task):
-    """(type, index) of the task of a cluster whose chief job is named `chief`."""
-    cluster = cluster_spec.as_dict()
-    if chief == TaskType.MASTER and TaskType.CHIEF in cluster:
-        raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep the chief.")
-    if chief not in cluster or (chief != TaskType.WORKER and cluster_spec.num_tasks(chief) != 1):
-        raise ValueError(f"TF_CONFIG's cluster must have exactly one {chief}, got {cluster}.")
-    if len(cluster.get(TaskType.EVALUATOR, ())) > 1:
-        raise ValueError(f"TF_CONFIG's cluster must have at most one evaluator, got {cluster}.")
-    if not task.get("type"):
-        raise ValueError(f"TF_CONFIG's task needs a type, such as one of {sorted(cluster)}, got {task!r}.")
-    if task["type"] == TaskType.EVALUATOR and chief == TaskType.MASTER:
-        raise ValueError(f"TF_CONFIG's evaluator needs a chief: rename master in its cluster {cluster}.")
-    return task["type"], _index(task)
-
-
-def _index(task, default=None):
-    index = task.get("index", default)
-    if not str(index).isdecimal():  # so that "1" counts as 1, and 0.5 or true as nothing
-        raise ValueError(f"The index of TF_CONFIG's task must be an int >= 0, got {task!r}.")
-    return int(index)

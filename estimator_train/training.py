@@ -11,7 +11,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_train import checkpoints
-from estimator_train.distribution import completion
+from estimator_train.distribution import tasks
+from estimator_train.distribution.completion import marking_completion
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
@@ -129,7 +130,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     specs = eval_spec if isinstance(eval_spec, list) else [eval_spec]
     _check_types(estimator, train_spec, specs)
     trainer = _saving_for(estimator, specs)
-    if completion.in_cluster(estimator.config):
+    if tasks.in_cluster(estimator.config):
         return _run_in_cluster(trainer, train_spec, specs)
     log.info(
         "Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency is "
@@ -139,7 +140,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec):
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
     listener = _EvaluateCheckpoints(estimator, evaluations, train_spec)
-    with completion.telling_when_ended(estimator.config):
+    with marking_completion(estimator.config):
         trainer.train(
             train_spec.input_fn,
             hooks=train_spec.hooks,
@@ -184,7 +185,7 @@ def _run_in_cluster(estimator, train_spec, specs):
             log.warning("Checkpoint %s was deleted by the training before it was evaluated.", checkpoint)
             return False
 
-    completion.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
+    tasks.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
 
 
 class _Evaluation:

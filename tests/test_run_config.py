@@ -10,7 +10,6 @@ import tensorflow as tf
 from estimator_train.run_config import RunConfig, TaskType
 
 CLUSTER = {"chief": ["c:1"], "ps": ["p:1", "p:2"], "worker": ["w:1", "w:2"]}
-LEGACY_CLUSTER = {"master": ["m:1"], "ps": ["p:1"], "worker": ["w:1"]}
 
 DEFAULTS = {
     "model_dir": None,
@@ -323,11 +322,6 @@ def test_replace_keeps_a_subclass_and_its_attributes():
 # TF_CONFIG
 
 
-def test_task_types_are_the_job_names():
-    assert (TaskType.MASTER, TaskType.PS, TaskType.WORKER) == ("master", "ps", "worker")
-    assert (TaskType.CHIEF, TaskType.EVALUATOR) == ("chief", "evaluator")
-
-
 @pytest.mark.parametrize("tf_config", [None, "", "{}", '{"task": {"type": "worker", "index": 0}}'])
 def test_without_a_cluster_the_process_is_a_chief_on_its_own(monkeypatch, tf_config):
     if tf_config is not None:
@@ -337,131 +331,41 @@ def test_without_a_cluster_the_process_is_a_chief_on_its_own(monkeypatch, tf_con
     assert config.cluster_spec == tf.train.ClusterSpec({})
 
 
-@pytest.mark.parametrize(
-    "task, global_id, master",
-    [
-        (("chief", 0), 0, "grpc://c:1"),
-        (("worker", 0), 1, "grpc://w:1"),
-        (("worker", 1), 2, "grpc://w:2"),
-        (("ps", 0), 3, "grpc://p:1"),
-        (("ps", 1), 4, "grpc://p:2"),
-    ],
-)
-def test_place_in_a_cluster(config_in, task, global_id, master):
-    config = config_in({"cluster": CLUSTER, "task": {"type": task[0], "index": task[1]}})
+def test_a_cluster_gives_the_task_and_its_cluster_spec(config_in):
+    tf_config = {"cluster": CLUSTER, "task": {"type": "worker", "index": 1}, "service": {"key": 1}}
+    config = config_in(tf_config | {"eval_session_master": "grpc://b:1"})
     assert read(config, ALONE) == {
-        "task_type": task[0],
-        "task_id": task[1],
-        "global_id_in_cluster": global_id,
-        "is_chief": task == ("chief", 0),
+        "task_type": "worker",
+        "task_id": 1,
+        "global_id_in_cluster": 2,
+        "is_chief": False,
         "num_worker_replicas": 3,
         "num_ps_replicas": 2,
-        "master": master,
-        "evaluation_master": "",
-        "service": None,
+        "master": "grpc://w:2",
+        "evaluation_master": "grpc://b:1",
+        "service": {"key": 1},
     }
-    assert config.cluster_spec == tf.train.ClusterSpec(CLUSTER)
+    assert isinstance(config.cluster_spec, tf.train.ClusterSpec)
+    assert config.cluster_spec.as_dict() == CLUSTER
+    assert repr(config.cluster_spec) in repr(config)
 
 
-def test_global_ids_run_over_chief_then_other_jobs_alphabetically_then_ps(config_in):
-    cluster = {"ps": ["p:1"], "worker": ["w:1"], "evaluator": ["e:1"], "chief": ["c:1"]}
-    global_ids = {
-        job: config_in({"cluster": cluster, "task": {"type": job, "index": 0}}).global_id_in_cluster
-        for job in ("chief", "worker", "ps")
-    }
-    assert global_ids == {"chief": 0, "worker": 2, "ps": 3}
-
-
-def test_a_task_index_may_be_a_decimal_string(config_in):
-    assert config_in({"cluster": CLUSTER, "task": {"type": "worker", "index": "1"}}).task_id == 1
-
-
-@pytest.mark.parametrize("index", [0, 7])
-@pytest.mark.parametrize("cluster", [CLUSTER, CLUSTER | {"evaluator": ["e:1"]}])
-def test_an_evaluator_stands_outside_the_cluster(config_in, cluster, index):
-    config = config_in({"cluster": cluster, "task": {"type": "evaluator", "index": index}})
-    assert read(config, ALONE) == ALONE | {
-        "task_type": "evaluator",
-        "task_id": index,
-        "global_id_in_cluster": None,
-        "is_chief": False,
-        "num_worker_replicas": 0,
-    }
+def test_the_cluster_spec_of_an_evaluator_is_empty(config_in):
+    config = config_in({"cluster": CLUSTER, "task": {"type": "evaluator", "index": 0}})
+    assert (config.task_type, config.num_worker_replicas, config.global_id_in_cluster) == ("evaluator", 0, None)
     assert config.cluster_spec == tf.train.ClusterSpec({})
 
 
 @pytest.mark.parametrize(
-    "job, global_id, master",
-    [("master", 0, "grpc://m:1"), ("worker", 1, "grpc://w:1"), ("ps", 2, "grpc://p:1")],
+    "tf_config, error", [({"cluster": CLUSTER}, ValueError), ({"cluster": []}, TypeError), ([], ValueError)]
 )
-def test_a_legacy_master_is_the_chief(config_in, job, global_id, master):
-    config = config_in({"cluster": LEGACY_CLUSTER, "task": {"type": job, "index": 0}})
-    assert read(config, ALONE) == ALONE | {
-        "task_type": job,
-        "global_id_in_cluster": global_id,
-        "is_chief": job == "master",
-        "num_worker_replicas": 2,
-        "num_ps_replicas": 1,
-        "master": master,
-    }
+def test_a_wrong_tf_config_is_refused(config_in, tf_config, error):
+    with pytest.raises(error, match="TF_CONFIG"):
+        config_in(tf_config)
 
 
-@pytest.mark.parametrize("chief", ["chief", "master"])
-def test_a_cluster_of_one_needs_no_server(config_in, chief):
-    config = config_in({"cluster": {chief: ["c:1"]}, "task": {"type": chief, "index": 0}})
-    assert read(config, ALONE) == ALONE | {"task_type": chief}
-
-
-@pytest.mark.parametrize(
-    "cluster, task, message",
-    [
-        ({"worker": ["w:1"]}, {"type": "worker", "index": 0}, "exactly one chief"),
-        ({"chief": ["c:1", "c:2"]}, {"type": "chief", "index": 0}, "exactly one chief"),
-        ({"chief": []}, {"type": "chief", "index": 0}, "exactly one chief"),
-        ({"master": ["m:1", "m:2"]}, {"type": "master", "index": 0}, "exactly one master"),
-        (CLUSTER | {"evaluator": ["e:1", "e:2"]}, {"type": "chief", "index": 0}, "at most one evaluator"),
-        (CLUSTER, None, "needs a type"),
-        (CLUSTER, {"index": 0}, "needs a type"),
-        (CLUSTER, {"type": "worker"}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "worker", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "worker", "index": 0.5}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "evaluator", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
-        (CLUSTER, {"type": "worker", "index": 2}, "worker 2 of TF_CONFIG's task is not in its cluster"),
-        (CLUSTER, {"type": "boss", "index": 0}, "boss 0 of TF_CONFIG's task is not in its cluster"),
-        (LEGACY_CLUSTER, {"type": "evaluator", "index": 0}, "evaluator needs a chief: rename master"),
-        (LEGACY_CLUSTER | {"chief": ["c:1"]}, {"type": "chief", "index": 0}, "both a chief and a master"),
-        (None, {"type": "chief", "index": 0}, "no cluster, so its task can only be worker 0"),
-        (None, {"type": "evaluator", "index": 0}, "no cluster, so its task can only be worker 0"),
-        (None, {"type": "worker", "index": 1}, "no cluster, so its task can only be worker 0"),
-        (None, {"type": "worker", "index": -1}, "index of TF_CONFIG's task must be an int >= 0"),
-    ],
-)
-def test_a_wrong_cluster_or_task_is_refused(config_in, cluster, task, message):
-    with pytest.raises(ValueError, match=message):
-        config_in({"cluster": cluster, "task": task})
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("{not json", r"TF_CONFIG is not valid JSON .*'\{not json'"),
-        (" ", "TF_CONFIG is not valid JSON"),
-        ("[]", r"TF_CONFIG must be a JSON object, .*got '\[\]'"),
-        ("null", "TF_CONFIG must be a JSON object"),
-    ],
-)
-def test_a_tf_config_that_is_no_json_object_is_refused_in_one_line(monkeypatch, text, message):
-    monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match=message) as refusal:
-        RunConfig()
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("key", ["cluster", "task", "service"])
-@pytest.mark.parametrize("value", ["worker", [], 0])
-def test_parts_of_tf_config_that_are_no_json_objects_raise_type_error(config_in, key, value):
-    with pytest.raises(TypeError, match=f"{key} in TF_CONFIG must be a JSON object"):
-        config_in({key: value})
+def test_task_types_are_here_as_in_tf_estimator():
+    assert TaskType.EVALUATOR == "evaluator"
 
 
 def test_model_dir_comes_from_tf_config(config_in):
@@ -480,19 +384,6 @@ def test_an_empty_model_dir_in_tf_config_is_refused(config_in):
         config_in({"model_dir": ""}, model_dir="/m")
 
 
-def test_service_comes_from_tf_config(config_in):
-    assert config_in({"service": {"key": 1}}).service == {"key": 1}
-
-
-@pytest.mark.parametrize(
-    "place", [{}, {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}}], ids=["alone", "cluster"]
-)
-def test_session_masters_come_from_tf_config(config_in, place):
-    config = config_in(place | {"session_master": "grpc://a:1", "eval_session_master": "grpc://b:1"})
-    assert config.master == "grpc://a:1"
-    assert config.evaluation_master == "grpc://b:1"
-
-
 def test_a_cluster_under_a_strategy_is_left_to_the_strategy(config_in, strategy):
     tf_config = {
         "cluster": {"worker": ["w:1", "w:2"]},
@@ -503,13 +394,6 @@ def test_a_cluster_under_a_strategy_is_left_to_the_strategy(config_in, strategy)
     assert config._distribute_coordinator_mode == "independent_worker"
     assert read(config, ALONE) == ALONE
     assert config.model_dir == "/m"
-
-
-def test_an_evaluator_needs_no_chief_where_the_first_worker_may_be_one(config_in):
-    config = config_in({"cluster": {"worker": ["w:1", "w:2"]}, "task": {"type": "evaluator", "index": 0}})
-    assert config.task_type == "evaluator"
-    with pytest.raises(ValueError, match="exactly one chief"):
-        config_in({"cluster": {"worker": ["w:1"], "ps": ["p:1"]}, "task": {"type": "evaluator", "index": 0}})
 
 
 def test_a_chief_on_its_own_may_have_any_strategy(config_in, strategy):

@@ -28,8 +28,8 @@ class ObjectSaver:
     def __init__(self, checkpoint, config):
         self._checkpoint = checkpoint
         self._config = config
-        in_step = synchronous.spans_workers(config.train_distribute)
-        self._options = tf.train.CheckpointOptions(enable_async=config.async_checkpoints and not in_step)
+        is_synchronous = synchronous.spans_workers(config.train_distribute)
+        self._options = tf.train.CheckpointOptions(enable_async=config.async_checkpoints and not is_synchronous)
         self._managers = {}
 
     def build(self):

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from estimator_train.cli.task import this_task
+from estimator_train.distribution.cluster_task import this_task
 
 
 def newest_checkpoint(model_dir):
@@ -92,9 +92,9 @@ def _batch(settings, training, data):
 
 
 def _devices(training):
-    if this_task().workers > 1:
+    if this_task().num_training_tasks > 1:
         each = f"the first {training.gpus} GPUs of each" if training.gpus else "one device each"
-        return f"{this_task().workers} workers, {each}"
+        return f"{this_task().num_training_tasks} workers, {each}"
     if training.replicas:
         return f"{training.replicas} replicas on the CPU"
     if training.gpus:
@@ -121,4 +121,4 @@ def _batches(training):
 
 
 def _replicas(training):
-    return this_task().workers * (training.gpus or training.replicas or 1)
+    return this_task().num_training_tasks * (training.gpus or training.replicas or 1)

@@ -24,8 +24,8 @@ class StopOnSignal(SessionRunHook):
     """A hook that ends training at the next step's end where, in its `with` block, SIGINT or SIGTERM has come.
 
     A second Ctrl-C ends the process at once. A second SIGTERM does not: some that send it do so to a process and to
-    its group. Processes that train in step all stop, and each raises `Stopped` once the checkpoint is saved: for what
-    waits for their end, such as an evaluator, they have not come to it.
+    its group. In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved: for
+    what waits for their end, such as an evaluator, they have not come to it.
     """
 
     def __init__(self, strategy=None):

@@ -1,9 +1,114 @@
-"""TF_CONFIG, the environment variable that tells a process its place in a cluster; read without TensorFlow."""
+"""The task that TF_CONFIG, an environment variable, gives this process in a cluster; read without TensorFlow."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+
+
+class TaskType:
+    """The job names that TF_CONFIG may use; `master` is the legacy name of the chief."""
+
+    MASTER = "master"
+    PS = "ps"
+    WORKER = "worker"
+    CHIEF = "chief"
+    EVALUATOR = "evaluator"
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterTask:
+    """A process's task in its cluster; the defaults are those of a process on its own.
+
+    As in tf.estimator, an evaluator stands outside the cluster: its `cluster` is empty, and its `num_worker_replicas`
+    and `num_ps_replicas` are 0.
+
+    `num_training_tasks`: the chief and the workers; unlike `num_worker_replicas`, an evaluator knows them, too.
+    `cluster`: the address, host:port, of each index of each job.
+    """
+
+    task_type: str = TaskType.WORKER
+    task_id: int = 0
+    global_id_in_cluster: int | None = 0
+    is_chief: bool = True
+    num_training_tasks: int = 1
+    num_worker_replicas: int = 1
+    num_ps_replicas: int = 0
+    cluster: dict[str, dict[int, str]] = dataclasses.field(default_factory=dict)
+    master: str = ""
+    evaluation_master: str = ""
+    service: dict | None = None
+
+    @property
+    def is_evaluator(self) -> bool:
+        return self.task_type == TaskType.EVALUATOR
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process trains by itself; an evaluator may stand beside it."""
+        return self.num_training_tasks == 1 and not self.is_evaluator
+
+    @classmethod
+    def from_tf_config(cls, tf_config: dict, synchronous: bool = False) -> ClusterTask:
+        """The task of a decoded TF_CONFIG.
+
+        `synchronous`: whether the workers train synchronously; then the first of them is the chief if none is named.
+
+        Raises:
+          ValueError: the cluster does not have exactly one chief, or the task is not in the cluster.
+          TypeError: an address is not a string.
+        """
+        cluster = _addresses(tf_config.get("cluster") or {})
+        task = tf_config.get("task") or {}
+        in_any_task = {
+            "evaluation_master": tf_config.get("eval_session_master", ""),
+            "service": tf_config.get("service"),
+        }
+
+        if not cluster:
+            if task.get("type", TaskType.WORKER) != TaskType.WORKER or _index(task, default=0) != 0:
+                raise ValueError(
+                    f"TF_CONFIG has no cluster, so its task can only be worker 0, got {task!r}; "
+                    "add the cluster or leave the task out."
+                )
+            return cls(master=tf_config.get("session_master", ""), **in_any_task)
+
+        chief = _chief_job(cluster, task, synchronous)
+        task_type, task_id = _checked_task(tf_config["cluster"], chief, task)
+        # At least 1, because the command divides by it: "worker" may be an empty list.
+        num_training_tasks = sum(len(cluster.get(job, ())) for job in {chief, TaskType.WORKER}) or 1
+        if task_type == TaskType.EVALUATOR:
+            return cls(
+                task_type=task_type,
+                task_id=task_id,
+                global_id_in_cluster=None,
+                is_chief=False,
+                num_training_tasks=num_training_tasks,
+                num_worker_replicas=0,
+                **in_any_task,
+            )
+
+        jobs = sorted(cluster, key=lambda job: (job != chief, job == TaskType.PS, job))
+        tasks = [(job, index) for job in jobs for index in cluster[job]]
+        if (task_type, task_id) not in tasks:
+            raise ValueError(
+                f"{task_type} {task_id} of TF_CONFIG's task is not in its cluster {tf_config['cluster']}; "
+                "add its address or mend the task."
+            )
+        own_server = "" if len(tasks) == 1 else f"grpc://{cluster[task_type][task_id]}"
+        return cls(
+            task_type=task_type,
+            task_id=task_id,
+            global_id_in_cluster=tasks.index((task_type, task_id)),
+            is_chief=(task_type, task_id) == (chief, 0),
+            num_training_tasks=num_training_tasks,
+            num_worker_replicas=num_training_tasks,
+            num_ps_replicas=len(cluster.get(TaskType.PS, ())),
+            cluster=cluster,
+            master=tf_config.get("session_master", own_server),
+            **in_any_task,
+        )
 
 
 def read_tf_config() -> dict:
@@ -27,3 +132,68 @@ def read_tf_config() -> dict:
         if not isinstance(tasks, list | dict):
             raise ValueError(f"{job} in TF_CONFIG's cluster must be a list of host:port, got {tasks!r}.")
     return tf_config
+
+
+def this_task() -> ClusterTask:
+    """The task of this process in the training of a Keras model, which is synchronous if several tasks train.
+
+    Raises:
+      ValueError: TF_CONFIG is wrong, or its cluster has parameter servers.
+      TypeError: see `read_tf_config` and `ClusterTask.from_tf_config`.
+    """
+    tf_config = read_tf_config()
+    if TaskType.PS in (tf_config.get("cluster") or {}):
+        raise ValueError("TF_CONFIG has parameter servers, which train a model_fn: run a script of your own")
+    return ClusterTask.from_tf_config(tf_config, synchronous=has_several_tasks(tf_config))
+
+
+def has_several_tasks(tf_config: dict) -> bool:
+    """Whether the cluster of a decoded TF_CONFIG has more than one task that trains or holds variables."""
+    cluster = tf_config.get("cluster") or {}
+    return sum(len(tasks) for job, tasks in cluster.items() if job != TaskType.EVALUATOR) > 1
+
+
+def _addresses(cluster):
+    """The addresses of a cluster by job and index; TF_CONFIG has a list for each job, or a dict if some are absent."""
+    addresses = {}
+    for job, tasks in cluster.items():
+        numbered = enumerate(tasks) if isinstance(tasks, list) else ((int(i), tasks[i]) for i in tasks)
+        addresses[job] = dict(sorted(numbered))
+        for address in addresses[job].values():
+            if not isinstance(address, str):
+                raise TypeError(f"Task address {address!r} must be bytes or unicode")  # as tf.train.ClusterSpec says
+    return addresses
+
+
+def _chief_job(cluster, task, synchronous):
+    """The name of the job whose first task is the chief."""
+    named = [job for job in (TaskType.MASTER, TaskType.CHIEF) if job in cluster]
+    if synchronous and TaskType.MASTER in named:
+        raise ValueError("MultiWorkerMirroredStrategy takes no master; rename it to chief in TF_CONFIG's cluster.")
+    if named:
+        return named[0]
+    # TF_CONFIG does not tell an evaluator how the workers train; without parameter servers it must be synchronously.
+    is_evaluator = task.get("type") == TaskType.EVALUATOR and TaskType.PS not in cluster
+    return TaskType.WORKER if synchronous or is_evaluator else TaskType.CHIEF
+
+
+def _checked_task(cluster, chief, task):
+    """(type, index) of the task of a cluster, as TF_CONFIG has it, whose chief job is named `chief`."""
+    if chief == TaskType.MASTER and TaskType.CHIEF in cluster:
+        raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep the chief.")
+    if chief not in cluster or (chief != TaskType.WORKER and len(cluster[chief]) != 1):
+        raise ValueError(f"TF_CONFIG's cluster must have exactly one {chief}, got {cluster}.")
+    if len(cluster.get(TaskType.EVALUATOR, ())) > 1:
+        raise ValueError(f"TF_CONFIG's cluster must have at most one evaluator, got {cluster}.")
+    if not task.get("type"):
+        raise ValueError(f"TF_CONFIG's task needs a type, such as one of {sorted(cluster)}, got {task!r}.")
+    if task["type"] == TaskType.EVALUATOR and chief == TaskType.MASTER:
+        raise ValueError(f"TF_CONFIG's evaluator needs a chief: rename master in its cluster {cluster}.")
+    return task["type"], _index(task)
+
+
+def _index(task, default=None):
+    index = task.get("index", default)
+    if not str(index).isdecimal():  # so that "1" counts as 1, and 0.5 or true as nothing
+        raise ValueError(f"The index of TF_CONFIG's task must be an int >= 0, got {task!r}.")
+    return int(index)

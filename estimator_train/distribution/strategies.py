@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train.distribution import completion
-from estimator_train.distribution.cluster_task import read_tf_config
-from estimator_train.run_config import TaskType, cluster_place
+from estimator_train.distribution.cluster_task import ClusterTask, read_tf_config
+from estimator_train.distribution.server import check_address
 
 
 def gpus(count, *, all_reduce=None):
@@ -78,11 +77,11 @@ def multi_worker(gpus=None):
     Raises:
       ValueError: TF_CONFIG is wrong, this task cannot listen at its address, or it has fewer GPUs.
     """
-    place = cluster_place(read_tf_config(), in_step=True)
-    if place.task_type == TaskType.EVALUATOR:
+    task = ClusterTask.from_tf_config(read_tf_config(), synchronous=True)
+    if task.is_evaluator:
         return None
-    if place.cluster_spec:
-        completion.check_address(place)
+    if task.cluster:
+        check_address(task.task_type, task.task_id, task.cluster[task.task_type][task.task_id])
     if gpus is not None:
         tf.config.set_visible_devices(_first_gpus(gpus), "GPU")
     return tf.distribute.MultiWorkerMirroredStrategy()

@@ -1,8 +1,8 @@
-"""Training in step in several processes: what those of a MultiWorkerMirroredStrategy do together.
+"""Synchronous training in several processes, the workers of a MultiWorkerMirroredStrategy.
 
-Every process runs the same loop, and the strategy's collective ops hold them in step. So all of them stop where one
-would, and all save where the chief does: what the replicas have of their own, such as the statistics of BatchNorm, is
-put together of all. What the others save is thrown away.
+Every process runs the same loop, and the strategy's collective ops keep the loops at the same step. So all processes
+stop when one would. All save when the chief does, because saving aggregates the values that differ between replicas,
+such as the statistics of BatchNorm; the other processes delete what they save.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ v1 = tf.compat.v1
 
 
 class LostWorkerError(RuntimeError):
-    """Another process of the cluster is gone, so that this one cannot go on either."""
+    """Another process of the cluster is gone, so this one cannot go on either."""
 
 
 def spans_workers(strategy):
-    """Whether `strategy`, which may be None, spans the processes of a cluster."""
+    """Whether `strategy`, which may be None, trains synchronously in the processes of a cluster."""
     is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return is_multi_worker and bool(strategy.cluster_resolver.cluster_spec())
 
 
 @contextlib.contextmanager
 def explaining_lost_worker(strategy):
-    """Turns what TensorFlow raises in the processes of `strategy` when one of them is gone into a LostWorkerError.
+    """Raises LostWorkerError for the errors that TensorFlow raises if a process of `strategy` is gone.
 
-    MonitoredSession would take TensorFlow's for one that a new session recovers from.
+    MonitoredSession would try to recover from TensorFlow's errors with a new session.
     """
     try:
         yield
@@ -47,9 +47,9 @@ def explaining_lost_worker(strategy):
 
 
 def summing(strategy):
-    """A function that all processes of `strategy` call with ints or bools: it gives their sums over the replicas.
+    """Returns a function that sums ints or bools over the replicas of `strategy`; all its processes must call it.
 
-    The sums are a list of ints. Raises LostWorkerError.
+    The function returns a list of ints, the sum of each argument, and raises LostWorkerError.
     """
 
     @tf.function

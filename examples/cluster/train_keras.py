@@ -1,4 +1,4 @@
-"""Trains a Keras model on images: one process of a TF_CONFIG cluster whose workers train in step, or all by itself.
+"""Trains a Keras model on images: one process of a TF_CONFIG cluster whose workers train synchronously, or on its own.
 
 python train_keras.py --data-dir FOLDER --model-dir FOLDER --max-steps 1000
 """

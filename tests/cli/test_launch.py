@@ -76,6 +76,13 @@ def test_replicas_and_parameter_servers_are_not_for_a_cluster_of_the_command(com
     assert code == 2 and "TF_CONFIG is not valid JSON" in err
 
 
+def test_a_task_that_is_not_in_its_cluster_is_refused_before_anything_is_done(command, monkeypatch):
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
+    code, out, err = command("--dry-run")
+    assert code == 2 and not out and "worker 1 of TF_CONFIG's task is not in its cluster" in err
+
+
 @pytest.mark.slow
 def test_the_first_failure_stops_the_others_and_is_the_exit_code(script):
     path = script(

@@ -1,202 +1,111 @@
-"""The processes of a TF_CONFIG cluster train together, survive the loss of one, and all end."""
+"""The markers by which the tasks of a cluster tell each other that training has ended."""
 
 import json
 import os
-import re
-import signal
-import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
 import estimator_train as et
-from estimator_train.cli.commands.launch import free_addresses
-from estimator_train.distribution import completion as cluster_module
-from estimator_train.graph.model import GraphModel
+from estimator_train.distribution import completion
+from estimator_train.distribution.completion import CompletionMarkers, FailedChiefError, marking_completion
+from estimator_train.distribution.synchronous import LostWorkerError
 
-SCRIPT = Path(__file__).parents[1] / "data" / "cluster" / "train.py"
-BOUND_SECS = 120
+CLUSTER = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Starts tasks of one cluster, a chief, two workers and two parameter servers; what is left of them is killed."""
-    chief, *workers, ps_0, ps_1 = free_addresses(5)
-    cluster = {"chief": [chief], "worker": workers, "ps": [ps_0, ps_1]}
-    processes = []
+def config_of(monkeypatch, tmp_path):
+    """The RunConfig of a task of a cluster."""
 
-    def start(task_type, index=0, max_steps=100, secs_a_step=0.0, chiefs_last_step=None):
-        environment = os.environ | {
-            "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": task_type, "index": index}}),
-            "PYTHONPATH": str(Path(et.__file__).parents[1]),
-        }
-        arguments = [tmp_path / "run", max_steps, secs_a_step, *([chiefs_last_step] if chiefs_last_step else [])]
-        log = (tmp_path / f"{task_type}-{index}.log").open("ab")
-        process = subprocess.Popen(
-            [sys.executable, SCRIPT, *map(str, arguments)], env=environment, stdout=log, stderr=log
-        )
-        log.close()
-        processes.append(process)
-        return process
+    def config_of(task_type, index=0, cluster=CLUSTER):
+        task = {"type": task_type, "index": index}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+        return et.RunConfig(tmp_path)
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-    for log in sorted(tmp_path.glob("*.log")):  # shown where the test fails
-        print(f"--- {log.name}\n{log.read_text()[-3000:]}")
+    return config_of
 
 
-def wait_for(is_so, message):
-    end = time.monotonic() + BOUND_SECS
-    while not is_so():
-        assert time.monotonic() < end, message
-        time.sleep(0.2)
+@pytest.fixture
+def markers_of(config_of, monkeypatch):
+    """The markers of a task of that cluster, which started two seconds ago: TensorFlow gives a file's whole seconds."""
+    two_seconds_ago = time.time() - 2
+
+    def markers_of(task_type, index=0):
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: two_seconds_ago)
+            return CompletionMarkers(config_of(task_type, index))
+
+    return markers_of
 
 
-def wait_for_step(model_dir, step):
-    def is_reached():
-        checkpoint = tf.train.latest_checkpoint(str(model_dir))
-        return checkpoint is not None and int(checkpoint.rpartition("-")[2]) >= step
-
-    wait_for(is_reached, f"step {step} was not reached in {BOUND_SECS} s")
+def outcomes(directory):
+    return {path.name: path.read_text() for path in (directory / "ended").iterdir()}
 
 
-@pytest.mark.slow
-def test_chief_workers_parameter_servers_and_evaluator_complete_and_exit(start, tmp_path):
-    tasks = [("ps", 0), ("ps", 1), ("chief", 0), ("worker", 0), ("worker", 1), ("evaluator", 0)]
-    # The chief stops early, and the others with it.
-    processes = {task: start(*task, max_steps=10**6, secs_a_step=0.01, chiefs_last_step=100) for task in tasks}
-    assert {task: process.wait(BOUND_SECS) for task, process in processes.items()} == dict.fromkeys(tasks, 0)
-    run = tmp_path / "run"
-    assert len(list(run.glob("events*"))) == 1  # the chief's alone
-    newest = tf.train.latest_checkpoint(str(run))
-    assert len(list(run.glob(f"{Path(newest).name}.data-*-of-00002"))) == 2  # each parameter server wrote its own
-    log = (tmp_path / "evaluator-0.log").read_text()
-    # The workers go on while the chief saves: a checkpoint may hold a later step than its name tells.
-    assert re.search(rf"Saving 'checkpoint_path' summary for global step \d+: \S*/{Path(newest).name}\n", log)
+def test_the_chief_and_all_workers_are_done_when_each_has_left_its_marker(markers_of, tmp_path):
+    server = markers_of("ps")
+    assert not server.chief_done()
+    with markers_of("worker", 1).mark_on_exit():
+        assert not (tmp_path / "ended").exists()
+    assert not server.all_done()
+    with markers_of("chief").mark_on_exit():
+        pass
+    assert server.chief_done() and not server.all_done()
+    with markers_of("worker", 0).mark_on_exit():
+        pass
+    assert server.all_done()
+    server.check_chief()
+    assert outcomes(tmp_path) == {"chief": "done", "worker-0": "done", "worker-1": "done"}
 
 
-@pytest.mark.slow
-def test_killed_workers_and_chiefs_rejoin_and_nothing_is_lost(start, tmp_path):
-    run = tmp_path / "run"
-    arguments = {"max_steps": 2000, "secs_a_step": 0.1}
-    servers = [start("ps", index, **arguments) for index in range(2)]
-    chief, *workers = [start("chief", **arguments)] + [start("worker", index, **arguments) for index in range(2)]
-    wait_for_step(run, 40)
-    workers[1].send_signal(signal.SIGKILL)
-    wait_for_step(run, 100)  # the others go on
-    workers[1] = start("worker", 1, **arguments)
-    chief.send_signal(signal.SIGKILL)
-    chief.wait()
-    before = int(tf.train.latest_checkpoint(str(run)).rpartition("-")[2])
-    chief = start("chief", **arguments)
-    for log in ("chief-0.log", "worker-1.log"):
-        wait_for(lambda log=log: (tmp_path / log).read_text().count("loss = ") > 1, f"{log} tells of no second start")
-    (run / "hurry").touch()
-    codes = [process.wait(BOUND_SECS) for process in (chief, *workers, *servers)]
-    assert codes == [0] * 5
-    estimator = et.Estimator(lambda features: None, run)
-    assert estimator.get_variable_value("global_step") >= 2000 > before >= 100
-    assert estimator.get_variable_value("w") == pytest.approx([1, 2, 3, 4], abs=0.1)
+def test_a_chief_that_fails_ends_the_others(markers_of, tmp_path):
+    worker = markers_of("worker", 0)
+    with pytest.raises(KeyboardInterrupt), markers_of("chief").mark_on_exit():
+        raise KeyboardInterrupt
+    assert outcomes(tmp_path) == {"chief": "failed"}
+    assert worker.chief_done()
+    with pytest.raises(FailedChiefError, match="Start all tasks again"):
+        worker.check_chief()
 
 
-def test_a_port_in_use_is_named(monkeypatch, tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        cluster = {"chief": [address], "worker": ["127.0.0.1:1"]}
-        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
-        with pytest.raises(ValueError, match=f"chief 0 cannot listen at {address}: .*in use.*give it a free port"):
-            train_and_evaluate(tmp_path)
+def test_a_chief_that_has_lost_a_worker_is_not_marked(markers_of):
+    worker, chief = markers_of("worker"), markers_of("chief")
+    with pytest.raises(LostWorkerError), chief.mark_on_exit():
+        raise LostWorkerError
+    assert not worker.chief_done()
+    worker.check_chief()
 
 
-def test_a_second_evaluator_is_refused(monkeypatch, tmp_path):
-    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 1}}))
-    with pytest.raises(ValueError, match="evaluator 1; there can be one"):
-        train_and_evaluate(tmp_path)
+def test_a_chief_that_starts_again_clears_its_marker(markers_of):
+    worker, chief = markers_of("worker"), markers_of("chief")
+    chief.clear()
+    with chief.mark_on_exit():
+        pass
+    assert worker.chief_done()
+    markers_of("chief").clear()
+    assert not worker.chief_done()
 
 
-def test_a_strategy_in_a_cluster_is_refused_before_two_processes_write_one_folder(monkeypatch, tmp_path):
-    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
-    config = et.RunConfig(tmp_path, train_distribute=tf.distribute.OneDeviceStrategy("CPU:0"))
-    with pytest.raises(ValueError, match="TF_CONFIG names a cluster.*would train in this process alone"):
-        et.Estimator(counting, config=config).train(input_fn)
-
-
-def test_an_evaluator_ends_with_the_last_checkpoint_of_training_that_is_over(monkeypatch, tmp_path, log_lines):
-    et.Estimator(counting, tmp_path).train(input_fn, steps=3)
-    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
-    train_and_evaluate(tmp_path, max_steps=3)
-    assert any("Saving dict for global step 3" in line for line in log_lines)
-
-
-def test_a_chief_on_its_own_evaluates_itself_and_tells_an_evaluator_of_its_end(monkeypatch, tmp_path, log_lines):
-    cluster = {"chief": ["127.0.0.1:1"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
-    train_and_evaluate(tmp_path, max_steps=3)
-    assert len([line for line in log_lines if "Saving dict for global step 3" in line]) == 1
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
-    monkeypatch.setattr(cluster_module, "_OLD_SECS", 0)  # what the chief told before counts at once
-    train_and_evaluate(tmp_path, max_steps=100)
-    assert len([line for line in log_lines if "Saving dict for global step 3" in line]) == 2
-
-
-def test_an_evaluator_goes_on_to_the_next_checkpoint_when_training_deletes_the_one_it_reads(
-    monkeypatch, tmp_path, log_lines
+def test_a_marker_of_an_earlier_run_counts_once_the_chief_has_had_time_to_come_back(
+    markers_of, monkeypatch, tmp_path, log_lines
 ):
-    trainer = et.Estimator(counting, tmp_path, et.RunConfig(keep_checkpoint_max=1))
-    trainer.train(input_fn, steps=1)
-    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
-
-    def slow_input_fn():
-        if trainer.get_variable_value("global_step") < 3:
-            with tf.Graph().as_default():
-                trainer.train(input_fn, steps=1)
-        return input_fn()
-
-    train_and_evaluate(tmp_path, max_steps=3, eval_input_fn=slow_input_fn)
-    assert [line.rpartition("-")[2].split()[0] for line in log_lines if "was deleted" in line] == ["1", "2"]
-    assert [line for line in log_lines if "Saving dict for global step" in line][0].startswith(
-        "Saving dict for global step 3"
-    )
+    with markers_of("chief").mark_on_exit():
+        pass
+    an_hour_ago = time.time() - 3600
+    os.utime(tmp_path / "ended" / "chief", (an_hour_ago, an_hour_ago))
+    evaluator = markers_of("evaluator")
+    assert not evaluator.chief_done()
+    monkeypatch.setattr(completion, "_STALE_SECS", 0)
+    assert evaluator.chief_done()
+    assert any("has not come back in 0 secs" in line for line in log_lines)
 
 
-def test_each_process_that_trains_is_told_its_share_of_the_input(monkeypatch, tmp_path):
-    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
-    contexts = []
-
-    def sharded_input_fn(input_context):
-        contexts.append(input_context)
-        return input_fn()
-
-    config = et.RunConfig(tmp_path)
-    for mode in (et.ModeKeys.TRAIN, et.ModeKeys.EVAL):
-        GraphModel(counting, None, None).prepare(mode, sharded_input_fn, config, None, None, None)
-    train, evaluation = contexts
-    assert (train.num_input_pipelines, train.input_pipeline_id) == (3, 2)
-    assert (evaluation.num_input_pipelines, evaluation.input_pipeline_id) == (1, 0)
-
-
-def counting(features, labels, mode):
-    step = tf.compat.v1.train.get_global_step()
-    return et.EstimatorSpec(mode, loss=tf.reduce_mean(features), train_op=step.assign_add(1))
-
-
-def input_fn():
-    return tf.data.Dataset.from_tensors(([1.0], [1.0])).repeat(5)
-
-
-def train_and_evaluate(model_dir, max_steps=None, eval_input_fn=input_fn):
-    eval_spec = et.EvalSpec(eval_input_fn, start_delay_secs=0, throttle_secs=0)
-    et.train_and_evaluate(et.Estimator(counting, model_dir), et.TrainSpec(input_fn, max_steps), eval_spec)
+def test_a_process_without_other_training_tasks_is_marked_only_in_a_cluster(config_of, monkeypatch, tmp_path):
+    with marking_completion(config_of("chief", cluster={"chief": ["127.0.0.1:1"]})):
+        pass
+    assert outcomes(tmp_path) == {"chief": "done"}
+    monkeypatch.delenv("TF_CONFIG")
+    with marking_completion(et.RunConfig(tmp_path / "alone")):
+        pass
+    assert not (tmp_path / "alone").exists()

@@ -1,4 +1,4 @@
-"""Processes that train a Keras model in step: as one process with as many replicas, and all or none of them."""
+"""Processes that train a Keras model synchronously: as one process with as many replicas, and all or none of them."""
 
 import json
 import os

@@ -23,8 +23,8 @@ from estimator_train.cli.settings import (
     open_data,
     run_file,
 )
-from estimator_train.cli.task import this_task
 from estimator_train.datasets.images import ImageDataset
+from estimator_train.distribution.cluster_task import this_task
 
 _FUNCTION = "FILE:FUNCTION"
 
@@ -209,7 +209,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     verbosity = "quiet" if quiet else "verbose" if verbose else "normal"
     flags = types.SimpleNamespace(model_dir=model_dir, **flags)
     _check_conflicts(flags)
-    task = this_task()
+    with one_line_errors():
+        task = this_task()
     if flags.recipe:
         return _train_recipe(flags, task, resume, dry_run, verbosity)
     if flags.replicas and not task.is_alone:

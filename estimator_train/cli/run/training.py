@@ -80,7 +80,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         hooks = [*hooks, stop]
         eval_hooks = [StopEvaluation(stop), examples]
         metrics = None
-        if training.evaluate_every or task.in_cluster:  # there may be an evaluator
+        if training.evaluate_every or task.cluster:  # there may be an evaluator
             metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note)
         else:
             estimator.train(input_fns[0], hooks=hooks, max_steps=last_step)

@@ -1,0 +1,47 @@
+"""The TensorFlow server of a task in a cluster with parameter servers, and the address at which a task listens."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+
+def start_server(config):
+    """Starts the server of the task of a `RunConfig`; it listens until the returned object is deleted.
+
+    Raises:
+      ValueError: its port is taken.
+    """
+    address = config.cluster_spec.task_address(config.task_type, config.task_id)
+    check_address(config.task_type, config.task_id, address)
+    session_config = v1.ConfigProto()
+    if config.session_config is not None:
+        session_config.gpu_options.CopyFrom(config.session_config.gpu_options)
+    with _explaining_bind_errors(config.task_type, config.task_id, address):
+        log.info("Starting the server of %s %s at %s.", config.task_type, config.task_id, address)
+        return v1.train.Server(
+            config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=session_config
+        )
+
+
+def check_address(task_type, task_id, address):
+    """Raises ValueError if the task cannot listen at its address, host:port."""
+    # TensorFlow itself would share a port that is in use with the other process.
+    with _explaining_bind_errors(task_type, task_id, address), socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a killed task has left does not count
+        probe.bind(("", int(address.rpartition(":")[2])))
+
+
+@contextlib.contextmanager
+def _explaining_bind_errors(task_type, task_id, address):
+    """Raises ValueError with the task and its address for the errors of the block."""
+    try:
+        yield
+    except (OSError, OverflowError, ValueError, tf.errors.OpError) as error:
+        task = f"{task_type} {task_id}"
+        raise ValueError(f"TF_CONFIG's {task} cannot listen at {address}: {error}; give it a free port.") from error

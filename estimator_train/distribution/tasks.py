@@ -1,0 +1,114 @@
+"""What each task of a TF_CONFIG cluster does in train_and_evaluate.
+
+The chief and the workers train: synchronously, by a MultiWorkerMirroredStrategy, or asynchronously, each with a graph
+of its own, on variables that parameter servers hold. Only the chief writes checkpoints and summaries; the evaluator
+evaluates and exports the checkpoints. All tasks share model_dir, and end when the chief has ended.
+"""
+
+from __future__ import annotations
+
+import time
+
+import tensorflow as tf
+
+from estimator_train.distribution import synchronous
+from estimator_train.distribution.cluster_task import TaskType
+from estimator_train.distribution.completion import CompletionMarkers
+from estimator_train.distribution.server import start_server
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+_POLL_SECS = 1.0
+_GRACE_SECS = 60.0  # how long parameter servers wait for workers after the chief has ended
+_WORKER_DELAY_SECS, _MAX_WORKER_DELAY_SECS = 5, 60  # tf.estimator's: asynchronous training starts staggered
+
+
+def in_cluster(config):
+    """Whether a `RunConfig` is that of one process among several."""
+    return config.task_type == TaskType.EVALUATOR or config.num_worker_replicas > 1 or config.num_ps_replicas > 0
+
+
+def run_task(config, train, evaluate, start_delay_secs):
+    """Does the work of this process's task until training has ended.
+
+    Args:
+      config: the `RunConfig`.
+      train: function of a list of hooks, which it adds to those of the training.
+      evaluate: function of a bool, whether training has ended. It evaluates the newest checkpoint if that is due, and
+        returns whether it was the last.
+      start_delay_secs: seconds that the evaluator waits at first.
+
+    Raises:
+      ValueError: there cannot be such a task, or it cannot listen at its address.
+      FailedChiefError: all tasks are to be started again.
+    """
+    markers = CompletionMarkers(config)
+    if config.task_type == TaskType.EVALUATOR:
+        _evaluate_until_done(config, evaluate, start_delay_secs, markers)
+        markers.check_chief()
+        return
+    if synchronous.spans_workers(config.train_distribute):  # the strategy has started a server of its own
+        markers.clear()
+        _train(config, train, [], markers)
+        return
+    server = start_server(config)  # it listens as long as the variable lives
+    if config.task_type == TaskType.PS:
+        _serve_until_done(markers)
+        del server
+        markers.check_chief()
+        return
+    markers.clear()
+    _delay_worker(config)
+    _train(config, train, [] if config.is_chief else [_StopWithChief(markers)], markers)
+
+
+def _evaluate_until_done(config, evaluate, start_delay_secs, markers):
+    if config.task_id > 0:
+        raise ValueError(f"TF_CONFIG's task is evaluator {config.task_id}; there can be one, with index 0.")
+    log.info("Waiting %f secs before starting eval.", start_delay_secs)
+    time.sleep(start_delay_secs)
+    while not evaluate(markers.chief_done()):
+        time.sleep(_POLL_SECS)
+
+
+def _serve_until_done(markers):
+    """Waits for the chief, and then for the workers, but for these not longer than _GRACE_SECS."""
+    while not markers.chief_done():
+        time.sleep(_POLL_SECS)
+    log.info("The chief has ended; waiting for the workers.")
+    deadline = time.monotonic() + _GRACE_SECS
+    while not markers.all_done() and time.monotonic() < deadline:
+        time.sleep(_POLL_SECS)
+
+
+def _delay_worker(config):
+    if config.task_type != TaskType.WORKER:
+        return
+    longest = config.experimental_max_worker_delay_secs
+    delay = min(_MAX_WORKER_DELAY_SECS if longest is None else longest, (config.task_id + 1) * _WORKER_DELAY_SECS)
+    log.info("Waiting %d secs before starting training.", delay)
+    time.sleep(delay)
+
+
+def _train(config, train, hooks, markers):
+    with markers.mark_on_exit():
+        train(hooks)
+        if not config.is_chief:
+            markers.check_chief()
+
+
+class _StopWithChief(v1.train.SessionRunHook):
+    """Stops a worker soon after the chief has ended, because nobody would save what it trains from then on."""
+
+    def __init__(self, markers):
+        self._markers = markers
+        self._timer = v1.train.SecondOrStepTimer(every_secs=2 * _POLL_SECS)
+        self._runs = 0
+
+    def after_run(self, run_context, run_values):
+        self._runs += 1
+        if self._timer.should_trigger_for_step(self._runs):
+            self._timer.update_last_triggered_step(self._runs)
+            if self._markers.chief_done():
+                run_context.request_stop()

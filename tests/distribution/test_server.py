@@ -1,0 +1,23 @@
+"""The address at which a task listens."""
+
+import socket
+
+import pytest
+
+from estimator_train.distribution.server import check_address
+
+
+def test_a_port_in_use_is_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"chief 0 cannot listen at {address}: .*in use.*give it a free port"):
+            check_address("chief", 0, address)
+    check_address("chief", 0, address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:port", "127.0.0.1:99999"])
+def test_an_address_without_a_port_is_refused(address):
+    with pytest.raises(ValueError, match=f"TF_CONFIG's worker 1 cannot listen at {address}: "):
+        check_address("worker", 1, address)
