@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from estimator_train.session.eager import eager_mode
+from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
 

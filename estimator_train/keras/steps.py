@@ -12,7 +12,7 @@ from estimator_train.distribution.replica_input import batch_size
 from estimator_train.distribution.synchronous import spans_workers
 from estimator_train.keras import step_variables
 from estimator_train.keras.accumulation import AccumulatedGradients
-from estimator_train.session import step_outputs
+from estimator_train.session import private_names, step_outputs
 
 
 class Loop:
@@ -214,7 +214,7 @@ def training(model, strategy, global_step, rename, finish=None, *, jit_compile=F
         return {step_outputs.LEARNING_RATE: _learning_rate(model.optimizer)} if has_rate else {}
 
     def agreed():
-        return [metric._call_result for metric in model.metrics if hasattr(metric, "_call_result")]
+        return private_names.last_metric_results(model.metrics)
 
     def make_variables(element_spec):
         if step_variables.is_keras_own(model, "train_step"):
@@ -287,7 +287,7 @@ def _compile(step, jit_compile):
     """A step of the model as Keras runs it: what the user wrote in it goes through AutoGraph."""
     if jit_compile:
         return tf.function(step, jit_compile=True, reduce_retracing=True)
-    return tf.__internal__.autograph.tf_convert(step, tf.__internal__.autograph.control_status_ctx())
+    return private_names.with_autograph(step)
 
 
 def _reduce(strategy, value, agreed):
