@@ -1,8 +1,8 @@
 """Every private name of TensorFlow and tf_keras that this package uses, each behind one function.
 
 Any release may change them. A function raises AttributeError or ImportError once its name is gone, rather than going on
-without it. tests/session/test_private_names.py calls every function and says what the package needs it for; run it first
-on a new TensorFlow. Private modules are imported inside the functions, so that one that moves breaks only its function.
+without it. tests/session/test_private_names.py calls every function and says what breaks without it; run it first on a
+new TensorFlow. Private modules are imported inside the functions, so that one that moves breaks its own function only.
 """
 
 from __future__ import annotations
@@ -152,8 +152,9 @@ def copy_v1_optimizer(optimizer):
 
 
 def with_autograph(function):
-    """`function` converted by AutoGraph as it is called, except for TensorFlow's and Keras' own code.
+    """`function`, converted by AutoGraph when it is called, except for TensorFlow's and Keras' own code.
 
+    To be called outside of a `tf.function(autograph=False)`, in which nothing is converted.
     `tf.autograph.to_graph` converts that, too, and `tf.function` makes a function of it, in which a replica cannot
     reduce gradients.
     """
