@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from estimator_train.session.eager import eager_mode
+from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -83,7 +83,7 @@ def test_every_way_to_the_v1_namespace_leads_to_the_v1_estimator(statement):
         ("from tensorflow_estimator.python.estimator import estimator_lib as e; found = e.export.PredictOutput",
          "estimator_train.export.PredictOutput"),
         ("from tensorflow_estimator.python.estimator import util; found = util.fn_args",
-         "tensorflow.python.util.function_utils.fn_args"),
+         "estimator_train.session.private_names.fn_args"),
     ],
 )  # fmt: skip
 def test_old_names_in_modules_below(statement, ours):

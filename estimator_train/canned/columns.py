@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 import tensorflow as tf
-import tf_keras as keras
+
+from estimator_train.session import private_names
 
 v1 = tf.compat.v1
-
-# Exported for Keras, whose DenseFeatures layer does not take a variable scope's partitioner.
-_fc = tf.__internal__.feature_column
 
 
 def check_columns(columns, argument, *, dense):
@@ -24,14 +22,15 @@ def check_columns(columns, argument, *, dense):
     Raises:
       ValueError: there are none, two of one name, or one that cannot be used.
     """
-    columns = [columns] if isinstance(columns, _fc.FeatureColumn) else list(columns or ())
+    columns = [columns] if isinstance(columns, private_names.feature_column_class()) else list(columns or ())
     if not columns:
         raise ValueError(f"{argument} must not be empty.")
     by_name = {}
     for column in columns:
-        if not isinstance(column, _fc.FeatureColumn):
+        if not isinstance(column, private_names.feature_column_class()):
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
-        if not isinstance(column, _fc.DenseColumn) and (dense or not _is_categorical(column)):
+        is_dense = isinstance(column, private_names.dense_column_class())
+        if not is_dense and (dense or not _is_categorical(column)):
             mend = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "leave it out"
             raise ValueError(f"{argument} cannot have a {type(column).__name__}; {mend}: {column!r}")
         if column.name in by_name:
@@ -42,7 +41,7 @@ def check_columns(columns, argument, *, dense):
 
 def input_layer(features, columns):
     """The dense `columns` of `features` side by side, a float32 tensor (batch, elements)."""
-    cache, state = _cache_and_state(features)
+    cache, state = private_names.column_cache(features), private_names.column_state()
     with v1.variable_scope("input_layer"):
         for column in columns:
             with _scope(column):
@@ -62,7 +61,7 @@ def linear_model(features, columns, units, sparse_combiner):
     Returns:
       The sum, a float32 tensor (batch, units); the columns' weights, a list of variables; and the bias (units).
     """
-    cache, state = _cache_and_state(features)
+    cache, state = private_names.column_cache(features), private_names.column_state()
     weights = []
     with v1.variable_scope("linear_model"):
         for column in columns:
@@ -87,11 +86,6 @@ def _dense(column, cache, state):
 
 def _is_categorical(column):
     return hasattr(column, "get_sparse_tensors")
-
-
-def _cache_and_state(features):
-    # Columns make variables and lookup tables through a state, and that through a layer.
-    return _fc.FeatureTransformationCache(features), _fc.StateManager(keras.layers.Layer(), trainable=True)
 
 
 def _scope(column):

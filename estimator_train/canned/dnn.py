@@ -6,10 +6,6 @@ import numbers
 
 import tensorflow as tf
 
-# tf.compat.v1.layers, which exists only where TF_USE_LEGACY_KERAS was set before TensorFlow was imported.
-from tf_keras.src.legacy_tf_layers.core import Dense
-from tf_keras.src.legacy_tf_layers.normalization import BatchNormalization
-
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -20,6 +16,7 @@ from estimator_train.canned.canned_estimator import (
 from estimator_train.canned.columns import check_columns, input_layer
 from estimator_train.heads import RegressionHead, binary_or_multi_class_head
 from estimator_train.model_fn import ModeKeys
+from estimator_train.session import private_names
 
 v1 = tf.compat.v1
 
@@ -168,6 +165,7 @@ def dnn_logit_fn_builder(
     columns = check_columns(feature_columns, "feature_columns", dense=True)
 
     def dnn_logit_fn(features, mode):
+        Dense, BatchNormalization = private_names.v1_dense_class(), private_names.v1_batch_normalization_class()
         training = mode == ModeKeys.TRAIN
         scope = v1.get_variable_scope().name
         with v1.variable_scope("input_from_feature_columns", partitioner=input_layer_partitioner):

@@ -15,7 +15,7 @@ import tf_keras as keras
 
 from estimator_train.checkpoints import CheckpointError, damage_of, other_model, tf215
 from estimator_train.distribution import synchronous
-from estimator_train.session.eager import eager_mode
+from estimator_train.session.private_names import build_legacy_optimizer, eager_mode
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -106,7 +106,7 @@ def _restore_of_215(checkpoint, model, path, trains):
         )
     optimizer = model.optimizer if trains else None
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        optimizer._create_all_weights(model.trainable_variables)
+        build_legacy_optimizer(optimizer, model.trainable_variables)
     elif isinstance(optimizer, keras.optimizers.Optimizer):
         optimizer.build(model.trainable_variables)
     differences = tf215.restore(path, weights_by_key(model), checkpoint.estimator_global_step, optimizer)

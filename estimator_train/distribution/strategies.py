@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator_train.distribution.cluster_task import ClusterTask, read_tf_config
 from estimator_train.distribution.server import check_address
+from estimator_train.session import private_names
 
 
 def gpus(count, *, all_reduce=None):
@@ -111,9 +112,8 @@ def in_graphs(strategy):
     """
     if strategy is None:
         return tf.distribute.get_strategy()
-    reduction = getattr(strategy.extended, "_cross_device_ops", None)
     is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
-    if is_mirrored and type(reduction).__name__ == "CollectiveAllReduce":
+    if is_mirrored and private_names.reduces_by_collectives(strategy):
         devices = strategy.extended.worker_devices
         return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
     return strategy

@@ -5,7 +5,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import itertools
 import os
 import pkgutil
 import sys
@@ -14,14 +13,6 @@ import types
 from estimator_train.drop_in import names
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
-
-# The packages whose v1 and v2 had an `estimator` in TensorFlow 2.15, beside `tensorflow` itself.
-_COMPAT = (
-    "tensorflow.compat",
-    "tensorflow._api.v2.compat",
-    "tensorflow._api.v2.compat.v1.compat",
-    "tensorflow._api.v2.compat.v2.compat",
-)
 
 
 def install():
@@ -37,6 +28,8 @@ def install():
     if "tensorflow" not in sys.modules:
         os.environ[_LEGACY_KERAS] = "1"
     import tensorflow as tf
+
+    from estimator_train.session import private_names
 
     log = tf.get_logger()
     if hasattr(tf, "estimator"):
@@ -56,9 +49,11 @@ def install():
         )
     sys.meta_path.insert(0, _Finder())
     tf.estimator = importlib.import_module("tensorflow.estimator")
-    for package, version in itertools.product(_COMPAT, ("v1", "v2")):
+    for version in ("v1", "v2"):
         estimator = importlib.import_module(f"tensorflow.compat.{version}.estimator")
-        importlib.import_module(f"{package}.{version}").estimator = estimator
+        modules = [getattr(package, version) for package in (tf.compat, tf.compat.v1.compat, tf.compat.v2.compat)]
+        for module in [*modules, private_names.unwrapped_compat_module(version)]:
+            module.estimator = estimator
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

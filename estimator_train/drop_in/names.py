@@ -89,7 +89,7 @@ _BESIDES = {
     "keras_lib": _MODEL_TO_ESTIMATOR,
     "model_fn": _MODE_KEYS,
     "run_config": {"TaskType": "estimator_train.run_config:TaskType"},
-    "util": {"fn_args": "tensorflow.python.util.function_utils:fn_args"},
+    "util": {"fn_args": "estimator_train.session.private_names:fn_args"},
 }
 
 

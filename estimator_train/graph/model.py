@@ -24,6 +24,7 @@ from estimator_train.model_fn import (
     metric_pair,
     metrics_of,
 )
+from estimator_train.session import private_names
 from estimator_train.session.out_of_memory import ReportAllocationsHook
 
 v1 = tf.compat.v1
@@ -194,14 +195,12 @@ def _new_graph(config, strategy):
         strategy = in_graphs(strategy)  # within the graph, where no scope of the caller's is
         stack.enter_context(graph.device(config.device_fn or _parameter_server_devices(config)))
         stack.enter_context(strategy.scope())
-        stack.enter_context(strategy._scale_loss_for_estimator_enabled())  # else v1 optimizers do not take the mean
+        stack.enter_context(private_names.averaging_losses(strategy))
         v1.set_random_seed(config.tf_random_seed)
-        step = v1.train.create_global_step()
-        # Hooks read the step by the op in this collection. It is made before all others, as tf.estimator did: random
-        # ops have their seeds from the number of ops before them, and so draw what they drew there.
-        with tf.name_scope("global_step/"):
-            read = tf.cond(v1.is_variable_initialized(step), step.read_value, lambda: step.initial_value) + 0
-        v1.add_to_collection("global_step_read_op_cache", read)
+        v1.train.create_global_step()
+        # TensorFlow makes it with the first hook that needs it. Here it is made before all other ops, as tf.estimator
+        # did: random ops have their seeds from the number of ops before them, and so draw what they drew there.
+        private_names.global_step_read()
         yield graph
 
 

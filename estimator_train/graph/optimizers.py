@@ -7,6 +7,8 @@ import inspect
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train.session import private_names
+
 v1 = tf.compat.v1
 
 
@@ -86,12 +88,12 @@ def _legacy_twin(optimizer):
 
 def _learning_rate(optimizer):
     """The learning rate of a new Keras optimizer: a schedule, a variable of the default graph, or a float."""
-    rate = optimizer._learning_rate  # the public property is a schedule's present value
+    rate = private_names.learning_rate_or_schedule(optimizer)
     if not isinstance(rate, tf.Variable):
         return rate
     graph = getattr(rate, "graph", None)  # an eager variable has none
     if graph is None:
-        with tf.__internal__.eager_context.eager_mode():
+        with private_names.eager_mode():
             return float(rate.numpy())
     first = tf.get_static_value(rate.initial_value)
     if first is None:
@@ -130,8 +132,7 @@ def _per_replica(loss):
     """`loss` divided by the replicas, for gradients that Keras adds up over them, where they are to be averaged."""
     if v1.distribute.get_loss_reduction() != tf.distribute.ReduceOp.MEAN:
         return loss
-    # v1 optimizers do the same; the Estimator then reports the mean of the replicas' losses. No public name sets it.
-    v1.get_default_graph()._is_loss_scaled_by_optimizer = True
+    private_names.set_loss_averaged()  # so that the mean of the replicas' losses is reported
     return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_train.model_fn import ModeKeys
+from estimator_train.session import private_names
 
 v1 = tf.compat.v1
 
@@ -38,8 +39,7 @@ def combine_specs(specs):
 def _reported_loss(losses):
     """The replicas' losses as one: their mean where the optimizer takes the mean, their sum where model_fn did so."""
     total = tf.add_n(losses)
-    by_optimizer = getattr(v1.get_default_graph(), "_is_loss_scaled_by_optimizer", False)
-    averages = by_optimizer and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+    averages = private_names.is_loss_averaged() and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
     return total / len(losses) if averages else total
 
 

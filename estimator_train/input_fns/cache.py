@@ -20,7 +20,7 @@ from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
-from estimator_train.session.eager import eager_mode
+from estimator_train.session.private_names import eager_mode
 
 _CACHE_LINE = 64  # bytes
 _FORMAT = 1  # of the files in a folder

@@ -15,6 +15,7 @@ from tf_keras import layers
 from estimator_train.checkpoints import object_based
 from estimator_train.keras import mixed_precision
 from estimator_train.keras.devices import placement
+from estimator_train.session import private_names
 
 _ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
@@ -192,9 +193,7 @@ def _compile_like(clone, model):
             )
         clone.compile_from_config(model.get_compile_config())
         return
-    # Keras keeps compile()'s arguments here; get_compile_config() would give them serialised, which lambdas and
-    # functions that are not registered do not survive.
-    arguments = dict(model._compile_config.config)
+    arguments = private_names.compile_arguments(model)
     arguments["optimizer"] = tf.nest.map_structure(_clone_optimizer, model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
@@ -219,16 +218,12 @@ def _clone_metric(metric, model):
 
 def _clone_optimizer(optimizer):
     wrapped = getattr(optimizer, "optimizer", None)
-    if not isinstance(wrapped, tf.compat.v1.train.Optimizer):
-        clone = type(optimizer).from_config(optimizer.get_config())
-        if getattr(optimizer, "_exclude_from_weight_decay", None):
-            raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")
-        if names := getattr(optimizer, "_exclude_from_weight_decay_names", None):
-            clone.exclude_from_weight_decay(var_names=names)
-        return clone
-    # Keras' wrapper of a tf.compat.v1 optimizer, which has no configuration to copy by: its settings are its
-    # attributes, less the checkpoint bookkeeping and the variables, which the copy makes anew.
-    clone = object.__new__(type(wrapped))
-    clone.__dict__.update({name: value for name, value in vars(wrapped).items() if not name.startswith("_self_")})
-    clone._slots, clone._non_slot_dict, clone._deferred_slot_restorations = {}, {}, {}
+    if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper
+        return private_names.copy_v1_optimizer(wrapped)
+    clone = type(optimizer).from_config(optimizer.get_config())
+    variables, names = private_names.weight_decay_exclusions(optimizer)
+    if variables:
+        raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")
+    if names:
+        clone.exclude_from_weight_decay(var_names=names)
     return clone

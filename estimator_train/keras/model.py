@@ -14,8 +14,8 @@ from estimator_train.keras.run import StepRunner
 from estimator_train.keras.saved_model import write_saved_model
 from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
-from estimator_train.session.eager import eager_mode
 from estimator_train.session.function_session import FunctionSessionCreator
+from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
 log = tf.get_logger()

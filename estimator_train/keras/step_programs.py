@@ -11,7 +11,7 @@ import tf_keras as keras
 from estimator_train.keras import step_variables
 from estimator_train.keras.accumulation import AccumulatedGradients
 from estimator_train.model_fn import ModeKeys
-from estimator_train.session import step_outputs
+from estimator_train.session import private_names, step_outputs
 
 
 class StepProgram:
@@ -118,7 +118,7 @@ class TrainingProgram(StepProgram):
         return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
 
     def already_reduced(self):
-        return [metric._call_result for metric in self.model.metrics if hasattr(metric, "_call_result")]
+        return private_names.last_metric_results(self.model.metrics)
 
     def reset(self):
         self.model.reset_metrics()
@@ -194,7 +194,7 @@ def _compiled(step, jit_compile):
     """A step of the model as Keras runs it: what the user wrote in it goes through AutoGraph."""
     if jit_compile:
         return tf.function(step, jit_compile=True, reduce_retracing=True)
-    return tf.__internal__.autograph.tf_convert(step, tf.__internal__.autograph.control_status_ctx())
+    return private_names.with_autograph(step)
 
 
 def _learning_rate(optimizer):

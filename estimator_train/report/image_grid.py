@@ -5,7 +5,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.session.eager import eager_mode
+from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
 

@@ -14,9 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train.session import step_outputs
-
-# Inside a v1 graph tf.init_scope() does not get back to eager mode; this does, and nothing public does.
-eager_mode = tf.__internal__.eager_context.eager_mode
+from estimator_train.session.private_names import eager_mode, global_step_read
 
 v1 = tf.compat.v1
 
@@ -27,6 +25,7 @@ class HookGraph:
     Attributes:
       graph: the `tf.Graph`.
       global_step: its global step variable, int64 scalar.
+      global_step_read: the tensor by which TensorFlow's hooks fetch it.
       step_op: an op that stands for one step.
       values: dict of the step's value names to placeholders. A value named "loss" is the tensor "loss:0".
     """
@@ -36,6 +35,7 @@ class HookGraph:
         self.graph = tf.Graph()
         with self.graph.as_default():
             self.global_step = v1.train.create_global_step()
+            self.global_step_read = global_step_read()
             self.step_op = tf.no_op(name="train_op")
             self.values = {
                 name: v1.placeholder(spec.dtype, spec.shape, name=_scope_name(name)) for name, spec in specs.items()
@@ -115,9 +115,7 @@ class FunctionSession:
         self._steps = steps
         self._names = {id(tensor): name for name, tensor in hook_graph.values.items()}
         self._triggers = {id(fetch) for fetch in triggers}
-        # MonitoredSession's hooks fetch the global step through one cached read op, kept in this collection.
-        reads = hook_graph.graph.get_collection("global_step_read_op_cache")
-        self._step_reads = {id(tensor) for tensor in [hook_graph.global_step, *reads]}
+        self._step_reads = {id(hook_graph.global_step), id(hook_graph.global_step_read)}
         self._loaded_step = None
         self._values = {}
 

@@ -1,23 +1,268 @@
-"""PLACEHOLDER for the merge."""
+"""Every private name of TensorFlow and tf_keras that this package uses, each behind one function.
+
+Any release may change them. A function raises AttributeError or ImportError once its name is gone, rather than going on
+without it. tests/session/test_private_names.py calls every function and says what breaks without it; run it first on a
+new TensorFlow. Private modules are imported inside the functions, so that one that moves breaks its own function only.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import types
+
+import tensorflow as tf
+import tf_keras as keras
+
+v1 = tf.compat.v1
+
+
+# Graphs and sessions
+
+
+def eager_mode():
+    """A context manager that returns to eager mode from inside a v1 graph, where tf.init_scope() does not."""
+    return tf.__internal__.eager_context.eager_mode()
+
+
+def global_step_read():
+    """The tensor by which TensorFlow's hooks fetch the global step of the default graph; made if it is not there.
+
+    TensorFlow keeps it in a collection, and both the function that makes it and the collection's name are private. But
+    a hook gives it away.
+    """
+    hook = v1.train.StopAtStepHook(num_steps=1)
+    hook.begin()
+    return hook.before_run(None).fetches
+
+
+# Distribution
+
+
+def reduces_by_collectives(strategy):
+    """Whether a MirroredStrategy reduces by collective ops, its default; nothing public tells how it reduces."""
+    from tensorflow.python.distribute.cross_device_ops import CollectiveAllReduce
+
+    return isinstance(strategy.extended._cross_device_ops, CollectiveAllReduce)
+
+
+def averaging_losses(strategy):
+    """A context manager in which v1 optimizers take the mean of the replicas' losses; only tf.estimator asked for it.
+
+    `tf.compat.v1.distribute.get_loss_reduction()` is MEAN in it.
+    """
+    return strategy._scale_loss_for_estimator_enabled()
+
+
+def is_loss_averaged():
+    """Whether an optimizer of the default graph has divided its loss by the number of replicas.
+
+    v1 optimizers note it on the graph, for tf.estimator.
+    """
+    return v1.get_default_graph()._is_loss_scaled_by_optimizer
+
+
+def set_loss_averaged():
+    """Makes `is_loss_averaged` true, as a v1 optimizer does."""
+    if not is_loss_averaged():  # setting alone would work without the name, too
+        v1.get_default_graph()._is_loss_scaled_by_optimizer = True
+
+
+# Feature columns and layers of v1
+
+
+def feature_column_class():
+    """The base class of feature columns. tf.feature_column has the functions that make them, not the classes."""
+    return tf.__internal__.feature_column.FeatureColumn
+
+
+def dense_column_class():
+    """The base class of the feature columns that have dense tensors."""
+    return tf.__internal__.feature_column.DenseColumn
+
+
+def column_cache(features):
+    """What feature columns take their tensors from: the `features`, a dict, and what columns have made of them.
+
+    The public way is Keras' DenseFeatures layer, which takes no variable scope's partitioner.
+    """
+    return tf.__internal__.feature_column.FeatureTransformationCache(features)
+
+
+def column_state():
+    """What feature columns make their variables and lookup tables through, trainable; see `column_cache`."""
+    return tf.__internal__.feature_column.StateManager(keras.layers.Layer(), trainable=True)
+
+
+def v1_dense_class():
+    """`tf.compat.v1.layers.Dense`, which exists only if TF_USE_LEGACY_KERAS was set before TensorFlow was imported."""
+    from tf_keras.src.legacy_tf_layers.core import Dense
+
+    return Dense
+
+
+def v1_batch_normalization_class():
+    """`tf.compat.v1.layers.BatchNormalization`; see `v1_dense_class`."""
+    from tf_keras.src.legacy_tf_layers.normalization import BatchNormalization
+
+    return BatchNormalization
+
+
+# Optimizers
+
+
+def learning_rate_or_schedule(optimizer):
+    """The learning rate of a new Keras optimizer, a variable, or its schedule; `learning_rate` has no schedule."""
+    return optimizer._learning_rate
+
+
+def build_legacy_optimizer(optimizer, variables):
+    """Creates the variables of a legacy Keras optimizer, which has no `build` and creates them in its first update."""
+    optimizer._create_all_weights(variables)
+
+
+def weight_decay_exclusions(optimizer):
+    """The variables and the names, two lists, given to `exclude_from_weight_decay`, which the config leaves out."""
+    stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes
+    keras.optimizers.Optimizer.exclude_from_weight_decay(stand_in, var_names=["any"])
+    variables, names = "_exclude_from_weight_decay", "_exclude_from_weight_decay_names"
+    if vars(stand_in).keys() != {variables, names}:
+        raise AttributeError(f"exclude_from_weight_decay() sets {sorted(vars(stand_in))}, not {variables} and {names}")
+    return getattr(optimizer, variables, []), getattr(optimizer, names, [])
+
+
+def copy_v1_optimizer(optimizer):
+    """A tf.compat.v1 optimizer with the settings of `optimizer` and no variables.
+
+    It has no configuration to copy by. Its settings are its attributes, but for the variables and the bookkeeping of
+    checkpoints. A deep copy would copy these, too.
+    """
+    variables = {name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")}
+    bookkeeping = {name for name in vars(optimizer) if name.startswith("_self_")}
+    missing = variables.keys() - vars(optimizer).keys()
+    if missing or not bookkeeping:
+        raise AttributeError(f"{type(optimizer).__name__} lacks {sorted(missing) or 'attributes of its checkpoints'}")
+    copied = object.__new__(type(optimizer))
+    vars(copied).update({name: value for name, value in vars(optimizer).items() if name not in bookkeeping})
+    vars(copied).update(variables)
+    return copied
+
+
+# Keras models
+
+
+def with_autograph(function):
+    """`function`, converted by AutoGraph when it is called, except for TensorFlow's and Keras' own code.
+
+    To be called outside of a `tf.function(autograph=False)`, in which nothing is converted.
+    `tf.autograph.to_graph` converts that, too, and `tf.function` makes a function of it, in which a replica cannot
+    reduce gradients.
+    """
+    return tf.__internal__.autograph.tf_convert(function, tf.__internal__.autograph.control_status_ctx())
+
+
+def last_metric_results(metrics):
+    """What `result()` returned last, of those of the Keras metrics on which it has been called, a list.
+
+    In a replica, that is the result of all replicas, which a tensor does not tell.
+    """
+    _check_that_metrics_keep_results()
+    return [metric._call_result for metric in metrics if hasattr(metric, "_call_result")]
+
+
+@functools.cache
+def _check_that_metrics_keep_results():
+    class Zero(keras.metrics.Metric):
+        def update_state(self):
+            pass
+
+        def result(self):
+            return 0.0
+
+    with eager_mode():
+        metric = Zero()
+        metric.result()
+    if not hasattr(metric, "_call_result"):
+        raise AttributeError("Keras metrics do not keep their last result as _call_result")
+
+
+def compile_arguments(model):
+    """The arguments of a model's `compile()`, a dict.
+
+    `get_compile_config()` serialises them, which lambdas and functions that are not registered do not survive.
+    """
+    return dict(model._compile_config.config)
+
+
+def functional_class():
+    """The class of functional models, which `keras.Model(inputs, outputs)` makes; `keras.Model` is any model's."""
+    from tf_keras.src.engine.functional import Functional
+
+    return Functional
+
+
+def nodes_by_depth(model):
+    """The calls that a functional model is made of, a dict of depths to lists of nodes; outputs are at depth 0."""
+    return model._nodes_by_depth
+
+
+def keras_mask(tensor):
+    """The mask that a layer has given with `tensor`, or None. Public properties give those of symbolic tensors only."""
+    _check_that_layers_attach_masks()
+    return getattr(tensor, "_keras_mask", None)
+
+
+@functools.cache
+def _check_that_layers_attach_masks():
+    with eager_mode():
+        masked = keras.layers.Masking()(tf.zeros([1, 1, 1]))
+    if not hasattr(masked, "_keras_mask"):
+        raise AttributeError("Keras layers do not attach masks to their outputs as _keras_mask")
+
+
+def is_stateful_op(name):
+    """Whether ops of that name are stateful. A `tf.Operation` tells in its `op_def`, a node of a GraphDef does not."""
+    from tensorflow.python.framework import op_def_registry
+
+    return op_def_registry.get(name).is_stateful
+
+
+# tf.estimator's old module paths
+
+
+def fn_args(function):
+    """The names of a function's arguments, a tuple: what `util.fn_args` of the old library was."""
+    from tensorflow.python.util import function_utils
+
+    return function_utils.fn_args(function)
+
+
+def unwrapped_compat_module(version):
+    """The module "v1" or "v2" that `tf.compat.v1` or `tf.compat.v2` wraps, and that `tensorflow._api` leads to."""
+    return importlib.import_module(f"tensorflow._api.v2.compat.{version}")
+
+
+# Hooks
+
 
 def set_timer(hook, timer):
-    """Replaces the `SecondOrStepTimer` of a CheckpointSaverHook, whose constructor takes only its numbers."""
+    """Replaces the timer of a CheckpointSaverHook, whose constructor takes only the numbers to make one of."""
+    if not isinstance(hook._timer, v1.train.SecondOrStepTimer):
+        raise AttributeError("CheckpointSaverHook does not keep its timer as _timer")
     hook._timer = timer
 
 
 def listeners(hook):
-    """The listeners of a CheckpointSaverHook."""
-    return hook._listeners
+    """The listeners of a CheckpointSaverHook, a list; nothing public tells them."""
+    return list(hook._listeners)
 
 
 def set_listeners(hook, listeners):
-    """Replaces the listeners of a CheckpointSaverHook, which it takes in its constructor alone."""
-    hook._listeners = listeners
+    """Replaces the listeners of a CheckpointSaverHook, which takes them in its constructor only."""
+    hook._listeners  # noqa: B018, setting alone would work without the name, too
+    hook._listeners = list(listeners)
 
 
 def last_step(hook):
-    """The global step at which a StopAtStepHook stops; None before its session is created, if it counts from there."""
+    """The global step at which a StopAtStepHook stops; None until the session of one that counts from there exists."""
     return hook._last_step

@@ -1,0 +1,319 @@
+"""Each private name of TensorFlow and Keras, used as the package uses it; what a docstring says breaks without it.
+
+The file needs nothing but TensorFlow, tf_keras and this package, so that it can run alone on any TensorFlow.
+"""
+
+import functools
+
+import estimator_train  # noqa: F401, before TensorFlow, as users have it
+
+# isort: split
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.session import private_names
+
+v1 = tf.compat.v1
+
+_CPU = tf.config.list_physical_devices("CPU")[0]
+if not tf.config.get_logical_device_configuration(_CPU):
+    tf.config.set_logical_device_configuration(_CPU, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def two_replicas():
+    return functools.partial(tf.distribute.MirroredStrategy, ["CPU:0", "CPU:1"])
+
+
+def test_eager_mode_inside_a_v1_graph(graph):
+    """Hooks run in v1 graphs: from there no Keras step could run, no checkpoint of a Keras model be saved."""
+    with private_names.eager_mode():
+        assert tf.constant(3).numpy() == 3
+    assert not tf.executing_eagerly()
+
+
+def test_hooks_read_the_global_step_by_one_tensor(graph):
+    """The session of a Keras run would compute it in the hook graph at each step, or answer with another step."""
+    step = v1.train.create_global_step()
+    read = private_names.global_step_read()
+    operations = len(graph.get_operations())
+    for hook in [v1.train.StopAtStepHook(last_step=2), v1.train.StepCounterHook()]:
+        hook.begin()
+        assert hook.before_run(None).fetches is read
+    assert len(graph.get_operations()) == operations
+    with v1.Session() as session:
+        session.run(v1.assign(step, 5))
+        assert session.run(read) == 5
+
+
+def test_random_ops_after_the_read_of_the_global_step_have_the_seeds_that_tf_estimator_gave(graph):
+    """A model_fn would draw other initial weights than under tf.estimator: a seed is the number of ops before it."""
+    v1.train.create_global_step()
+    private_names.global_step_read()
+    assert len(graph.get_operations()) == 10
+
+
+def test_the_default_reduction_of_a_mirrored_strategy_is_recognised(two_replicas):
+    """In a v1 graph it hangs on CPU devices; a strategy that has it is replaced there."""
+    assert private_names.reduces_by_collectives(two_replicas())
+    assert not private_names.reduces_by_collectives(two_replicas(cross_device_ops=tf.distribute.ReductionToOneDevice()))
+
+
+def test_v1_optimizers_divide_the_loss_by_the_replicas_and_note_it(two_replicas):
+    """The gradients of replicas would be added up, not averaged; or the sum of their losses reported, not the mean."""
+    strategy = two_replicas(cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+    def gradient():
+        weight = v1.get_variable("weight", [])
+        (gradient, _), *_ = v1.train.GradientDescentOptimizer(1.0).compute_gradients(6 * weight, [weight])
+        return gradient
+
+    with tf.Graph().as_default(), strategy.scope(), private_names.averaging_losses(strategy):
+        assert v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+        assert not private_names.is_loss_averaged()
+        gradients = strategy.extended.call_for_each_replica(gradient)
+        assert private_names.is_loss_averaged()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            assert session.run(strategy.experimental_local_results(gradients)) == (3, 3)
+
+
+def test_a_loss_that_we_divide_is_noted_as_v1_optimizers_note_it(graph):
+    """A model_fn that trains with a Keras optimizer would report the sum of the replicas' losses, not the mean."""
+    private_names.set_loss_averaged()
+    assert private_names.is_loss_averaged()
+    weight = v1.get_variable("weight", [])
+    v1.train.GradientDescentOptimizer(1.0).compute_gradients(6 * weight, [weight])  # on one replica
+    assert not private_names.is_loss_averaged()
+
+
+def test_the_classes_of_feature_columns():
+    """Canned estimators could not refuse what is no feature column, and what needs an embedding around it."""
+    numeric = tf.feature_column.numeric_column("x")
+    categorical = tf.feature_column.categorical_column_with_identity("x", 3)
+    for column in [numeric, categorical]:
+        assert isinstance(column, private_names.feature_column_class())
+    assert isinstance(numeric, private_names.dense_column_class())
+    assert not isinstance(categorical, private_names.dense_column_class())
+
+
+def test_feature_columns_make_tensors_and_variables_in_the_variable_scope(graph):
+    """Canned estimators would have no inputs, or their checkpoints other names than tf.estimator's."""
+    column = tf.feature_column.embedding_column(tf.feature_column.categorical_column_with_identity("x", 3), 2)
+    cache, state = private_names.column_cache({"x": tf.constant([[1], [2]])}), private_names.column_state()
+    with v1.variable_scope("scope"):
+        column.create_state(state)
+    assert column.get_dense_tensor(cache, state).shape == (2, 2)
+    assert [variable.name for variable in v1.trainable_variables()] == ["scope/embedding_weights:0"]
+
+
+def test_v1_layers_make_their_variables_in_the_variable_scope(graph):
+    """Canned DNNs could not be built, or their checkpoints would have other names than tf.estimator's."""
+    with v1.variable_scope("scope"):
+        net = private_names.v1_dense_class()(2, name="dense")(tf.ones([1, 3]))
+        private_names.v1_batch_normalization_class()(name="batchnorm")(net, training=True)
+    names = ["dense/kernel", "dense/bias", "batchnorm/gamma", "batchnorm/beta"]
+    assert [variable.name for variable in v1.trainable_variables()] == [f"scope/{name}:0" for name in names]
+
+
+def test_the_schedule_of_a_keras_optimizer():
+    """In a model_fn the optimizer's legacy twin would train at the first learning rate of the schedule for good."""
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
+    assert private_names.learning_rate_or_schedule(keras.optimizers.Adam(schedule)) is schedule
+    assert float(private_names.learning_rate_or_schedule(keras.optimizers.Adam(0.25))) == 0.25
+
+
+def test_a_legacy_optimizer_makes_its_variables_before_the_first_update():
+    """Checkpoints of tf.estimator could not be read into a model with one: the slots would not be there yet."""
+    optimizer = keras.optimizers.legacy.Adam()
+    variable = tf.Variable([1.0])
+    private_names.build_legacy_optimizer(optimizer, [variable])
+    assert optimizer.get_slot(variable, "m").shape == [1]
+    assert len(optimizer.weights) == 3  # with the count of updates
+
+
+def test_exclusions_from_weight_decay():
+    """A copy of a model would decay weights that the model's optimizer leaves alone."""
+    optimizer, by_name, by_variable = (keras.optimizers.AdamW() for _ in range(3))
+    by_name.exclude_from_weight_decay(var_names=["bias"])
+    by_variable.exclude_from_weight_decay(var_list=[tf.Variable(1.0)])
+    assert private_names.weight_decay_exclusions(optimizer) == ([], [])
+    assert private_names.weight_decay_exclusions(keras.optimizers.legacy.Adam()) == ([], [])
+    assert private_names.weight_decay_exclusions(by_name) == ([], ["bias"])
+    variables, names = private_names.weight_decay_exclusions(by_variable)
+    assert len(variables) == 1
+    assert names == []
+
+
+def test_exclusions_from_weight_decay_kept_elsewhere_are_an_error(monkeypatch):
+    """They would be lost, see above: an optimizer without the attributes is one that excludes nothing."""
+
+    def exclude(self, var_list=None, var_names=None):
+        self.excluded = var_names
+
+    monkeypatch.setattr(keras.optimizers.Optimizer, "exclude_from_weight_decay", exclude)
+    with pytest.raises(AttributeError, match="sets \\['excluded'\\]"):
+        private_names.weight_decay_exclusions(keras.optimizers.Adam())
+
+
+def test_a_copy_of_a_v1_optimizer_has_the_settings_and_no_variables():
+    """A copy of a model compiled with one would update the model's own slots, or save and restore them."""
+
+    def fitted(optimizer):
+        model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1, kernel_initializer="ones")])
+        model.compile(optimizer, "mse")
+        model.fit(tf.constant([[1.0]]), tf.constant([[0.0]]), verbose=0)
+        return model
+
+    given = v1.train.MomentumOptimizer(0.25, 0.9)
+    model = fitted(given)
+    copied = private_names.copy_v1_optimizer(given)
+    assert type(copied) is v1.train.MomentumOptimizer
+    assert copied.variables() == []
+    again = fitted(copied)
+    assert again.get_weights() == model.get_weights()
+    assert len(copied.variables()) == len(given.variables()) == 2
+    assert not {id(slot) for slot in copied.variables()} & {id(slot) for slot in given.variables()}
+
+
+def test_a_v1_optimizer_whose_state_is_elsewhere_is_an_error():
+    """The copy would share it, see above."""
+    optimizer = v1.train.MomentumOptimizer(0.25, 0.9)
+    keras.Sequential([keras.layers.Dense(1)]).compile(optimizer, "mse")
+    del vars(optimizer)["_slots"]
+    with pytest.raises(AttributeError, match="_slots"):
+        private_names.copy_v1_optimizer(optimizer)
+
+
+def test_autograph_in_a_step_that_is_traced_without_it(two_replicas):
+    """A train_step with `if tensor:` in it could not be traced, or Keras' optimizers not reduce gradients in it."""
+    strategy = two_replicas()
+    with strategy.scope():
+        weight = tf.Variable(8.0)
+        optimizer = keras.optimizers.SGD(0.5)
+
+    def step(limit):
+        if weight > limit:  # noqa: SIM108, AutoGraph converts the statement
+            gradient = 1.0
+        else:
+            gradient = 0.0
+        optimizer.apply_gradients([(gradient, weight)])
+        return weight.read_value()
+
+    converted = private_names.with_autograph(step)
+    run = tf.function(lambda limit: strategy.run(converted, args=(limit,)), autograph=False)
+    for limit, expected in [(9.0, 8.0), (7.0, 7.0)]:
+        values = strategy.experimental_local_results(run(tf.constant(limit)))
+        assert [float(value) for value in values] == [expected, expected]
+
+
+def test_the_tensors_that_metrics_returned_last(two_replicas):
+    """Over several workers metrics would be added up: their results are those of all workers already."""
+    strategy = two_replicas()
+    with strategy.scope():
+        accuracy, unused = keras.metrics.Mean(), keras.metrics.Mean()
+    found = []
+
+    @tf.function(autograph=False)
+    def run():
+        def step():
+            accuracy.update_state(3.0)
+            return accuracy.result()
+
+        result = strategy.run(step)
+        found.append((private_names.last_metric_results([unused, accuracy]), result))
+        return result
+
+    assert run().numpy() == 3
+    (results, result), *_ = found
+    assert [value is result for value in results] == [True]
+
+
+def test_metrics_that_do_not_keep_their_results_are_an_error(monkeypatch):
+    """See above: a metric without the attribute is one whose result has not been asked for."""
+    check = private_names.last_metric_results.__globals__["_check_that_metrics_keep_results"]
+    check.cache_clear()
+    keep = keras.metrics.Metric.__setattr__
+
+    def forget(self, name, value):
+        if name != "_call_result":
+            keep(self, name, value)
+
+    monkeypatch.setattr(keras.metrics.Metric, "__setattr__", forget)
+    with pytest.raises(AttributeError, match="_call_result"):
+        private_names.last_metric_results([])
+
+
+def test_the_arguments_of_compile_as_they_were_given():
+    """A model compiled with a lambda, or with a function of the user's, could not be copied."""
+    loss = lambda labels, predictions: tf.reduce_mean(predictions)  # noqa: E731, as users have it
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", loss, metrics=["mae"])
+    arguments = private_names.compile_arguments(model)
+    assert arguments["loss"] is loss
+    assert arguments["metrics"] == ["mae"]
+    keras.Sequential([keras.layers.Dense(1)]).compile(**arguments)
+
+
+def test_the_class_of_functional_models():
+    """A functional model could not be told from one of the user's class, whose call() may do more than its layers."""
+    features = keras.Input([2])
+    assert type(keras.Model(features, features)) is private_names.functional_class()
+
+
+def test_the_layer_calls_of_a_functional_model():
+    """Models could be neither trained over cached features nor recomputed: both take them apart at their calls."""
+    features = keras.Input([2])
+    model = keras.Model(features, keras.layers.Dense(1, name="second")(keras.layers.Dense(3, name="first")(features)))
+    nodes = private_names.nodes_by_depth(model)
+    assert [node.layer.name for depth in (1, 0) for node in nodes[depth]] == ["first", "second"]
+    assert nodes[2][0].is_input
+
+
+def test_the_masks_that_layers_give():
+    """A model whose frozen layers give a mask would be trained over cached features without it, on padding, too."""
+    steps = tf.constant([[[1.0], [0.0]]])
+    masked = keras.layers.Masking()(steps)
+    assert private_names.keras_mask(masked).numpy().tolist() == [[True, False]]
+    assert private_names.keras_mask(keras.layers.Flatten()(steps)) is None
+
+
+def test_masks_kept_elsewhere_are_an_error(monkeypatch):
+    """They would be lost, see above: a tensor without the attribute has no mask."""
+    check = private_names.keras_mask.__globals__["_check_that_layers_attach_masks"]
+    check.cache_clear()
+    monkeypatch.setattr(keras.layers.Masking, "compute_mask", lambda self, inputs, mask=None: None)
+    monkeypatch.setattr(keras.layers.Masking, "call", lambda self, inputs: inputs)
+    with pytest.raises(AttributeError, match="_keras_mask"):
+        private_names.keras_mask(tf.constant(1.0))
+
+
+def test_ops_that_do_not_compute_the_same_each_time():
+    """Frozen layers that draw random numbers, or change state, would be computed once and then read from a cache."""
+    assert private_names.is_stateful_op("RandomUniform")
+    assert not private_names.is_stateful_op("MatMul")
+
+
+def test_the_names_of_a_functions_arguments():
+    """Old code that imports fn_args from tensorflow_estimator.python.estimator.util would fail."""
+
+    class Model:
+        def call(self, features, *, mode):
+            pass
+
+    assert private_names.fn_args(Model().call) == ("features",)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_the_modules_that_tf_compat_wraps(version):
+    """`import tensorflow._api.v2.compat.v1 as tf`, which editors write, would have no tf.estimator after install()."""
+    module = private_names.unwrapped_compat_module(version)
+    assert module.Graph is getattr(tf.compat, version).Graph
+    assert module is not getattr(tf.compat, version)

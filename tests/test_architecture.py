@@ -1,0 +1,228 @@
+"""Rules that every module of the package keeps, checked in its syntax tree."""
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+import estimator_train
+
+_PACKAGE = Path(estimator_train.__file__).parent
+
+# The one module that may use private names of TensorFlow and Keras.
+_PRIVATE_NAMES = "session/private_names.py"
+
+# Modules not yet rid of private names of TensorFlow and Keras.
+_TO_COME = {
+    "distribution/synchronous.py",
+    "estimator.py",
+    "keras/parts/frozen_layers.py",
+    "keras/parts/layer_graph.py",
+    "keras/parts/recomputation.py",
+    "training_hooks.py",
+}
+
+# Private attributes of the package's own classes that modules use on other objects than self, or set through vars().
+_OWN = {
+    "drop_in/keras_lib.py": {"_model"},
+    "estimator.py": {"_distribute_coordinator_mode"},
+    "extenders.py": {"_model"},
+    "graph/model.py": {"_metric_fns"},
+    "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
+    "run_config.py": {"_place", "_settle"},
+    "training.py": {"_config", "_prepare"},
+}
+
+# Documented Python: namedtuple's methods, and the end of a process without its exit handlers.
+_PYTHON = {"_asdict", "_exit", "_fields", "_make", "_replace"}
+
+# tensorflow.python.estimator is no longer TensorFlow's: the drop-in makes it.
+_PRIVATE_MODULE = re.compile(r"tensorflow\.(_(?!_)|python\b(?!\.estimator\b))|tf_keras\.(api|src)\b|.*\b__internal__\b")
+
+_TAKING_ATTRIBUTES = {"attrgetter", "delattr", "getattr", "hasattr", "object", "setattr", "startswith"}
+_TAKING_COLLECTIONS = {"add_to_collection", "add_to_collections", "get_collection", "get_collection_ref"}
+
+
+def _modules():
+    return {path.relative_to(_PACKAGE).as_posix(): path for path in sorted(_PACKAGE.rglob("*.py"))}
+
+
+def test_private_names_of_tensorflow_and_keras_are_used_in_one_module():
+    offences = [
+        f"{module}:{line}: {what}"
+        for module, path in _modules().items()
+        if module not in _TO_COME | {_PRIVATE_NAMES}
+        for line, what in sorted(_private_uses(path.read_text(), _OWN.get(module, set())))
+    ]
+    assert not offences, "Put these behind functions of session/private_names.py:\n" + "\n".join(offences)
+
+
+def test_every_function_of_private_names_has_a_test():
+    path = Path(__file__).parent / "session" / "test_private_names.py"
+    tested = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    tree = ast.parse((_PACKAGE / _PRIVATE_NAMES).read_text())
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {name for name in functions if not name.startswith("_")} <= tested
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "hook._timer",
+        "hook._timer = 1",
+        "class Hook(Base):\n    def begin(self):\n        return self._timer",
+        "class Hook(Base):\n    def begin(self):\n        return super()._begin()",
+        "getattr(metric, '_call_result', None)",
+        "vars(optimizer)['_slots']",
+        "name.startswith('_self_')",
+        "mock.patch.object(metric, '_call_result')",
+        "graph.get_collection('global_step_read_op_cache')",
+        "import tensorflow.python.eager.context",
+        "from tensorflow import python",
+        "from tensorflow.python.eager import context",
+        "from tf_keras.src.engine.functional import Functional",
+        "from tf_keras import __internal__",
+        "import tensorflow as tf\ntf.__internal__.eager_context.eager_mode()",
+        "import tensorflow as tf\ntf.python.eager.context",
+        "import tf_keras as keras\nkeras.src.engine",
+        "importlib.import_module('tf_keras.src.engine')",
+        "importlib.import_module(f'tensorflow._api.v2.compat.{version}')",
+        "from tensorflow.keras import _private",
+    ],
+)
+def test_a_use_of_a_private_name_is_found(source):
+    assert len(list(_private_uses(source, {"_own"}))) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "model._own",
+        "class Hook(Base):\n    def __init__(self):\n        self._timer = 1\n    def end(self):\n        self._timer",
+        "class Hook(Base):\n    _timer = 1\n    def _run(self):\n        return self._run, self._timer",
+        "spec._replace(loss=1)",
+        "tf.__version__",
+        "graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)",
+        "name.startswith('_')",
+        "importlib.import_module('tensorflow.python.estimator.canned')",
+        "from estimator_train.cli import _own",
+    ],
+)
+def test_other_names_are_left_alone(source):
+    assert not list(_private_uses(source, {"_own"}))
+
+
+def _private_uses(source, own):
+    """Pairs (line, source) of what may be a private name of TensorFlow or Keras.
+
+    A private attribute is the package's own if it is among `own`. On self and cls it also is if a class of the source
+    defines or sets it, or a class of the package that one of them inherits from.
+    """
+    tree = ast.parse(source)
+    own = own | _PYTHON
+    own_on_self = own | _own_attributes(tree)
+    imported = _imported(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            allowed = own_on_self if ast.unparse(node.value) in ("self", "cls", "super()") else own
+            found = _is_private(node.attr) and node.attr not in allowed or _enters_private_module(node, imported)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found = any(map(_is_private_import, _paths(node)))
+        elif isinstance(node, ast.Call):
+            found = _takes_private_name(node, own)
+        elif isinstance(node, ast.Subscript):
+            is_namespace = re.search(r"^vars\(|\.__dict__$", ast.unparse(node.value))
+            found = is_namespace and _is_private_literal(node.slice, own)
+        else:
+            found = isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_private_path(node.value)
+        if found:
+            yield node.lineno, ast.unparse(node)
+
+
+def _is_private(name):
+    return len(name) > 1 and name.startswith("_") and not name.startswith("__")
+
+
+def _is_private_literal(node, own):
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return False
+    name = node.value.partition(".")[0]
+    return _is_private(name) and name not in own
+
+
+def _is_private_path(path):
+    return " " not in path and bool(_PRIVATE_MODULE.match(path))
+
+
+def _takes_private_name(call, own):
+    function = ast.unparse(call.func).rpartition(".")[2]
+    if function in _TAKING_COLLECTIONS:
+        return any(isinstance(argument, ast.Constant) for argument in call.args[:1])
+    return function in _TAKING_ATTRIBUTES and any(_is_private_literal(argument, own) for argument in call.args)
+
+
+def _paths(node):
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def _is_private_import(path):
+    of_theirs = path.startswith(("tensorflow.", "tf_keras.", "keras."))
+    return _is_private_path(path) or (of_theirs and _is_private(path.rpartition(".")[2]))
+
+
+def _imported(tree):
+    """The names that modules and what is in them have here, to their paths."""
+    return {
+        alias.asname or alias.name: path
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias, path in zip(node.names, _paths(node), strict=True)
+    }
+
+
+def _enters_private_module(node, imported):
+    """Whether this attribute is the one by which a chain of them comes into a private module."""
+    if node.attr == "__internal__":
+        return True
+    root, dot, rest = ast.unparse(node.value).partition(".")
+    path = imported.get(root, root) + dot + rest
+    return not _is_private_path(path) and _is_private_path(f"{path}.{node.attr}")
+
+
+def _own_attributes(tree):
+    """What the classes of a module, and those of the package that they inherit from, define or set on self and cls."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    found, seen = set(), set()
+    for of_class in classes:
+        found |= _defined(of_class) | _set_on_self(of_class)
+        bases = {ast.unparse(base).rpartition(".")[2] for base in of_class.bases} - seen
+        seen |= bases
+        classes += [base for base in _package_classes() if base.name in bases]
+    return found
+
+
+@functools.cache
+def _package_classes():
+    trees = [ast.parse(path.read_text()) for path in _modules().values()]
+    return [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def _defined(of_class):
+    names = {node.name for node in of_class.body if isinstance(node, ast.FunctionDef)}
+    targets = [target for node in of_class.body if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in of_class.body if isinstance(node, ast.AnnAssign)]
+    return names | {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _set_on_self(of_class):
+    return {
+        node.attr
+        for node in ast.walk(of_class)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node.value) in ("self", "cls")
+    }
