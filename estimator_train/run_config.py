@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from numbers import Real
 from operator import attrgetter
+from typing import Any
 
 import tensorflow as tf
 
@@ -120,7 +121,7 @@ class RunConfig:
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
         )
 
-    def replace(self, **changes) -> RunConfig:
+    def replace(self, **changes: Any) -> RunConfig:
         """A copy with `changes`, which are constructor arguments; the place in the cluster stays as it was.
 
         Changing one of `save_checkpoints_steps` and `save_checkpoints_secs` sets the other to None.

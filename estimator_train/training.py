@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -15,7 +15,7 @@ from estimator_train.distribution import completion
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
-from estimator_train.model_fn import ModeKeys, check_hooks
+from estimator_train.model_fn import InputFn, ModeKeys, check_hooks
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -33,7 +33,13 @@ class TrainSpec(
 
     __slots__ = ()
 
-    def __new__(cls, input_fn, max_steps=None, hooks=None, saving_listeners=None):
+    def __new__(
+        cls,
+        input_fn: InputFn,
+        max_steps: int | None = None,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
+    ) -> TrainSpec:
         _check_callable(input_fn)
         _check_at_least(1, max_steps=max_steps)
         listeners = tuple(saving_listeners or ())
@@ -80,16 +86,16 @@ class EvalSpec(
 
     def __new__(
         cls,
-        input_fn,
-        steps=100,
-        name=None,
-        hooks=None,
-        exporters=None,
-        start_delay_secs=120,
-        throttle_secs=600,
+        input_fn: InputFn,
+        steps: int | None = 100,
+        name: str | None = None,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        exporters: Exporter | Iterable[Exporter] | None = None,
+        start_delay_secs: float = 120,
+        throttle_secs: float = 600,
         *,
-        every_steps=None,
-    ):
+        every_steps: int | None = None,
+    ) -> EvalSpec:
         _check_callable(input_fn)
         _check_at_least(1, steps=steps, every_steps=every_steps)
         _check_at_least(0, start_delay_secs=start_delay_secs, throttle_secs=throttle_secs)

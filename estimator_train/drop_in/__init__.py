@@ -1,5 +1,7 @@
 """The drop-in: tf.estimator, and the module paths of its old library, lead here."""
 
+from __future__ import annotations
+
 import difflib
 import importlib
 import importlib.abc
@@ -24,7 +26,7 @@ _COMPAT = (
 )
 
 
-def install():
+def install() -> None:
     """Makes `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator` and `tensorflow_estimator` resolve to us.
 
     Imports TensorFlow; where this is its first import, tf.keras is tf_keras. Where TensorFlow came before us with

@@ -9,6 +9,8 @@ import tf_keras as keras
 
 v1 = tf.compat.v1
 
+Optimizer = keras.optimizers.Optimizer | keras.optimizers.legacy.Optimizer | tf.compat.v1.train.Optimizer
+
 
 def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, counts_steps=True):
     """The op that makes a training step, on every replica of a strategy that calls this.

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import tensorflow as tf
 
 from estimator_train.distribution.replica_input import batch_size, call_input_fn
 from estimator_train.host.dataset_iterators import iterate
@@ -10,7 +14,7 @@ from estimator_train.host.dataset_iterators import iterate
 _SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
 
 
-def input_ceiling(input_fn, *, seconds=2.0):
+def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
     """Examples a second that the data of `input_fn` gives when nothing else runs, measured for so long.
 
     The first batch is not counted. None where there is no second one.
@@ -26,7 +30,9 @@ def input_ceiling(input_fn, *, seconds=2.0):
     return examples / (time.perf_counter() - start) if examples else None
 
 
-def diagnose(timing, input_examples_per_second=None, *, turned=()):
+def diagnose(
+    timing: Mapping[str, Any], input_examples_per_second: float | None = None, *, turned: Collection[str] = ()
+) -> str:
     """A paragraph from `TimingHook.summary()` and `input_ceiling`; `turned`: the flags that are turned already.
 
     The ceiling of the steps is what they would do if none waited for input.
