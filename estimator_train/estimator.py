@@ -64,8 +64,7 @@ class Estimator:
             raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)
         self._params = copy.deepcopy(params or {})
-        is_prepared = isinstance(model_fn, PreparedModel)
-        self._model = model_fn if is_prepared else GraphModel(model_fn, params, warm_start_from)
+        self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)
         log.info("Using config: %s", self._config)
 
     @property

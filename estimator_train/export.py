@@ -253,6 +253,8 @@ class RegressionOutput(ExportOutput):
 class _SupervisedOutput(ExportOutput):
     """Loss, predictions and metrics, with the keys that they have in the signature."""
 
+    mode: str
+
     def __init__(
         self,
         loss: tf.Tensor | dict[Any, tf.Tensor] | None = None,

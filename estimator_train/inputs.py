@@ -53,7 +53,7 @@ def numpy_input_fn(
         shared = sorted(x.keys() & y.keys()) if isinstance(x, dict) else []
         if shared:
             raise ValueError(f"{len(shared)} duplicate keys are found in both x and y: {shared}")
-    return arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle)
+    return arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
 
 
 def pandas_input_fn(
@@ -94,7 +94,7 @@ def pandas_input_fn(
         if not np.array_equal(x.index, y.index):
             raise ValueError(f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}")
         y = _columns(y) if hasattr(y, "columns") else y.to_numpy()
-    return arrays(_columns(x), y, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle)
+    return arrays(_columns(x), y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
 
 
 def _check_shuffle(shuffle):

@@ -33,16 +33,16 @@ class EstimatorSpec(
         "EstimatorSpec",
         [
             ("mode", str),
-            ("predictions", Any),
-            ("loss", Any),
-            ("train_op", Any),
-            ("eval_metric_ops", dict),
-            ("export_outputs", dict),
-            ("training_chief_hooks", tuple),
-            ("training_hooks", tuple),
-            ("scaffold", Any),
-            ("evaluation_hooks", tuple),
-            ("prediction_hooks", tuple),
+            ("predictions", Any),  # a tensor, or a dict of names to tensors
+            ("loss", tf.Tensor | None),
+            ("train_op", tf.Operation | tf.Tensor | None),
+            ("eval_metric_ops", dict[str, Any]),
+            ("export_outputs", dict[str, ExportOutput] | None),
+            ("training_chief_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("training_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("scaffold", tf.compat.v1.train.Scaffold),
+            ("evaluation_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("prediction_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
         ],
     )
 ):
@@ -130,7 +130,7 @@ class Run:
 
     graph: tf.Graph
     spec: EstimatorSpec
-    session_creator: v1.train.SessionCreator
+    session_creator: tf.compat.v1.train.SessionCreator
     input_hooks: tuple = ()
 
 

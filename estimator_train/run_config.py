@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_train.distribution.cluster_task import read_tf_config
 
-_UNSET = object()  # tells "not given" from None, which switches saving off
+_UNSET: Any = object()  # tells "not given" from None, which switches saving off
 
 
 class TaskType:
@@ -72,7 +72,7 @@ class RunConfig:
       TypeError: for a `cluster`, `task` or `service` in TF_CONFIG that is not a JSON object.
     """
 
-    model_dir: str | os.PathLike | None = None
+    model_dir: str | os.PathLike[str] | None = None
     tf_random_seed: int | None = None
     save_summary_steps: int | None = 100
     save_checkpoints_steps: int | None = _UNSET
@@ -181,8 +181,8 @@ def _takes_only_op(function):
     return callable(function) and list(inspect.signature(function).parameters) == ["op"]
 
 
-_NOT_NEGATIVE = ("a number >= 0 or None", lambda value: isinstance(value, Real) and value >= 0)
-_POSITIVE = ("a number > 0 or None", lambda value: isinstance(value, Real) and value > 0)
+_NOT_NEGATIVE = ("a number >= 0 or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]
+_POSITIVE = ("a number > 0 or None", lambda value: isinstance(value, Real) and value > 0)  # type: ignore[operator]
 _INTEGER = ("an int or None", lambda value: isinstance(value, int))
 _SUPPORTED_STRATEGY = (
     "a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy (an Estimator cannot drive the TF 2 "

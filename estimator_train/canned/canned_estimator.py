@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
@@ -23,7 +23,7 @@ from estimator_train.run_config import RunConfig
 v1 = tf.compat.v1
 
 # An optimizer, its name, or a function that makes one.
-Optimizer = str | optimizers.Optimizer | Callable[[], optimizers.Optimizer]
+Optimizer: TypeAlias = str | optimizers.Optimizer | Callable[[], optimizers.Optimizer]
 
 
 class Branch(NamedTuple):

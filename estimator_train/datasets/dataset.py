@@ -35,6 +35,14 @@ class Dataset:
     default_batch_size: int = 32  # on each replica
     image_size: tuple[int, int]  # height and width in pixels
 
+    if TYPE_CHECKING:  # at run time they would be the defaults of a subclass's fields
+
+        @property
+        def train_examples(self) -> int: ...
+
+        @property
+        def eval_examples(self) -> int: ...
+
     def train_input_fn(
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
     ) -> Callable[..., tf.data.Dataset]:

@@ -80,7 +80,7 @@ def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
             ImageDraw.Draw(mask).line(line, 255, width)
 
     angle = rng.uniform(-3, 3)
-    page = page.rotate(angle, Image.Resampling.BILINEAR, fillcolor=int(np.median(page)))
+    page = page.rotate(angle, Image.Resampling.BILINEAR, fillcolor=int(np.median(np.asarray(page))))
     masks = [mask.rotate(angle, Image.Resampling.BILINEAR).point(lambda value: 255 * (value > 127)) for mask in masks]
     return _scan(rng, page), *masks
 

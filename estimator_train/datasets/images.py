@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from estimator_train.datasets.dataset import About, Dataset, stratified
 
@@ -88,7 +88,7 @@ class ImageDataset(Dataset):
         }
 
     def limited(self, limit: int, seed: int = 0) -> ImageDataset:
-        cut = {}
+        cut: dict[str, Any] = {}
         for side in ("train_paths", "eval_paths"):
             by_class = paths_by_class(getattr(self, side), self.class_names)
             named = {name: {os.path.basename(path): path for path in paths} for name, paths in by_class.items()}

@@ -29,7 +29,7 @@ class CredentialsError(PermissionError):
         super().__init__("\n".join(self.lines))
 
 
-def download(dataset: str, folder: str | os.PathLike[str]) -> Path:
+def download(dataset: str, folder: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
     """Downloads a data set into `folder`, with a progress bar on standard error, and returns the path of its archive.
 
     What an interrupted download has left there is gone on with. Credentials are those that the client finds: in

@@ -8,7 +8,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,11 +54,11 @@ class ArrayDataset(Dataset):
         }
 
     def limited(self, limit: int, seed: int = 0) -> ArrayDataset:
-        cut = {}
+        cut: dict[str, Any] = {}
         for side in ("train", "eval"):
             x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
-            rows = {int(label): {row: row for row in np.flatnonzero(y == label).tolist()} for label in np.unique(y)}
-            rows = sorted(stratified(rows, limit, seed))
+            by_label = {int(label): {row: row for row in np.flatnonzero(y == label).tolist()} for label in np.unique(y)}
+            rows = sorted(stratified(by_label, limit, seed))
             cut |= {f"x_{side}": x[rows], f"y_{side}": y[rows]}
         return dataclasses.replace(self, **cut)
 

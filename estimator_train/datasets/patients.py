@@ -35,7 +35,7 @@ def split_by_patient(data: ImageDataset) -> ImageDataset:
     Raises:
       ValueError: a class has too few patients.
     """
-    chosen = set()
+    chosen: set[str] = set()
     for paths in paths_by_class(data.train_paths, data.class_names).values():
         images = collections.Counter(patient_of(path) for path in paths)
         number = sum(images[patient] for patient in chosen)

@@ -60,7 +60,7 @@ def install() -> None:
     tf.estimator = importlib.import_module("tensorflow.estimator")
     for package, version in itertools.product(_COMPAT, ("v1", "v2")):
         estimator = importlib.import_module(f"tensorflow.compat.{version}.estimator")
-        importlib.import_module(f"{package}.{version}").estimator = estimator
+        importlib.import_module(f"{package}.{version}").estimator = estimator  # type: ignore[attr-defined]  # new there
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from typing import TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
 
 v1 = tf.compat.v1
 
-Optimizer = keras.optimizers.Optimizer | keras.optimizers.legacy.Optimizer | tf.compat.v1.train.Optimizer
+Optimizer: TypeAlias = keras.optimizers.Optimizer | keras.optimizers.legacy.Optimizer | tf.compat.v1.train.Optimizer
 
 
 def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, counts_steps=True):

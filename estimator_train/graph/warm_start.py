@@ -19,8 +19,8 @@ class WarmStartSettings(
         [
             ("ckpt_to_initialize_from", str),
             ("vars_to_warm_start", Any),
-            ("var_name_to_vocab_info", dict),
-            ("var_name_to_prev_var_name", dict),
+            ("var_name_to_vocab_info", Mapping[str, tf.compat.v1.train.VocabInfo]),
+            ("var_name_to_prev_var_name", Mapping[str, str]),
         ],
     )
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from estimator_train.heads.binary_class_head import BinaryClassHead
 from estimator_train.heads.head import Head
@@ -26,10 +27,13 @@ __all__ = [
 
 
 def binary_or_multi_class_head(
-    n_classes: int, weight_column: str | FeatureColumn, label_vocabulary: Sequence[str], loss_reduction: str
+    n_classes: int,
+    weight_column: str | FeatureColumn | None,
+    label_vocabulary: Sequence[str] | None,
+    loss_reduction: str,
 ) -> BinaryClassHead | MultiClassHead:
     """The head of a classifier: `BinaryClassHead` for two classes, else `MultiClassHead`."""
-    settings = {
+    settings: dict[str, Any] = {
         "weight_column": weight_column,
         "label_vocabulary": label_vocabulary,
         "loss_reduction": loss_reduction,

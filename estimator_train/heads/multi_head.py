@@ -44,7 +44,7 @@ class MultiHead(Head):
 
     @property
     def name(self) -> str:
-        return "_".join(head.name for head in self._heads)
+        return "_".join(str(head.name) for head in self._heads)
 
     @property
     def logits_dimension(self) -> int:
@@ -74,8 +74,8 @@ class MultiHead(Head):
         return tf.add_n([*weighted, *(regularization_losses or [])])
 
     def predictions(
-        self, logits: tf.Tensor | dict[str, tf.Tensor], keys: Iterable[tuple[str, str]] | None = None
-    ) -> dict[tuple[str, str], tf.Tensor]:
+        self, logits: tf.Tensor | dict[str, tf.Tensor], keys: Iterable[Any] | None = None
+    ) -> dict[Any, tf.Tensor]:
         predictions = {
             (head.name, key): value
             for head, head_logits in zip(self._heads, self._split(logits), strict=True)

@@ -127,7 +127,7 @@ def make_stop_at_checkpoint_step_hook(
     return _StopAtSavedStepHook(estimator.model_dir, last_step, wait_after_file_check_secs)
 
 
-class _StopHook(v1.train.SessionRunHook):
+class _StopHook(tf.compat.v1.train.SessionRunHook):
     """Stops training once `should_stop_fn()` is true. It adds nothing to the graph, so nothing to checkpoints."""
 
     def __init__(self, should_stop_fn, run_every_secs, run_every_steps):
@@ -206,7 +206,7 @@ class StopOnMetricHook(_StopHook):
             )
 
 
-class _StopAtSavedStepHook(v1.train.SessionRunHook):
+class _StopAtSavedStepHook(tf.compat.v1.train.SessionRunHook):
     def __init__(self, model_dir, last_step, wait_secs):
         self._model_dir = model_dir
         self._last_step = last_step

@@ -16,7 +16,7 @@ from estimator_train.run_config import TaskType
 v1 = tf.compat.v1
 
 
-class InMemoryEvaluatorHook(v1.train.SessionRunHook):
+class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
     """Evaluates before the first step, after every `every_n_iter`-th and at the end.
 
     The variables go by a temporary file, which is not kept; the metrics go to the events of `estimator.eval_dir(name)`.

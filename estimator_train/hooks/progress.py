@@ -14,7 +14,7 @@ from estimator_train.session import step_outputs
 v1 = tf.compat.v1
 
 
-class ProgressHook(v1.train.SessionRunHook):
+class ProgressHook(tf.compat.v1.train.SessionRunHook):
     """A progress bar on a terminal; plain lines where the output is none.
 
     With `steps` or `max_steps` of `Estimator.train` it tells the time to go.

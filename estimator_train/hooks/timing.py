@@ -16,7 +16,7 @@ from estimator_train.session import step_outputs
 v1 = tf.compat.v1
 
 
-class TimingHook(v1.train.SessionRunHook):
+class TimingHook(tf.compat.v1.train.SessionRunHook):
     """Measures every training step; the grown-up TimeHistory.
 
     A step's time runs from `before_run` to `after_run`, and so holds what hooks before this one in the list do, such as

@@ -107,9 +107,8 @@ def image_files(
             on_error=on_error,
             fast=fast,
         )
-        shuffled = {"shuffle": shuffle, "buffer_size": buffer_size, "seed": seed}
-        return frozen_features(examples, batch_size, num_epochs, **shuffled)
-    image_size = tuple(int(pixels) for pixels in image_size)
+        return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, buffer_size=buffer_size, seed=seed)
+    image_size = tuple(int(pixels) for pixels in image_size)  # type: ignore[assignment]  # two of them
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
     @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     import tf_keras as keras
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-def is_file(weights: str | os.PathLike[str] | None) -> bool:
+def is_file(weights: str | os.PathLike[str] | None) -> TypeGuard[str | os.PathLike[str]]:
     """Returns whether `weights` names a file, rather than ImageNet's weights or none."""
     return weights not in (None, "none", "imagenet")
 

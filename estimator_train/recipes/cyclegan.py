@@ -103,7 +103,7 @@ def train(
         if step == last_step or step % (grid_epochs * steps) == 0:
             cycles = estimator.predict(lambda: images["testA"].take(GRID_ROWS).batch(1))
             rows = [[cycle["x"], cycle["generated"], cycle["cycled"]] for cycle in cycles]
-            write_image_grid(model_dir, "cycle", step, np.array(rows) / 2 + 0.5)
+            write_image_grid(estimator.model_dir, "cycle", step, np.array(rows) / 2 + 0.5)
         if shows:
             click.echo(f"epoch {epoch + 1} of {epochs}: {time.perf_counter() - start:.1f} s", err=True)
         if step < goal:
@@ -111,12 +111,12 @@ def train(
     return metrics or estimator.evaluate(test_input_fn, hooks=test_hooks)
 
 
-def open_images(data_dir: str | os.PathLike[str], image_size: tuple[int, int]) -> dict[str, tf.data.Dataset]:
+def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, int]) -> dict[str, tf.data.Dataset]:
     """A dict of `PARTS` to data sets of images, float32 RGB in [-1, 1], in memory; `data_dir` as for `train`."""
     if data_dir is None:
         opened = {part: tf.data.Dataset.from_tensor_slices(draw(part, image_size)) for part in PARTS}
     elif str(data_dir).startswith("tfds:"):
-        opened = _of_tfds(data_dir.removeprefix("tfds:"), image_size)
+        opened = _of_tfds(str(data_dir).removeprefix("tfds:"), image_size)
     else:
         opened = _of_folder(Path(data_dir), image_size)
     images = {}

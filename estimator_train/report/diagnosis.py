@@ -44,6 +44,7 @@ def diagnose(
         ceilings += f", the input alone gives {input_examples_per_second:.1f}"
     is_bound_by_input = wait > 0.1
     by = "input" if is_bound_by_input else "compute"
+    advice: dict[str, str | None]
     if is_bound_by_input:
         advice = {
             "--cache": "--cache memory or --cache FOLDER, which decode the images once",

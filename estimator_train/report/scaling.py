@@ -40,7 +40,7 @@ def scaling(timings: Mapping[int, Mapping[str, Any]], train_examples: int | None
     for replicas, timing in timings.items():
         examples_per_step = timing["examples_per_second"] * timing["mean_seconds"]
         steps_per_epoch = train_examples and math.ceil(train_examples / round(examples_per_step))
-        first = rows[0] if rows else timing | {"replicas": replicas}
+        first = rows[0] if rows else {**timing, "replicas": replicas}
         speed_up = timing["examples_per_second"] / first["examples_per_second"]
         rows.append(
             {
