@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 v1 = tf.compat.v1
 
-VocabInfo = v1.train.VocabInfo
+VocabInfo: TypeAlias = tf.compat.v1.train.VocabInfo
 
 
 class WarmStartSettings(
