@@ -4,8 +4,6 @@ Grayscale images are decoded and resized with one channel, and widened to three 
 bit for bit, and a 512 x 496 JPEG takes a fifth less processor time.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,18 +14,18 @@ CANNOT_BE_DECODED = 'cannot be decoded: no readable JPEG or PNG; delete it or pa
 _RATIOS = (1, 2, 4, 8)  # in which the decoder can scale a JPEG down
 
 
-def decode_image(encoded: tf.Tensor, image_size: tuple[int, int]) -> tf.Tensor:
+def decode_image(encoded, image_size):
     """Returns the image of an encoded JPEG or PNG, a string scalar: float32 RGB of (height, width, 3) in [0, 1]."""
     return widen(_decode(encoded, image_size, fast=False))
 
 
-def decode_files(paths: tf.Tensor, image_size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
+def decode_files(paths, image_size):
     """Decodes in parallel: returns the images that can be decoded and their places in `paths`, in order."""
     images, places = decode_narrow(paths, image_size)
     return widen(images), places
 
 
-def decode_narrow(paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
+def decode_narrow(paths, image_size, *, fast=False):
     """Like `decode_files`, but a batch of grayscale images alone has one channel; see `decoded` for `fast`."""
     # What is in colour sets the channels of the batch; grayscale images are padded, and widened below.
     images = decoded(paths, image_size, fast=fast).padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
@@ -46,7 +44,7 @@ def decode_narrow(paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool =
     return tf.ensure_shape(widened, images.shape), places
 
 
-def decoded(paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool = False) -> tf.data.Dataset:
+def decoded(paths, image_size, *, fast=False):
     """Returns a dataset of (image, whether it is grayscale, place in `paths`) of those that can be decoded, in order.
 
     Images are float32 of shape (height, width, 1) if grayscale, else (height, width, 3).
@@ -67,7 +65,7 @@ def decoded(paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool = False
     return images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
 
 
-def widen(images: tf.Tensor) -> tf.Tensor:
+def widen(images):
     """Returns images of (…, height, width, 1 or 3) with three channels; a single one is copied, bit for bit."""
     if images.shape[-1] == 3:
         return images
@@ -83,7 +81,7 @@ def widen(images: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(widened, (*images.shape[:-1], 3))
 
 
-def widen_on_device(images: tf.Tensor) -> tf.Tensor:
+def widen_on_device(images):
     """Like `widen`, for where a GPU may compute it, whose products may be rounded to TF32."""
     if not tf.config.list_physical_devices("GPU"):
         return widen(images)
