@@ -16,7 +16,10 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["estimator_train", "estimator_train.*"]),
-    package_data={"estimator_train.report": ["report.html"]},
+    package_data={
+        "estimator_train": ["py.typed", "*.pyi"],  # the hints count for those who install the package
+        "estimator_train.report": ["report.html"],
+    },
     python_requires=">=3.10",
     install_requires=[
         "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
@@ -49,6 +52,8 @@ setup(
             "tensorflow-datasets>=4.9",
             "importlib_resources",
             "ruff>=0.9",  # lints and formats
+            "mypy>=1.13",  # checks the hints of the public modules, and needs no stubs for TensorFlow
+            "jedi>=0.19.2",  # what editors complete
         ],
     },
     entry_points={"console_scripts": ["estimator_train = estimator_train.cli:main"]},

@@ -7,6 +7,8 @@ import copy
 import os
 import tempfile
 import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,10 +17,11 @@ from estimator_train import checkpoints
 from estimator_train.checkpoints import object_based
 from estimator_train.distribution import synchronous
 from estimator_train.events import write_eval_metrics
-from estimator_train.export import new_export_folder
+from estimator_train.export import InputReceiver, new_export_folder
 from estimator_train.graph.model import GraphModel
+from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.host import host_memory
-from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
+from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
 from estimator_train.session import step_outputs
 from estimator_train.session.out_of_memory import explaining_oom
@@ -48,34 +51,40 @@ class Estimator:
         none for `params`; or a subclass overrides a member.
     """
 
-    def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
+    def __init__(
+        self,
+        model_fn: ModelFn | PreparedModel,
+        model_dir: str | os.PathLike[str] | None = None,
+        config: RunConfig | None = None,
+        params: dict[str, Any] | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+    ) -> None:
         _check_overrides(type(self))
         host_memory.keep_freed_memory()
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)
         self._params = copy.deepcopy(params or {})
-        is_prepared = isinstance(model_fn, PreparedModel)
-        self._model = model_fn if is_prepared else GraphModel(model_fn, params, warm_start_from)
+        self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)
         log.info("Using config: %s", self._config)
 
     @property
-    def model_dir(self):
+    def model_dir(self) -> str:
         """The folder of checkpoints and events, a str."""
         return self._config.model_dir
 
     @property
-    def config(self):
+    def config(self) -> RunConfig:
         """The `RunConfig`, a deep copy but for its strategies."""
         return copy.deepcopy(self._config)
 
     @property
-    def params(self):
+    def params(self) -> dict[str, Any]:
         """The params, a deep copy."""
         return copy.deepcopy(self._params)
 
     @property
-    def model_fn(self):
+    def model_fn(self) -> ModelFn:
         """The model_fn as a function of (features, labels, mode, config), which is given the params."""
 
         def model_fn(features, labels, mode, config):
@@ -83,19 +92,19 @@ class Estimator:
 
         return model_fn
 
-    def eval_dir(self, name=None):
+    def eval_dir(self, name: str | None = None) -> str:
         """The folder of the events of evaluations called `name`."""
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
-    def latest_checkpoint(self):
+    def latest_checkpoint(self) -> str | None:
         """Path prefix of the newest checkpoint in `model_dir` that is not damaged, or None."""
         return checkpoints.latest_intact(self.model_dir)
 
-    def get_variable_names(self):
+    def get_variable_names(self) -> list[str]:
         """Names of all variables in the newest checkpoint, as the checkpoint spells them, a list of str."""
         return [name for name, _ in tf.train.list_variables(self._trained_checkpoint())]
 
-    def get_variable_value(self, name):
+    def get_variable_value(self, name: str) -> np.ndarray | np.generic:
         """Value of the variable `name` in the newest checkpoint, a numpy array; "global_step" is known to every one."""
         path = self._trained_checkpoint()
         return (
@@ -104,7 +113,14 @@ class Estimator:
             else tf.train.load_variable(path, name)
         )
 
-    def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+    def train(
+        self,
+        input_fn: InputFn,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
+    ) -> Estimator:
         """Trains from the newest checkpoint on.
 
         Args:
@@ -168,7 +184,14 @@ class Estimator:
         log.info("Loss for final step: %s.", loss)
         return self
 
-    def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
+    def evaluate(
+        self,
+        input_fn: InputFn,
+        steps: int | None = None,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
         """Evaluates a checkpoint, counting every example once.
 
         Args:
@@ -217,7 +240,14 @@ class Estimator:
             write_eval_metrics(self.eval_dir(name), metrics, checkpoint)
         return metrics
 
-    def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+    def predict(
+        self,
+        input_fn: InputFn,
+        predict_keys: str | Iterable[str] | None = None,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+    ) -> Generator[dict[Any, np.ndarray], None, None]:
         """Yields predictions; nothing runs before the first is asked for.
 
         Generators may be interleaved, and between two predictions the caller's mode is its own.
@@ -249,13 +279,13 @@ class Estimator:
 
     def export_saved_model(
         self,
-        export_dir_base,
-        serving_input_receiver_fn,
-        assets_extra=None,
-        as_text=False,
-        checkpoint_path=None,
-        experimental_mode=ModeKeys.PREDICT,
-    ):
+        export_dir_base: str | os.PathLike[str],
+        serving_input_receiver_fn: Callable[[], InputReceiver],
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        experimental_mode: str = ModeKeys.PREDICT,
+    ) -> bytes:
         """Writes a SavedModel for serving, tagged "serve".
 
         Args:
@@ -278,8 +308,13 @@ class Estimator:
         )
 
     def experimental_export_all_saved_models(
-        self, export_dir_base, input_receiver_fn_map, assets_extra=None, as_text=False, checkpoint_path=None
-    ):
+        self,
+        export_dir_base: str | os.PathLike[str],
+        input_receiver_fn_map: Mapping[str, Callable[[], InputReceiver]],
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+    ) -> bytes:
         """Writes one SavedModel with a MetaGraph for each mode of `input_receiver_fn_map`: "train", "eval", "serve".
 
         Args:
@@ -302,7 +337,7 @@ class Estimator:
         return final
 
     @property
-    def export_savedmodel(self):
+    def export_savedmodel(self) -> Any:
         raise AttributeError("export_savedmodel is TensorFlow 1's name; use export_saved_model.")
 
     def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):

@@ -1,8 +1,13 @@
 """tf.compat.v1.estimator.Estimator: the Estimator with export_savedmodel."""
 
+from __future__ import annotations
+
 import abc
+import os
+from collections.abc import Callable, Mapping
 
 from estimator_train import estimator
+from estimator_train.export import InputReceiver
 
 
 class Estimator(estimator.Estimator, metaclass=abc.ABCMeta):
@@ -17,13 +22,13 @@ class Estimator(estimator.Estimator, metaclass=abc.ABCMeta):
 
     def export_savedmodel(
         self,
-        export_dir_base,
-        serving_input_receiver_fn,
-        assets_extra=None,
-        as_text=False,
-        checkpoint_path=None,
-        strip_default_attrs=False,
-    ):
+        export_dir_base: str | os.PathLike[str],
+        serving_input_receiver_fn: Callable[[], InputReceiver],
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        strip_default_attrs: bool = False,
+    ) -> bytes:
         """`export_saved_model` under its older name.
 
         `strip_default_attrs` changes nothing: ops' attributes at their defaults are always left out, and load alike.

@@ -1,6 +1,10 @@
 """The metrics of evaluations, written to their event files and read back."""
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +16,7 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def write_eval_metrics(folder, metrics, checkpoint):
+def write_eval_metrics(folder: str, metrics: Mapping[str, Any], checkpoint: str | None) -> None:
     """Logs the metrics of an evaluation, and writes them and the checkpoint's path to the event file of `folder`.
 
     Args:
@@ -53,7 +57,7 @@ def _add_summary(summary, key, value):
         summary.value.append(entry)
 
 
-def read_eval_metrics(pattern):
+def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
     """Dict of global steps, in their order, to dicts of metric names to floats.
 
     A damaged or half-written file counts as far as it can be read, with a warning.

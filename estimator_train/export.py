@@ -7,11 +7,31 @@ import collections
 import contextlib
 import os
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+
 v1 = tf.compat.v1
 log = tf.get_logger()
+
+__all__ = [
+    "ClassificationOutput",
+    "EvalOutput",
+    "ExportOutput",
+    "PredictOutput",
+    "RegressionOutput",
+    "ServingInputReceiver",
+    "SupervisedInputReceiver",
+    "TensorServingInputReceiver",
+    "TrainOutput",
+    "build_parsing_serving_input_receiver_fn",
+    "build_raw_serving_input_receiver_fn",
+    "build_raw_supervised_input_receiver_fn",
+]
 
 _SUPERVISED_METHODS = {"train": "tensorflow/supervised/training", "eval": "tensorflow/supervised/eval"}
 
@@ -35,7 +55,12 @@ class ServingInputReceiver(
 
     __slots__ = ()
 
-    def __new__(cls, features, receiver_tensors, receiver_tensors_alternatives=None):
+    def __new__(
+        cls,
+        features: tf.Tensor | dict[Any, Any],
+        receiver_tensors: tf.Tensor | dict[str, Any],
+        receiver_tensors_alternatives: dict[str, Any] | None = None,
+    ) -> ServingInputReceiver:
         if not isinstance(receiver_tensors_alternatives, (dict, type(None))):
             raise ValueError(f"receiver_tensors_alternatives must be a dict: {receiver_tensors_alternatives}.")
         return super().__new__(
@@ -59,7 +84,12 @@ class TensorServingInputReceiver(
 
     __slots__ = ()
 
-    def __new__(cls, features, receiver_tensors, receiver_tensors_alternatives=None):
+    def __new__(
+        cls,
+        features: tf.Tensor,
+        receiver_tensors: tf.Tensor | dict[str, Any],
+        receiver_tensors_alternatives: dict[str, Any] | None = None,
+    ) -> TensorServingInputReceiver:
         if isinstance(features, dict):
             raise ValueError(f"features must be one tensor, not a dict: {features}; use ServingInputReceiver.")
         receiver = ServingInputReceiver(features, receiver_tensors, receiver_tensors_alternatives)
@@ -79,7 +109,12 @@ class SupervisedInputReceiver(
 
     __slots__ = ()
 
-    def __new__(cls, features, labels, receiver_tensors):
+    def __new__(
+        cls,
+        features: tf.Tensor | dict[Any, Any],
+        labels: tf.Tensor | dict[Any, Any],
+        receiver_tensors: tf.Tensor | dict[str, Any],
+    ) -> SupervisedInputReceiver:
         _tensor_dict(features, "feature", key_types=(str, int))
         _tensor_dict(labels, "label", key_types=(str, int))
         return super().__new__(
@@ -87,7 +122,12 @@ class SupervisedInputReceiver(
         )
 
 
-def build_parsing_serving_input_receiver_fn(feature_spec, default_batch_size=None):
+InputReceiver = ServingInputReceiver | TensorServingInputReceiver | SupervisedInputReceiver
+
+
+def build_parsing_serving_input_receiver_fn(
+    feature_spec: dict[str, Any], default_batch_size: int | None = None
+) -> Callable[[], ServingInputReceiver]:
     """Gives a serving_input_receiver_fn that takes serialized `tf.train.Example`s under the input name `examples`.
 
     Args:
@@ -102,7 +142,9 @@ def build_parsing_serving_input_receiver_fn(feature_spec, default_batch_size=Non
     return serving_input_receiver_fn
 
 
-def build_raw_serving_input_receiver_fn(features, default_batch_size=None):
+def build_raw_serving_input_receiver_fn(
+    features: dict[str, tf.Tensor], default_batch_size: int | None = None
+) -> Callable[[], ServingInputReceiver]:
     """Gives a serving_input_receiver_fn that takes every feature as it is.
 
     Args:
@@ -117,7 +159,11 @@ def build_raw_serving_input_receiver_fn(features, default_batch_size=None):
     return serving_input_receiver_fn
 
 
-def build_raw_supervised_input_receiver_fn(features, labels, default_batch_size=None):
+def build_raw_supervised_input_receiver_fn(
+    features: tf.Tensor | dict[str, tf.Tensor],
+    labels: tf.Tensor | dict[str, tf.Tensor],
+    default_batch_size: int | None = None,
+) -> Callable[[], SupervisedInputReceiver]:
     """Gives an input receiver function that takes features and labels as they are.
 
     Args:
@@ -145,7 +191,7 @@ class ExportOutput(abc.ABC):
     """An output of a model that can be served."""
 
     @abc.abstractmethod
-    def as_signature_def(self, receiver_tensors):
+    def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
         """The SignatureDef from `receiver_tensors`, a dict of str to tensors, to this output."""
 
 
@@ -159,10 +205,10 @@ class PredictOutput(ExportOutput):
       ValueError: other keys, or values that are no tensors.
     """
 
-    def __init__(self, outputs):
+    def __init__(self, outputs: tf.Tensor | dict[Any, tf.Tensor]) -> None:
         self.outputs = _output_dict(outputs, "output", label="Prediction")
 
-    def as_signature_def(self, receiver_tensors):
+    def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
         return v1.saved_model.predict_signature_def(receiver_tensors, self.outputs)
 
 
@@ -177,7 +223,7 @@ class ClassificationOutput(ExportOutput):
       ValueError: neither is given, or one is no tensor of its dtype.
     """
 
-    def __init__(self, scores=None, classes=None):
+    def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None) -> None:
         if scores is None and classes is None:
             raise ValueError("ClassificationOutput needs scores, classes or both.")
         if scores is not None and not _is_float(scores):
@@ -187,7 +233,7 @@ class ClassificationOutput(ExportOutput):
         self.scores = scores
         self.classes = classes
 
-    def as_signature_def(self, receiver_tensors):
+    def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
         examples = _only_string(receiver_tensors, "Classification")
         return v1.saved_model.classification_signature_def(examples, self.classes, self.scores)
 
@@ -195,26 +241,33 @@ class ClassificationOutput(ExportOutput):
 class RegressionOutput(ExportOutput):
     """A float tensor `value`, served through the Regress API, which takes one string tensor of serialized Examples."""
 
-    def __init__(self, value):
+    def __init__(self, value: tf.Tensor) -> None:
         if not _is_float(value):
             raise ValueError(f"Regression output value must be a float32 Tensor; got {value}")
         self.value = value
 
-    def as_signature_def(self, receiver_tensors):
+    def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
         return v1.saved_model.regression_signature_def(_only_string(receiver_tensors, "Regression"), self.value)
 
 
 class _SupervisedOutput(ExportOutput):
     """Loss, predictions and metrics, with the keys that they have in the signature."""
 
-    def __init__(self, loss=None, predictions=None, metrics=None):
+    mode: str
+
+    def __init__(
+        self,
+        loss: tf.Tensor | dict[Any, tf.Tensor] | None = None,
+        predictions: tf.Tensor | dict[Any, tf.Tensor] | None = None,
+        metrics: Any = None,
+    ) -> None:
         self.loss = None if loss is None else _prefixed(_output_dict(loss, "loss"), "loss")
         self.predictions = (
             None if predictions is None else _prefixed(_output_dict(predictions, "predictions"), "predictions")
         )
         self.metrics = None if metrics is None else _metric_dict(metrics)
 
-    def as_signature_def(self, receiver_tensors):
+    def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
         if not receiver_tensors:
             raise ValueError(f"A {self.mode} signature needs inputs; receiver_tensors is empty.")
         outputs = {**(self.loss or {}), **(self.predictions or {}), **(self.metrics or {})}

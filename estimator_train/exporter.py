@@ -7,12 +7,15 @@ import inspect
 import json
 import os
 import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.estimator import Estimator
 from estimator_train.events import read_eval_metrics
-from estimator_train.export import exports_in
+from estimator_train.export import InputReceiver, exports_in
 
 log = tf.get_logger()
 
@@ -22,11 +25,18 @@ class Exporter(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def name(self):
+    def name(self) -> str:
         """Name of the exporter's folder below `<model_dir>/export`, a str."""
 
     @abc.abstractmethod
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> str | bytes | None:
         """Exports a checkpoint, or skips it.
 
         Args:
@@ -55,7 +65,7 @@ class _SavedModelExporter(Exporter):
         self._exports_to_keep = exports_to_keep
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self._name
 
     def _write(self, estimator, export_path, checkpoint_path, assets_extra):
@@ -75,10 +85,23 @@ class _SavedModelExporter(Exporter):
 class FinalExporter(_SavedModelExporter):
     """Writes one SavedModel, at the end of training; arguments as for `Estimator.export_saved_model`."""
 
-    def __init__(self, name, serving_input_receiver_fn, assets_extra=None, as_text=False):
+    def __init__(
+        self,
+        name: str,
+        serving_input_receiver_fn: Callable[[], InputReceiver],
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
+        as_text: bool = False,
+    ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
 
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
         if not is_the_final_export:
             return None
         log.info("Performing the final export in the end of training.")
@@ -96,10 +119,24 @@ class LatestExporter(_SavedModelExporter):
       ValueError: `exports_to_keep` is not positive.
     """
 
-    def __init__(self, name, serving_input_receiver_fn, assets_extra=None, as_text=False, exports_to_keep=5):
+    def __init__(
+        self,
+        name: str,
+        serving_input_receiver_fn: Callable[[], InputReceiver],
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
+        as_text: bool = False,
+        exports_to_keep: int | None = 5,
+    ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
 
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes:
         return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
 
 
@@ -142,20 +179,27 @@ class BestExporter(_SavedModelExporter):
 
     def __init__(
         self,
-        name="best_exporter",
-        serving_input_receiver_fn=None,
-        event_file_pattern="eval/*.tfevents.*",
-        compare_fn=_loss_smaller,
-        assets_extra=None,
-        as_text=False,
-        exports_to_keep=5,
-    ):
+        name: str = "best_exporter",
+        serving_input_receiver_fn: Callable[[], InputReceiver] | None = None,
+        event_file_pattern: str | None = "eval/*.tfevents.*",
+        compare_fn: Callable[..., bool] = _loss_smaller,
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None = None,
+        as_text: bool = False,
+        exports_to_keep: int | None = 5,
+    ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
         _check_compare_fn(compare_fn)
         self._event_file_pattern = event_file_pattern
         self._compare_fn = compare_fn
 
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
         best = self._best(estimator.model_dir, export_path, eval_result)
         if best is not None and not self._compare_fn(best_eval_result=best, current_eval_result=eval_result):
             return None
@@ -199,16 +243,23 @@ class BestCheckpointExporter(Exporter):
       ValueError: `compare_fn` has other arguments.
     """
 
-    def __init__(self, name="best_checkpoint", compare_fn=_loss_smaller):
+    def __init__(self, name: str = "best_checkpoint", compare_fn: Callable[..., bool] = _loss_smaller) -> None:
         _check_compare_fn(compare_fn)
         self._name = name
         self._compare_fn = compare_fn
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self._name
 
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
         best = tf.train.latest_checkpoint(export_path)
         if best is not None and not self._compare_fn(
             best_eval_result=_read_result(f"{best}.{_RESULT}"), current_eval_result=eval_result

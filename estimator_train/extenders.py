@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from estimator_train.estimator import Estimator
 from estimator_train.model_fn import argument_names
 
 _ARGUMENTS = ("features", "labels", "predictions", "config")
 
 
-def add_metrics(estimator, metric_fn):
+def add_metrics(estimator: Estimator, metric_fn: Callable[..., Mapping[str, Any]]) -> Estimator:
     """An `Estimator` of the same model and folder, whose `evaluate` gives the metrics of `metric_fn`, too.
 
     Args:

@@ -1,11 +1,28 @@
 """numpy_input_fn and pandas_input_fn, as tf.estimator.inputs had them, over tf.data instead of queues."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
+import tensorflow as tf
 
 from estimator_train.input_fns import arrays
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def numpy_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_capacity=1000, num_threads=1):
+
+def numpy_input_fn(
+    x: np.ndarray | dict[str, np.ndarray],
+    y: np.ndarray | dict[str, np.ndarray] | None = None,
+    batch_size: int = 128,
+    num_epochs: int | None = 1,
+    shuffle: bool | None = None,
+    queue_capacity: int = 1000,
+    num_threads: int = 1,
+) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over the rows of numpy arrays.
 
     It gives a `tf.data.Dataset` of features or (features, labels), with the structure and dtypes of `x` and `y`; code
@@ -36,19 +53,19 @@ def numpy_input_fn(x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_
         shared = sorted(x.keys() & y.keys()) if isinstance(x, dict) else []
         if shared:
             raise ValueError(f"{len(shared)} duplicate keys are found in both x and y: {shared}")
-    return arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle)
+    return arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
 
 
 def pandas_input_fn(
-    x,
-    y=None,
-    batch_size=128,
-    num_epochs=1,
-    shuffle=None,
-    queue_capacity=1000,
-    num_threads=1,
-    target_column="target",
-):
+    x: pd.DataFrame,
+    y: pd.Series | pd.DataFrame | None = None,
+    batch_size: int = 128,
+    num_epochs: int | None = 1,
+    shuffle: bool | None = None,
+    queue_capacity: int = 1000,
+    num_threads: int = 1,
+    target_column: str = "target",
+) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over the rows of a pandas DataFrame: a feature a column.
 
     Args:
@@ -77,7 +94,7 @@ def pandas_input_fn(
         if not np.array_equal(x.index, y.index):
             raise ValueError(f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}")
         y = _columns(y) if hasattr(y, "columns") else y.to_numpy()
-    return arrays(_columns(x), y, batch_size=batch_size, num_epochs=num_epochs, shuffle=shuffle)
+    return arrays(_columns(x), y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
 
 
 def _check_shuffle(shuffle):

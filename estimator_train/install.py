@@ -6,4 +6,4 @@ from estimator_train.drop_in import install
 
 install()
 # The import statement binds what stands here: `estimator_train.install` stays the function.
-sys.modules[__name__] = install
+sys.modules[__name__] = install  # type: ignore[assignment]

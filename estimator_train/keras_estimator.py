@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import tf_keras as keras
 
 from estimator_train.estimator import Estimator
+from estimator_train.export import ExportOutput
 from estimator_train.keras.cloning import ModelSource
 from estimator_train.keras.model import KerasModel
+from estimator_train.run_config import RunConfig
 
 
 def model_to_estimator(
-    keras_model=None,
-    keras_model_path=None,
-    custom_objects=None,
-    model_dir=None,
-    config=None,
-    checkpoint_format="checkpoint",
-    metric_names_map=None,
-    export_outputs=None,
-):
+    keras_model: keras.Model | Callable[[], keras.Model] | None = None,
+    keras_model_path: str | os.PathLike[str] | None = None,
+    custom_objects: dict[str, Any] | None = None,
+    model_dir: str | os.PathLike[str] | None = None,
+    config: RunConfig | None = None,
+    checkpoint_format: str = "checkpoint",
+    metric_names_map: dict[str, str] | None = None,
+    export_outputs: dict[str, type[ExportOutput]] | None = None,
+) -> Estimator:
     """An `Estimator` that trains, evaluates and predicts with a copy of a compiled Keras model.
 
     The copy carries all of the model's state: weights, BatchNorm and Normalization statistics, lookup tables, optimizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import inspect
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -13,6 +14,10 @@ from estimator_train.export import ExportOutput, PredictOutput
 
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+# Types of public signatures. An input_fn takes those of `mode`, `params`, `config` and `input_context` that it names.
+InputFn = Callable[..., tf.data.Dataset]
+FeatureColumn = Any  # TensorFlow has no public class for what tf.feature_column makes
 
 
 class ModeKeys:
@@ -28,16 +33,16 @@ class EstimatorSpec(
         "EstimatorSpec",
         [
             ("mode", str),
-            ("predictions", Any),
-            ("loss", Any),
-            ("train_op", Any),
-            ("eval_metric_ops", dict),
-            ("export_outputs", dict),
-            ("training_chief_hooks", tuple),
-            ("training_hooks", tuple),
-            ("scaffold", Any),
-            ("evaluation_hooks", tuple),
-            ("prediction_hooks", tuple),
+            ("predictions", Any),  # a tensor, or a dict of names to tensors
+            ("loss", tf.Tensor | None),
+            ("train_op", tf.Operation | tf.Tensor | None),
+            ("eval_metric_ops", dict[str, Any]),
+            ("export_outputs", dict[str, ExportOutput] | None),
+            ("training_chief_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("training_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("scaffold", tf.compat.v1.train.Scaffold),
+            ("evaluation_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("prediction_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
         ],
     )
 ):
@@ -64,18 +69,18 @@ class EstimatorSpec(
 
     def __new__(
         cls,
-        mode,
-        predictions=None,
-        loss=None,
-        train_op=None,
-        eval_metric_ops=None,
-        export_outputs=None,
-        training_chief_hooks=None,
-        training_hooks=None,
-        scaffold=None,
-        evaluation_hooks=None,
-        prediction_hooks=None,
-    ):
+        mode: str,
+        predictions: tf.Tensor | dict[Any, Any] | None = None,
+        loss: tf.Tensor | None = None,
+        train_op: tf.Operation | tf.Tensor | None = None,
+        eval_metric_ops: dict[str, Any] | None = None,
+        export_outputs: dict[str, ExportOutput] | None = None,
+        training_chief_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        training_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        scaffold: tf.compat.v1.train.Scaffold | None = None,
+        evaluation_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        prediction_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+    ) -> EstimatorSpec:
         if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT):
             raise ValueError(f"mode must be one of ModeKeys, given: {mode!r}")
         predictions = _checked_predictions(predictions, mode)
@@ -108,6 +113,10 @@ class EstimatorSpec(
         return EstimatorSpec(**(self._asdict() | changes))
 
 
+# It takes those of `features`, `labels`, `mode`, `params` and `config` that it names.
+ModelFn = Callable[..., EstimatorSpec]
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A model made ready for one train, evaluate or predict: what the Estimator's loop drives.
@@ -121,7 +130,7 @@ class Run:
 
     graph: tf.Graph
     spec: EstimatorSpec
-    session_creator: v1.train.SessionCreator
+    session_creator: tf.compat.v1.train.SessionCreator
     input_hooks: tuple = ()
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from numbers import Real
 from operator import attrgetter
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,7 +17,7 @@ from estimator_train.distribution.cluster_task import ClusterTask, TaskType, has
 
 __all__ = ["RunConfig", "TaskType"]
 
-_UNSET = object()  # tells "not given" from None, which switches saving off
+_UNSET: Any = object()  # tells "not given" from None, which switches saving off
 _TASK_PROPERTIES = (
     "task_type",
     "task_id",
@@ -75,7 +76,7 @@ class RunConfig:
       TypeError: for a `cluster`, `task` or `service` in TF_CONFIG that is not a JSON object.
     """
 
-    model_dir: str | os.PathLike | None = None
+    model_dir: str | os.PathLike[str] | None = None
     tf_random_seed: int | None = None
     save_summary_steps: int | None = 100
     save_checkpoints_steps: int | None = _UNSET
@@ -124,7 +125,7 @@ class RunConfig:
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
         )
 
-    def replace(self, **changes) -> RunConfig:
+    def replace(self, **changes: Any) -> RunConfig:
         """A copy with `changes`, which are constructor arguments; the task in the cluster stays as it was.
 
         Changing one of `save_checkpoints_steps` and `save_checkpoints_secs` sets the other to None.
@@ -184,8 +185,8 @@ def _takes_only_op(function):
     return callable(function) and list(inspect.signature(function).parameters) == ["op"]
 
 
-_NOT_NEGATIVE = ("a number >= 0 or None", lambda value: isinstance(value, Real) and value >= 0)
-_POSITIVE = ("a number > 0 or None", lambda value: isinstance(value, Real) and value > 0)
+_NOT_NEGATIVE = ("a number >= 0 or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]
+_POSITIVE = ("a number > 0 or None", lambda value: isinstance(value, Real) and value > 0)  # type: ignore[operator]
 _INTEGER = ("an int or None", lambda value: isinstance(value, int))
 _SUPPORTED_STRATEGY = (
     "a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy (an Estimator cannot drive the TF 2 "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, overload
 
 import tensorflow as tf
 
@@ -16,14 +16,22 @@ from estimator_train.distribution.completion import marking_completion
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
-from estimator_train.model_fn import ModeKeys, check_hooks
+from estimator_train.model_fn import InputFn, ModeKeys, check_hooks
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
 
 class TrainSpec(
-    NamedTuple("TrainSpec", [("input_fn", Callable), ("max_steps", int), ("hooks", tuple), ("saving_listeners", tuple)])
+    NamedTuple(
+        "TrainSpec",
+        [
+            ("input_fn", InputFn),
+            ("max_steps", int | None),
+            ("hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("saving_listeners", tuple[tf.compat.v1.train.CheckpointSaverListener, ...]),
+        ],
+    )
 ):
     """How `train_and_evaluate` trains; the arguments are those of `Estimator.train`.
 
@@ -34,7 +42,13 @@ class TrainSpec(
 
     __slots__ = ()
 
-    def __new__(cls, input_fn, max_steps=None, hooks=None, saving_listeners=None):
+    def __new__(
+        cls,
+        input_fn: InputFn,
+        max_steps: int | None = None,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
+    ) -> TrainSpec:
         _check_callable(input_fn)
         _check_at_least(1, max_steps=max_steps)
         listeners = tuple(saving_listeners or ())
@@ -48,14 +62,14 @@ class EvalSpec(
     NamedTuple(
         "EvalSpec",
         [
-            ("input_fn", Callable),
-            ("steps", int),
-            ("name", str),
-            ("hooks", tuple),
-            ("exporters", tuple),
-            ("start_delay_secs", int),
-            ("throttle_secs", int),
-            ("every_steps", int),
+            ("input_fn", InputFn),
+            ("steps", int | None),
+            ("name", str | None),
+            ("hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("exporters", tuple[Exporter, ...]),
+            ("start_delay_secs", float),
+            ("throttle_secs", float),
+            ("every_steps", int | None),
         ],
     )
 ):
@@ -81,16 +95,16 @@ class EvalSpec(
 
     def __new__(
         cls,
-        input_fn,
-        steps=100,
-        name=None,
-        hooks=None,
-        exporters=None,
-        start_delay_secs=120,
-        throttle_secs=600,
+        input_fn: InputFn,
+        steps: int | None = 100,
+        name: str | None = None,
+        hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        exporters: Exporter | Iterable[Exporter] | None = None,
+        start_delay_secs: float = 120,
+        throttle_secs: float = 600,
         *,
-        every_steps=None,
-    ):
+        every_steps: int | None = None,
+    ) -> EvalSpec:
         _check_callable(input_fn)
         _check_at_least(1, steps=steps, every_steps=every_steps)
         _check_at_least(0, start_delay_secs=start_delay_secs, throttle_secs=throttle_secs)
@@ -98,16 +112,24 @@ class EvalSpec(
             raise TypeError(f"name must be a string, given: {name!r}")
         exporters = (exporters,) if isinstance(exporters, Exporter) else tuple(exporters or ())
         _check_exporters(exporters)
-        hooks = check_hooks(hooks)
         return super().__new__(
-            cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs, every_steps
+            cls, input_fn, steps, name, check_hooks(hooks), exporters, start_delay_secs, throttle_secs, every_steps
         )
 
     def __getnewargs_ex__(self):
         return tuple(self)[:-1], {"every_steps": self.every_steps}  # for copies: it is keyword-only
 
 
-def train_and_evaluate(estimator, train_spec, eval_spec):
+# A cluster's None is left out of the types: the caller in one process, who unpacks the pair, is spared checks for it.
+@overload
+def train_and_evaluate(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
+) -> tuple[dict[str, Any], list[str | bytes | None]] | Any: ...
+@overload
+def train_and_evaluate(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: list[EvalSpec]
+) -> tuple[dict[str | None, dict[str, Any]], dict[str | None, list[str | bytes | None]]] | Any: ...
+def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec | list[EvalSpec]) -> Any:
     """Trains, evaluates and exports checkpoints on the way, and the last one at the end, however training ended.
 
     A training that had been finished before is evaluated and exported all the same, and one that goes on from a
@@ -242,7 +264,7 @@ class _Evaluation:
         return sorted(run.spec.eval_metric_ops)
 
 
-class _EvaluateCheckpoints(v1.train.CheckpointSaverListener):
+class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
     """Evaluates a training's checkpoints, but for that of step 0 and for the one at `max_steps`, evaluated afterwards.
 
     Before the first step it tells the early-stopping hooks what there is to watch.

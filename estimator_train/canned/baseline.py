@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 import tensorflow as tf
 
-from estimator_train.canned.canned_estimator import Branch, CannedEstimator, logits_dimension, optimizer_factory
-from estimator_train.heads import RegressionHead, binary_or_multi_class_head
+from estimator_train.canned.canned_estimator import (
+    Branch,
+    CannedEstimator,
+    Optimizer,
+    logits_dimension,
+    optimizer_factory,
+)
+from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.model_fn import FeatureColumn
+from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
@@ -24,7 +35,13 @@ class BaselineEstimator(CannedEstimator):
       ValueError: an argument that cannot be used.
     """
 
-    def __init__(self, head, model_dir=None, optimizer="Ftrl", config=None):
+    def __init__(
+        self,
+        head: Head,
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+    ) -> None:
         make_optimizer = optimizer_factory(optimizer, 0.3, self._api_version)
         super().__init__(
             head, [Branch("baseline", _logit_fn(logits_dimension(head)), make_optimizer)], model_dir, config
@@ -42,14 +59,14 @@ class BaselineClassifier(BaselineEstimator):
 
     def __init__(
         self,
-        model_dir=None,
-        n_classes=2,
-        weight_column=None,
-        label_vocabulary=None,
-        optimizer="Ftrl",
-        config=None,
-        loss_reduction="sum_over_batch_size",
-    ):
+        model_dir: str | os.PathLike[str] | None = None,
+        n_classes: int = 2,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+    ) -> None:
         head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         super().__init__(head, model_dir, optimizer, config)
 
@@ -65,13 +82,13 @@ class BaselineRegressor(BaselineEstimator):
 
     def __init__(
         self,
-        model_dir=None,
-        label_dimension=1,
-        weight_column=None,
-        optimizer="Ftrl",
-        config=None,
-        loss_reduction="sum_over_batch_size",
-    ):
+        model_dir: str | os.PathLike[str] | None = None,
+        label_dimension: int = 1,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Ftrl",
+        config: RunConfig | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+    ) -> None:
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
         super().__init__(head, model_dir, optimizer, config)
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.canned.api_versions import ApiV2
 from estimator_train.estimator import Estimator
+from estimator_train.graph import optimizers
 from estimator_train.graph.optimizers import train_op
+from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import Head
+from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
+
+# An optimizer, its name, or a function that makes one.
+Optimizer: TypeAlias = str | optimizers.Optimizer | Callable[[], optimizers.Optimizer]
 
 
 class Branch(NamedTuple):
@@ -40,7 +47,14 @@ class CannedEstimator(Estimator):
 
     _api_version = ApiV2()
 
-    def __init__(self, head, branches, model_dir, config, warm_start_from=None):
+    def __init__(
+        self,
+        head: Head,
+        branches: list[Branch],
+        model_dir: str | os.PathLike[str] | None,
+        config: RunConfig | None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+    ) -> None:
         model_fn = functools.partial(_model_fn, head=head, branches=branches, api_version=self._api_version)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
@@ -73,7 +87,13 @@ def optimizer_factory(optimizer, learning_rate, api_version):
     return optimizer if callable(optimizer) else lambda: optimizer
 
 
-def call_logit_fn(logit_fn, features, mode, params, config):
+def call_logit_fn(
+    logit_fn: Callable[..., tf.Tensor | dict[str, tf.Tensor]],
+    features: Any,
+    mode: str,
+    params: dict[str, Any] | None,
+    config: RunConfig | None,
+) -> tf.Tensor | dict[str, tf.Tensor]:
     """Calls `logit_fn` with `features`, and with those of mode, params and config that it names.
 
     Returns:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import numbers
+import os
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
+    Optimizer,
     logits_dimension,
     optimizer_factory,
     summarize,
 )
 from estimator_train.canned.columns import check_columns, input_layer
-from estimator_train.heads import RegressionHead, binary_or_multi_class_head
-from estimator_train.model_fn import ModeKeys
+from estimator_train.graph.warm_start import WarmStartSettings
+from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.model_fn import FeatureColumn, ModeKeys
+from estimator_train.run_config import RunConfig
 from estimator_train.session import private_names
 
 v1 = tf.compat.v1
@@ -43,17 +48,17 @@ class DNNEstimator(CannedEstimator):
 
     def __init__(
         self,
-        head,
-        hidden_units,
-        feature_columns,
-        model_dir=None,
-        optimizer="Adagrad",
-        activation_fn=tf.nn.relu,
-        dropout=None,
-        config=None,
-        warm_start_from=None,
-        batch_norm=False,
-    ):
+        head: Head,
+        hidden_units: Sequence[int],
+        feature_columns: Iterable[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+        dropout: float | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        batch_norm: bool = False,
+    ) -> None:
         api_version = self._api_version
         branch = Branch(
             "dnn",
@@ -82,20 +87,20 @@ class DNNClassifier(DNNEstimator):
 
     def __init__(
         self,
-        hidden_units,
-        feature_columns,
-        model_dir=None,
-        n_classes=2,
-        weight_column=None,
-        label_vocabulary=None,
-        optimizer="Adagrad",
-        activation_fn=tf.nn.relu,
-        dropout=None,
-        config=None,
-        warm_start_from=None,
-        loss_reduction="sum_over_batch_size",
-        batch_norm=False,
-    ):
+        hidden_units: Sequence[int],
+        feature_columns: Iterable[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        n_classes: int = 2,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+        dropout: float | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        batch_norm: bool = False,
+    ) -> None:
         super().__init__(
             binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
             hidden_units,
@@ -121,19 +126,19 @@ class DNNRegressor(DNNEstimator):
 
     def __init__(
         self,
-        hidden_units,
-        feature_columns,
-        model_dir=None,
-        label_dimension=1,
-        weight_column=None,
-        optimizer="Adagrad",
-        activation_fn=tf.nn.relu,
-        dropout=None,
-        config=None,
-        warm_start_from=None,
-        loss_reduction="sum_over_batch_size",
-        batch_norm=False,
-    ):
+        hidden_units: Sequence[int],
+        feature_columns: Iterable[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        label_dimension: int = 1,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer = "Adagrad",
+        activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+        dropout: float | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        batch_norm: bool = False,
+    ) -> None:
         super().__init__(
             RegressionHead(label_dimension, weight_column, loss_reduction),
             hidden_units,

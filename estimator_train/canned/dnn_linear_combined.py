@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 
-from estimator_train.canned.canned_estimator import Branch, CannedEstimator, logits_dimension, optimizer_factory
+from estimator_train.canned.canned_estimator import (
+    Branch,
+    CannedEstimator,
+    Optimizer,
+    logits_dimension,
+    optimizer_factory,
+)
 from estimator_train.canned.columns import check_columns
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
-from estimator_train.heads import RegressionHead, binary_or_multi_class_head
+from estimator_train.graph.warm_start import WarmStartSettings
+from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.model_fn import FeatureColumn
+from estimator_train.run_config import RunConfig
 
 
 class DNNLinearCombinedEstimator(CannedEstimator):
@@ -35,19 +46,19 @@ class DNNLinearCombinedEstimator(CannedEstimator):
 
     def __init__(
         self,
-        head,
-        model_dir=None,
-        linear_feature_columns=None,
-        linear_optimizer="Ftrl",
-        dnn_feature_columns=None,
-        dnn_optimizer="Adagrad",
-        dnn_hidden_units=None,
-        dnn_activation_fn=tf.nn.relu,
-        dnn_dropout=None,
-        config=None,
-        batch_norm=False,
-        linear_sparse_combiner="sum",
-    ):
+        head: Head,
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Iterable[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Iterable[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+        dnn_dropout: float | None = None,
+        config: RunConfig | None = None,
+        batch_norm: bool = False,
+        linear_sparse_combiner: str = "sum",
+    ) -> None:
         branches = _branches(
             head,
             self._api_version,
@@ -75,23 +86,23 @@ class DNNLinearCombinedClassifier(CannedEstimator):
 
     def __init__(
         self,
-        model_dir=None,
-        linear_feature_columns=None,
-        linear_optimizer="Ftrl",
-        dnn_feature_columns=None,
-        dnn_optimizer="Adagrad",
-        dnn_hidden_units=None,
-        dnn_activation_fn=tf.nn.relu,
-        dnn_dropout=None,
-        n_classes=2,
-        weight_column=None,
-        label_vocabulary=None,
-        config=None,
-        warm_start_from=None,
-        loss_reduction="sum_over_batch_size",
-        batch_norm=False,
-        linear_sparse_combiner="sum",
-    ):
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Iterable[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Iterable[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+        dnn_dropout: float | None = None,
+        n_classes: int = 2,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        batch_norm: bool = False,
+        linear_sparse_combiner: str = "sum",
+    ) -> None:
         head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         branches = _branches(
             head,
@@ -120,22 +131,22 @@ class DNNLinearCombinedRegressor(CannedEstimator):
 
     def __init__(
         self,
-        model_dir=None,
-        linear_feature_columns=None,
-        linear_optimizer="Ftrl",
-        dnn_feature_columns=None,
-        dnn_optimizer="Adagrad",
-        dnn_hidden_units=None,
-        dnn_activation_fn=tf.nn.relu,
-        dnn_dropout=None,
-        label_dimension=1,
-        weight_column=None,
-        config=None,
-        warm_start_from=None,
-        loss_reduction="sum_over_batch_size",
-        batch_norm=False,
-        linear_sparse_combiner="sum",
-    ):
+        model_dir: str | os.PathLike[str] | None = None,
+        linear_feature_columns: Iterable[FeatureColumn] | None = None,
+        linear_optimizer: Optimizer = "Ftrl",
+        dnn_feature_columns: Iterable[FeatureColumn] | None = None,
+        dnn_optimizer: Optimizer = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+        dnn_dropout: float | None = None,
+        label_dimension: int = 1,
+        weight_column: str | FeatureColumn | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        batch_norm: bool = False,
+        linear_sparse_combiner: str = "sum",
+    ) -> None:
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
         branches = _branches(
             head,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
+    Optimizer,
     logits_dimension,
     optimizer_factory,
     summarize,
 )
 from estimator_train.canned.columns import check_columns, linear_model
-from estimator_train.heads import RegressionHead, binary_or_multi_class_head
+from estimator_train.graph.warm_start import WarmStartSettings
+from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.model_fn import FeatureColumn
+from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
@@ -38,14 +44,14 @@ class LinearEstimator(CannedEstimator):
 
     def __init__(
         self,
-        head,
-        feature_columns,
-        model_dir=None,
-        optimizer="Ftrl",
-        config=None,
-        sparse_combiner="sum",
-        warm_start_from=None,
-    ):
+        head: Head,
+        feature_columns: Iterable[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        optimizer: Optimizer | None = "Ftrl",
+        config: RunConfig | None = None,
+        sparse_combiner: str = "sum",
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+    ) -> None:
         columns = check_columns(feature_columns, "feature_columns", dense=False)
         learning_rate = 0.2 if optimizer is not None else min(0.2, 1 / math.sqrt(len(columns)))
         branch = Branch(
@@ -68,17 +74,17 @@ class LinearClassifier(LinearEstimator):
 
     def __init__(
         self,
-        feature_columns,
-        model_dir=None,
-        n_classes=2,
-        weight_column=None,
-        label_vocabulary=None,
-        optimizer="Ftrl",
-        config=None,
-        warm_start_from=None,
-        loss_reduction="sum_over_batch_size",
-        sparse_combiner="sum",
-    ):
+        feature_columns: Iterable[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        n_classes: int = 2,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Optimizer | None = "Ftrl",
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        sparse_combiner: str = "sum",
+    ) -> None:
         head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
 
@@ -94,16 +100,16 @@ class LinearRegressor(LinearEstimator):
 
     def __init__(
         self,
-        feature_columns,
-        model_dir=None,
-        label_dimension=1,
-        weight_column=None,
-        optimizer="Ftrl",
-        config=None,
-        warm_start_from=None,
-        loss_reduction="sum_over_batch_size",
-        sparse_combiner="sum",
-    ):
+        feature_columns: Iterable[FeatureColumn],
+        model_dir: str | os.PathLike[str] | None = None,
+        label_dimension: int = 1,
+        weight_column: str | FeatureColumn | None = None,
+        optimizer: Optimizer | None = "Ftrl",
+        config: RunConfig | None = None,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        sparse_combiner: str = "sum",
+    ) -> None:
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
         super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
 

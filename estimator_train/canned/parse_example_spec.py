@@ -1,11 +1,22 @@
 """Parsing specs of tf.train.Examples that hold features, a label and perhaps a weight."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import tensorflow as tf
+
+from estimator_train.model_fn import FeatureColumn
 
 
 def classifier_parse_example_spec(
-    feature_columns, label_key, label_dtype=tf.int64, label_default=None, weight_column=None
-):
+    feature_columns: Iterable[FeatureColumn],
+    label_key: str,
+    label_dtype: tf.DType = tf.int64,
+    label_default: Any = None,
+    weight_column: str | FeatureColumn | None = None,
+) -> dict[str, Any]:
     """The parsing spec of Examples for a classifier: dict of keys to `tf.io.FixedLenFeature` and the like.
 
     Args:
@@ -23,8 +34,13 @@ def classifier_parse_example_spec(
 
 
 def regressor_parse_example_spec(
-    feature_columns, label_key, label_dtype=tf.float32, label_default=None, label_dimension=1, weight_column=None
-):
+    feature_columns: Iterable[FeatureColumn],
+    label_key: str,
+    label_dtype: tf.DType = tf.float32,
+    label_default: Any = None,
+    label_dimension: int = 1,
+    weight_column: str | FeatureColumn | None = None,
+) -> dict[str, Any]:
     """As `classifier_parse_example_spec`, for a regressor, whose labels have shape [label_dimension]."""
     label = tf.io.FixedLenFeature((label_dimension,), label_dtype, label_default)
     return _spec(feature_columns, label_key, label, weight_column)

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from estimator_train.canned import baseline, dnn, linear
 from estimator_train.canned import dnn_linear_combined as combined
 from estimator_train.canned.api_versions import ApiV1
 from estimator_train.estimator_v1 import Estimator
 
+_Base = TypeVar("_Base")
 
-def _tf1(base, *, before_config=None, after_config=None):
+
+def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: str | None = None) -> type[_Base]:
     """The v1 class of `base`: v1 optimizers, loss_reduction="weighted_sum", and a partitioner beside the config."""
     partitioner = before_config or after_config
+    hints = {partitioner: Callable[..., Any] | None}
     parameters = []
     for parameter in inspect.signature(base.__init__).parameters.values():
         if parameter.name == "loss_reduction":
             parameter = parameter.replace(default="weighted_sum")
         names = [before_config, "config", after_config] if parameter.name == "config" else [parameter.name]
-        parameters += [parameter.replace(name=name) for name in names if name]
+        parameters += [
+            parameter.replace(name=name, annotation=hints.get(name, parameter.annotation)) for name in names if name
+        ]
     signature = inspect.Signature(parameters)
 
-    class Canned(Estimator, base):
+    class Canned(Estimator, base):  # type: ignore[valid-type, misc]
         __doc__ = base.__doc__
 
         def __init__(self, *args, **kwargs):
@@ -32,7 +39,7 @@ def _tf1(base, *, before_config=None, after_config=None):
             self._api_version = ApiV1(partitioned=partitioner is not None, partitioner=arguments.pop(partitioner, None))
             super().__init__(**arguments)
 
-        __init__.__signature__ = signature
+        __init__.__signature__ = signature  # type: ignore[attr-defined]
 
     Canned.__name__ = Canned.__qualname__ = base.__name__
     return Canned

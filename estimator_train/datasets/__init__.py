@@ -8,16 +8,32 @@ folder that the data is then in, and `is_here()`. Modules of other packages join
     setup(..., entry_points={"estimator_train.datasets": ["my_scans = my_package.my_scans"]})
 """
 
+from __future__ import annotations
+
 import importlib
 import importlib.metadata
 import inspect
+import os
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from estimator_train.datasets.dataset import Dataset
+    from estimator_train.datasets.tfds import Named
 
 NAMES = ("synthetic_oct", "oct2017", "images", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord")
 
 _GROUP = "estimator_train.datasets"
 
 
-def open_dataset(name, data_dir=None, *, limit=None, limit_seed=0, **options):
+def open_dataset(
+    name: str,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    limit: int | None = None,
+    limit_seed: int = 0,
+    **options: Any,
+) -> Dataset:
     """Returns a `dataset.Dataset`.
 
     Args:
@@ -41,7 +57,7 @@ def open_dataset(name, data_dir=None, *, limit=None, limit_seed=0, **options):
     return data if limit is None else data.limited(limit, limit_seed)
 
 
-def download(name, data_dir=None):
+def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str | os.PathLike[str]:
     """Gets the data of a dataset into `data_dir`, or where it is looked for without one, and returns the folder.
 
     Raises:
@@ -53,12 +69,12 @@ def download(name, data_dir=None):
     return module.download(data_dir)
 
 
-def names():
+def names() -> tuple[str, ...]:
     """Returns the names of all datasets, of other packages too."""
     return (*NAMES, *sorted(_entry_points().keys() - set(NAMES)))
 
 
-def named(name):
+def named(name: str) -> ModuleType | Named:
     """Returns the module of a dataset."""
     if name.startswith("tfds:"):
         from estimator_train.datasets import tfds

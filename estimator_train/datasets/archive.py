@@ -1,9 +1,12 @@
 """Unpacking zip archives: safely, and on from where it was interrupted."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import tqdm
@@ -11,7 +14,7 @@ import tqdm
 from estimator_train.datasets.disk import full_disk_in_one_line, require_room
 
 
-def unpack(archive, folder, place):
+def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
     """Unpacks a zip archive into `folder`, which appears once it is complete.
 
     Until then the files are in a hidden folder beside it, and each has its name there only when it is whole: a run that

@@ -1,10 +1,13 @@
 """Cats and dogs (Elson et al. 2007): a local folder, or TensorFlow Datasets."""
 
+from __future__ import annotations
+
 import dataclasses
+import os
 from pathlib import Path
 
 from estimator_train.datasets import tfds
-from estimator_train.datasets.dataset import About
+from estimator_train.datasets.dataset import About, Dataset
 from estimator_train.datasets.images import open_folder
 
 ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
@@ -12,7 +15,7 @@ ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a fold
 _IMAGE_SIZE = (224, 224)
 
 
-def open_dataset(data_dir=None):
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset of TensorFlow Datasets, or that of the class folders in `data_dir`.
 
     A `data_dir` into which it was downloaded is told by the file dataset_info.json there.
@@ -29,11 +32,11 @@ def open_dataset(data_dir=None):
     )
 
 
-def download(data_dir=None):
+def download(data_dir: str | os.PathLike[str] | None = None) -> str:
     """Has TensorFlow Datasets download and prepare the data, and returns its folder."""
     return tfds.prepared("cats_vs_dogs", data_dir).data_dir
 
 
-def is_here():
+def is_here() -> bool:
     """Returns whether the data is where TensorFlow Datasets keeps it."""
     return tfds.is_prepared("cats_vs_dogs")

@@ -1,8 +1,14 @@
 """What training asks of a data set, whoever wrote it."""
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class About(NamedTuple):
@@ -29,19 +35,29 @@ class Dataset:
     default_batch_size: int = 32  # on each replica
     image_size: tuple[int, int]  # height and width in pixels
 
-    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+    if TYPE_CHECKING:  # at run time they would be the defaults of a subclass's fields
+
+        @property
+        def train_examples(self) -> int: ...
+
+        @property
+        def eval_examples(self) -> int: ...
+
+    def train_input_fn(
+        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
+    ) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the training examples, shuffled anew each epoch; num_epochs None is forever."""
         raise NotImplementedError
 
-    def eval_input_fn(self, *, image_size, batch_size):
+    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the evaluation examples, once and in order."""
         raise NotImplementedError
 
-    def class_counts(self):
+    def class_counts(self) -> dict[str, dict[str, int]] | None:
         """Returns {"train" or "eval": {class name: examples}}, or None where only reading all the data would tell."""
         return None
 
-    def limited(self, limit, seed=0):
+    def limited(self, limit: int, seed: int = 0) -> Dataset:
         """Returns the dataset with at most `limit` examples to train on and as many to evaluate on: see `stratified`.
 
         Raises:
@@ -50,7 +66,7 @@ class Dataset:
         raise ValueError(f"{self.name} cannot be limited: its labels are not known before the data is read")
 
 
-def stratified(examples, limit, seed):
+def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int) -> list[Any]:
     """Returns the examples of {class name: examples}, in order, cut down to `limit` of them in all.
 
     The classes keep their shares, and none is left without an example. Examples are chosen by hashes of `seed` and of

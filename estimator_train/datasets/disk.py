@@ -1,11 +1,15 @@
 """Room on a disk."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
+import os
 import shutil
+from collections.abc import Iterator
 
 
-def require_room(folder, num_bytes, what):
+def require_room(folder: str | os.PathLike[str], num_bytes: int, what: str) -> None:
     """Raises OSError unless the disk of `folder` has room for `num_bytes`, which are `what`."""
     free = shutil.disk_usage(folder).free
     if free < num_bytes:
@@ -16,7 +20,7 @@ def require_room(folder, num_bytes, what):
 
 
 @contextlib.contextmanager
-def full_disk_in_one_line(folder):
+def full_disk_in_one_line(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Says of the system's errors inside that mean a full disk or quota, that it is the disk of `folder`."""
     try:
         yield

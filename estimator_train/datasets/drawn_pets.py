@@ -1,12 +1,19 @@
 """Drawn faces of cats and dogs, the embedded default of the recipe cats_vs_dogs: nothing to download."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from estimator_train.datasets.dataset import Dataset
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 CLASS_NAMES = ("cats", "dogs")
 
@@ -20,11 +27,13 @@ class DrawnPets(Dataset):
     train_examples: int = 320  # five steps of 64
     eval_examples: int = 64
 
-    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+    def train_input_fn(
+        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
+    ) -> Callable[..., tf.data.Dataset]:
         options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
         return self._input_fn(range(self.train_examples), image_size, options)
 
-    def eval_input_fn(self, *, image_size, batch_size):
+    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
         numbers = range(self.train_examples, self.train_examples + self.eval_examples)
         return self._input_fn(numbers, image_size, {"batch_size": batch_size})
 
@@ -46,7 +55,7 @@ class DrawnPets(Dataset):
         return examples_input_fn(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, **options)
 
 
-def open_dataset():
+def open_dataset() -> DrawnPets:
     """Returns the dataset: the same faces each time."""
     return DrawnPets(
         name="drawn_pets",
@@ -57,7 +66,7 @@ def open_dataset():
     )
 
 
-def draw_pet(class_name, image_size, rng):
+def draw_pet(class_name: str, image_size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
     """Returns a face, uint8 RGB of shape (*image_size, 3), of one of `CLASS_NAMES`, drawn by a NumPy Generator.
 
     Cats have pointed ears that stand, and whiskers; dogs have ears that hang, and a long muzzle. The rest is chance.

@@ -1,5 +1,7 @@
 """Drawn pages with ruled tables, and masks of their lines: data of the segmentation recipe that needs no download."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import tempfile
@@ -16,7 +18,7 @@ PAGES = 240
 _SIDE = 512  # pixels
 
 
-def folder():
+def folder() -> Path:
     """Returns the folder of `PAGES` pages, in the user's cache folder, drawn there where they are not there yet."""
     home = Path(platformdirs.user_cache_dir("estimator_train"), "drawn_tables")
     if not home.is_dir():
@@ -24,7 +26,7 @@ def folder():
     return home
 
 
-def draw_pages(home, number):
+def draw_pages(home: str | os.PathLike[str], number: int) -> None:
     """Draws `home`/images/NAME.jpeg and `home`/masks/{rows,columns}/NAME.png, the same bytes each time.
 
     The folder appears once it is complete. Of two processes that draw it at once, the first to end wins.
@@ -54,7 +56,7 @@ def draw_pages(home, number):
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def draw_page(rng):
+def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
     """Draws a page of 512 x 512 pixels with a `numpy.random.Generator`.
 
     Returns:
@@ -78,7 +80,7 @@ def draw_page(rng):
             ImageDraw.Draw(mask).line(line, 255, width)
 
     angle = rng.uniform(-3, 3)
-    page = page.rotate(angle, Image.Resampling.BILINEAR, fillcolor=int(np.median(page)))
+    page = page.rotate(angle, Image.Resampling.BILINEAR, fillcolor=int(np.median(np.asarray(page))))
     masks = [mask.rotate(angle, Image.Resampling.BILINEAR).point(lambda value: 255 * (value > 127)) for mask in masks]
     return _scan(rng, page), *masks
 

@@ -3,13 +3,20 @@
 The settings are those of Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from estimator_train.datasets.dataset import About, Dataset
 from estimator_train.datasets.npz import ArrayDataset
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("clothes, 10 classes", "70,000, 31 MB", "Keras")
 CLASS_NAMES = (
@@ -32,20 +39,20 @@ class FashionMnist(Dataset):
     limit_seed: int = 0
 
     @property
-    def train_examples(self):
+    def train_examples(self) -> int:
         return min(60_000, self.limit or 60_000)
 
     @property
-    def eval_examples(self):
+    def eval_examples(self) -> int:
         return min(10_000, self.limit or 10_000)
 
-    def train_input_fn(self, **options):
+    def train_input_fn(self, **options: Any) -> Callable[..., tf.data.Dataset]:
         return self._arrays().train_input_fn(**options)
 
-    def eval_input_fn(self, **options):
+    def eval_input_fn(self, **options: Any) -> Callable[..., tf.data.Dataset]:
         return self._arrays().eval_input_fn(**options)
 
-    def limited(self, limit, seed=0):
+    def limited(self, limit: int, seed: int = 0) -> FashionMnist:
         if limit < len(self.class_names):
             raise ValueError(f"limit {limit} is less than one example for each of the {len(self.class_names)} classes")
         return dataclasses.replace(self, limit=limit, limit_seed=seed)
@@ -57,7 +64,7 @@ class FashionMnist(Dataset):
         return arrays if self.limit is None else arrays.limited(self.limit, self.limit_seed)
 
 
-def open_dataset(data_dir=None):
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist:
     """Returns the dataset, of grayscale images of 28 x 28 pixels.
 
     Its input_fns raise ConnectionError where the images are not here and cannot be downloaded.
@@ -76,14 +83,14 @@ def open_dataset(data_dir=None):
     )
 
 
-def download(data_dir=None):
+def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
     """Has Keras download the files, and returns their folder; raises ConnectionError where that fails."""
     _refuse(data_dir)
     _load()
     return _home()
 
 
-def is_here():
+def is_here() -> bool:
     """Returns whether all files are where Keras keeps them."""
     return all((_home() / name).is_file() for name in _FILES)
 

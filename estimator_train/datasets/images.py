@@ -1,11 +1,18 @@
 """Any folder of image files with one folder a class."""
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from estimator_train.datasets.dataset import About, Dataset, stratified
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "a folder of class folders")
 
@@ -20,14 +27,23 @@ class ImageDataset(Dataset):
     eval_paths: list[str]
 
     @property
-    def train_examples(self):
+    def train_examples(self) -> int:
         return len(self.train_paths)
 
     @property
-    def eval_examples(self):
+    def eval_examples(self) -> int:
         return len(self.eval_paths)
 
-    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None, cache=None, fast=False):
+    def train_input_fn(
+        self,
+        *,
+        image_size: tuple[int, int],
+        batch_size: int,
+        num_epochs: int | None,
+        seed: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        fast: bool = False,
+    ) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the shuffled training images: see `input_fns.image_files`."""
         from estimator_train import input_fns
 
@@ -43,7 +59,14 @@ class ImageDataset(Dataset):
             fast=fast,
         )
 
-    def eval_input_fn(self, *, image_size, batch_size, cache=None, fast=False):
+    def eval_input_fn(
+        self,
+        *,
+        image_size: tuple[int, int],
+        batch_size: int,
+        cache: str | os.PathLike[str] | None = None,
+        fast: bool = False,
+    ) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the evaluation images, once and in order: see `input_fns.image_files`."""
         from estimator_train import input_fns
 
@@ -57,15 +80,15 @@ class ImageDataset(Dataset):
             fast=fast,
         )
 
-    def class_counts(self):
+    def class_counts(self) -> dict[str, dict[str, int]]:
         sides = {"train": self.train_paths, "eval": self.eval_paths}
         return {
             side: {name: len(of_class) for name, of_class in paths_by_class(paths, self.class_names).items()}
             for side, paths in sides.items()
         }
 
-    def limited(self, limit, seed=0):
-        cut = {}
+    def limited(self, limit: int, seed: int = 0) -> ImageDataset:
+        cut: dict[str, Any] = {}
         for side in ("train_paths", "eval_paths"):
             by_class = paths_by_class(getattr(self, side), self.class_names)
             named = {name: {os.path.basename(path): path for path in paths} for name, paths in by_class.items()}
@@ -73,14 +96,22 @@ class ImageDataset(Dataset):
         return dataclasses.replace(self, **cut)
 
 
-def open_dataset(data_dir=None):
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ImageDataset:
     """Returns the dataset of the image files in `data_dir`: see `open_folder`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of JPEG or PNG files for each class")
     return open_folder(data_dir, name="images", default_model="mobilenet_v2", default_epochs=2, image_size=(224, 224))
 
 
-def open_folder(folder, *, name, default_model, default_epochs, image_size, class_names=None):
+def open_folder(
+    folder: str | os.PathLike[str],
+    *,
+    name: str,
+    default_model: str,
+    default_epochs: int,
+    image_size: tuple[int, int],
+    class_names: Sequence[str] | None = None,
+) -> ImageDataset:
     """Returns the `ImageDataset` of `folder`.
 
     `folder` holds either the class folders, or `train` and one of `test`, `val`, `validation` that do. Where there is
@@ -123,7 +154,7 @@ def open_folder(folder, *, name, default_model, default_epochs, image_size, clas
     )
 
 
-def paths_by_class(paths, class_names):
+def paths_by_class(paths: Iterable[str], class_names: Sequence[str]) -> dict[str, list[str]]:
     """Returns {class name: those of the paths that are in a folder of its name}, in order."""
     by_class = {class_name: [] for class_name in class_names}
     for path in paths:
@@ -131,7 +162,7 @@ def paths_by_class(paths, class_names):
     return by_class
 
 
-def subfolders(folder):
+def subfolders(folder: Path) -> list[Path]:
     """Returns the sorted folders in `folder`, less hidden ones and __MACOSX; none where it is no folder."""
     if not folder.is_dir():
         return []

@@ -1,5 +1,7 @@
 """Downloads from Kaggle, by its own client: the package `kaggle`."""
 
+from __future__ import annotations
+
 import contextlib
 import email.utils
 import io
@@ -17,7 +19,7 @@ _LONGEST_WAIT = 300  # seconds; Kaggle's limits on requests last a minute or so
 class CredentialsError(PermissionError):
     """Kaggle knows no account to download for. `lines` say why, and what to do."""
 
-    def __init__(self, reason, dataset):
+    def __init__(self, reason: str, dataset: str) -> None:
         self.lines = (
             f"{reason}: create an API token at https://www.kaggle.com/settings",
             "put it into KAGGLE_API_TOKEN or ~/.kaggle/access_token (a kaggle.json goes into ~/.kaggle), and run again",
@@ -27,7 +29,7 @@ class CredentialsError(PermissionError):
         super().__init__("\n".join(self.lines))
 
 
-def download(dataset, folder):
+def download(dataset: str, folder: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
     """Downloads a data set into `folder`, with a progress bar on standard error, and returns the path of its archive.
 
     What an interrupted download has left there is gone on with. Credentials are those that the client finds: in

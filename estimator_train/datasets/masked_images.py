@@ -7,13 +7,18 @@ FOLDER/masks/MASK/NAME.png, of the size of the image; every pixel that is not bl
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from estimator_train.host.generator_stream import Skipped
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _BILINEAR = Image.Resampling.BILINEAR
@@ -27,7 +32,7 @@ class Sample(NamedTuple):
     masks: list[Path]
 
 
-def list_samples(folder, mask_names):
+def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> list[Sample]:
     """Returns the `Sample` of every image, sorted by name.
 
     Raises:
@@ -61,7 +66,7 @@ def _text(size):
     return "{}x{}".format(*size)
 
 
-def split(samples):
+def split(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
     """Returns the samples to train on, and every fifth, to evaluate on.
 
     Raises:
@@ -76,7 +81,14 @@ def split(samples):
     return parts
 
 
-def examples(samples, image_size, *, seed=None, epoch=0, input_context=None):
+def examples(
+    samples: Sequence[Sample],
+    image_size: tuple[int, int],
+    *,
+    seed: int | None = None,
+    epoch: int = 0,
+    input_context: tf.distribute.InputContext | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray] | Skipped]:
     """Yields (image, masks), arrays of uint8, and `Skipped` for those whose files cannot be read.
 
     Images have the shape (height, width, 3); masks (height, width, number of masks), with values 0 and 1. They depend

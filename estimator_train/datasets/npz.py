@@ -1,13 +1,21 @@
 """Images in a numpy file, laid out as Keras' mnist.npz."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
+import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimator_train.datasets.dataset import About, Dataset, stratified
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
@@ -22,33 +30,35 @@ class ArrayDataset(Dataset):
     y_eval: np.ndarray
 
     @property
-    def train_examples(self):
+    def train_examples(self) -> int:
         return len(self.y_train)
 
     @property
-    def eval_examples(self):
+    def eval_examples(self) -> int:
         return len(self.y_eval)
 
-    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+    def train_input_fn(
+        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
+    ) -> Callable[..., tf.data.Dataset]:
         options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
         return self._input_fn(self.x_train, self.y_train, image_size, options)
 
-    def eval_input_fn(self, *, image_size, batch_size):
+    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
         return self._input_fn(self.x_eval, self.y_eval, image_size, {"batch_size": batch_size})
 
-    def class_counts(self):
+    def class_counts(self) -> dict[str, dict[str, int]]:
         sides = {"train": self.y_train, "eval": self.y_eval}
         return {
             side: dict(zip(self.class_names, np.bincount(y, minlength=len(self.class_names)).tolist(), strict=True))
             for side, y in sides.items()
         }
 
-    def limited(self, limit, seed=0):
-        cut = {}
+    def limited(self, limit: int, seed: int = 0) -> ArrayDataset:
+        cut: dict[str, Any] = {}
         for side in ("train", "eval"):
             x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
-            rows = {int(label): {row: row for row in np.flatnonzero(y == label).tolist()} for label in np.unique(y)}
-            rows = sorted(stratified(rows, limit, seed))
+            by_label = {int(label): {row: row for row in np.flatnonzero(y == label).tolist()} for label in np.unique(y)}
+            rows = sorted(stratified(by_label, limit, seed))
             cut |= {f"x_{side}": x[rows], f"y_{side}": y[rows]}
         return dataclasses.replace(self, **cut)
 
@@ -67,7 +77,7 @@ class ArrayDataset(Dataset):
         return input_fn
 
 
-def open_dataset(data_dir=None):
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset:
     """Returns the dataset of an npz file, given as `data_dir`.
 
     The images `x_train` and `x_test` have shape (n, height, width[, 1 or 3]): integers from 0 to their type's maximum,

@@ -1,7 +1,10 @@
 """The retinal OCT images of Kermany et al. 2018, from Kaggle's paultimothymooney/kermany2018."""
 
+from __future__ import annotations
+
 import contextlib
 import logging
+import os
 import shutil
 import sys
 import zipfile
@@ -13,7 +16,7 @@ import platformdirs
 from estimator_train.datasets import kaggle
 from estimator_train.datasets.archive import unpack
 from estimator_train.datasets.dataset import About
-from estimator_train.datasets.images import open_folder, subfolders
+from estimator_train.datasets.images import ImageDataset, open_folder, subfolders
 from estimator_train.datasets.patients import shared_patients, split_by_patient
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
@@ -28,7 +31,7 @@ _PUBLISHED = {
 _log = logging.getLogger(__name__)
 
 
-def open_dataset(data_dir=None, *, split=None):
+def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str | None = None) -> ImageDataset:
     """Returns the dataset in `data_dir`, or in the user's cache folder, into which it is downloaded on first use.
 
     Counts of images that are not the published ones, and patients with images on both sides, are logged as warnings.
@@ -69,7 +72,7 @@ def open_dataset(data_dir=None, *, split=None):
     return data
 
 
-def download(data_dir=None):
+def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
     """Gets the data set into `data_dir`, None being the user's cache folder, unless it is there; returns the folder.
 
     One process at a time does so; what an interrupted one has left is gone on with. See `kaggle.download`.
@@ -83,7 +86,7 @@ def download(data_dir=None):
     return folder
 
 
-def is_here():
+def is_here() -> bool:
     """Returns whether the data set is in the user's cache folder."""
     return _home().is_dir() and _tree(_home()) is not None
 

@@ -1,15 +1,18 @@
 """Patients, by the file names <CLASS>-<patient>-<number>.jpeg of the OCT images."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import hashlib
 import os
 import re
+from collections.abc import Iterable
 
-from estimator_train.datasets.images import paths_by_class
+from estimator_train.datasets.images import ImageDataset, paths_by_class
 
 
-def patient_of(path):
+def patient_of(path: str) -> str:
     """Returns the patient's number, a string, or the whole name of a file that tells none.
 
     A patient may have images in several classes: 732516 of OCT2017 has CNV and drusen.
@@ -19,12 +22,12 @@ def patient_of(path):
     return match.group(1) if match else name
 
 
-def shared_patients(paths, other_paths):
+def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str]:
     """Returns the set of the patients who have images in both lists."""
     return {patient_of(path) for path in paths} & {patient_of(path) for path in other_paths}
 
 
-def split_by_patient(data):
+def split_by_patient(data: ImageDataset) -> ImageDataset:
     """Returns an ImageDataset that evaluates on a part of the training images of `data`, of patients of its own.
 
     It is about a fifth of each class, chosen by hashes of the patients: the same on every call.
@@ -32,7 +35,7 @@ def split_by_patient(data):
     Raises:
       ValueError: a class has too few patients.
     """
-    chosen = set()
+    chosen: set[str] = set()
     for paths in paths_by_class(data.train_paths, data.class_names).values():
         images = collections.Counter(patient_of(path) for path in paths)
         number = sum(images[patient] for patient in chosen)

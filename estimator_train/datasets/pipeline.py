@@ -1,9 +1,16 @@
 """From decoded images and class indices to what models take."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 
-def as_model_input(images, labels, image_size, num_classes):
+def as_model_input(
+    images: tf.Tensor, labels: tf.Tensor, image_size: tuple[int, int], num_classes: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (images, labels) as `dataset.Dataset` describes them, of one example or of a batch.
 
     Args:
@@ -17,7 +24,15 @@ def as_model_input(images, labels, image_size, num_classes):
     return images, tf.one_hot(labels, num_classes)
 
 
-def examples_input_fn(examples, load, *, batch_size, num_epochs=1, shuffle=False, seed=None):
+def examples_input_fn(
+    examples: Callable[[], tf.data.Dataset],
+    load: Callable[..., Any],
+    *,
+    batch_size: int,
+    num_epochs: int | None = 1,
+    shuffle: bool = False,
+    seed: int | None = None,
+) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over the batches of `load` of the examples of the tf.data.Dataset that `examples` returns.
 
     It takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the examples. With

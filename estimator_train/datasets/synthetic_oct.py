@@ -1,9 +1,12 @@
 """Drawn retinal OCT images, the embedded default: like OCT2017 to look at and to train on, without a download."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from estimator_train.datasets.dataset import About
-from estimator_train.datasets.images import open_folder
+from estimator_train.datasets.images import ImageDataset, open_folder
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "1,000, 60 MB", "drawn on first use")
@@ -42,7 +45,7 @@ _NAMES = [name for name, _, _ in _LAYERS]
 _VITREOUS, _BEYOND = 32, 18
 
 
-def open_dataset(data_dir=None, *, seed=0):
+def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> ImageDataset:
     """Returns the dataset of `seed`, drawn into `data_dir`, or the user's cache folder, where that is not there yet."""
     return open_folder(
         download(data_dir, seed=seed),
@@ -54,7 +57,7 @@ def open_dataset(data_dir=None, *, seed=0):
     )
 
 
-def download(data_dir=None, *, seed=0):
+def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:
     """Draws the images of `seed` where they are not there yet: see `open_dataset`. Returns their folder."""
     folder = Path(data_dir or _home(seed))
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -62,12 +65,14 @@ def download(data_dir=None, *, seed=0):
     return folder
 
 
-def is_here():
+def is_here() -> bool:
     """Returns whether the images of seed 0 are in the user's cache folder."""
     return _home(0).is_dir()
 
 
-def draw_dataset(folder, *, seed=0, images_per_class=None):
+def draw_dataset(
+    folder: str | os.PathLike[str], *, seed: int = 0, images_per_class: Mapping[str, int] | None = None
+) -> None:
     """Draws `folder`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
 
     The folder appears once it is complete. Of two processes that draw it at once, the first to end wins.
@@ -119,7 +124,7 @@ def _draw_files(folder, seed, images_per_class):
             pass
 
 
-def draw_image(class_name, rng):
+def draw_image(class_name: str, rng: np.random.Generator) -> np.ndarray:
     """Returns a B-scan, uint8 of shape (496, 512), of one of `CLASS_NAMES`, drawn by a `numpy.random.Generator`."""
     x = np.linspace(-1, 1, _WIDTH, dtype=np.float32)
     fovea = rng.uniform(-0.3, 0.3)

@@ -1,12 +1,19 @@
 """Any image classification set of TensorFlow Datasets, as tfds:NAME."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import importlib.util
+import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from estimator_train.datasets.dataset import About, Dataset
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "TensorFlow Datasets")
 
@@ -16,18 +23,18 @@ class Named:
 
     ABOUT = ABOUT
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
-    def open_dataset(self, data_dir=None):
+    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> TfdsDataset:
         """Returns the dataset, which is downloaded into `data_dir` where it is not there yet: see `open_prepared`."""
         return open_prepared(self.name, data_dir)
 
-    def download(self, data_dir=None):
+    def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
         """Has TensorFlow Datasets download and prepare the data, and returns its folder."""
         return prepared(self.name, data_dir).data_dir
 
-    def is_here(self):
+    def is_here(self) -> bool:
         """Returns whether the data is where TensorFlow Datasets keeps it."""
         return is_prepared(self.name)
 
@@ -41,18 +48,20 @@ class TfdsDataset(Dataset):
     eval_split: str
 
     @property
-    def train_examples(self):
+    def train_examples(self) -> int:
         return self.builder.info.splits[self.train_split].num_examples
 
     @property
-    def eval_examples(self):
+    def eval_examples(self) -> int:
         return self.builder.info.splits[self.eval_split].num_examples
 
-    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+    def train_input_fn(
+        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
+    ) -> Callable[..., tf.data.Dataset]:
         options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
         return self._input_fn(self.train_split, image_size, options)
 
-    def eval_input_fn(self, *, image_size, batch_size):
+    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
         return self._input_fn(self.eval_split, image_size, {"batch_size": batch_size})
 
     def _input_fn(self, split, image_size, options):
@@ -64,7 +73,7 @@ class TfdsDataset(Dataset):
         return examples_input_fn(lambda: self.builder.as_dataset(split=split, as_supervised=True), load, **options)
 
 
-def open_prepared(name, data_dir=None):
+def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> TfdsDataset:
     """Returns the dataset `name` of TensorFlow Datasets.
 
     It trains on the split `train`, and evaluates on `test` or `validation`, or on the last fifth of `train` where there
@@ -98,7 +107,7 @@ def open_prepared(name, data_dir=None):
     )
 
 
-def prepared(name, data_dir=None):
+def prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> Any:
     """Returns the builder of `name`, whose data is downloaded and prepared if need be: see `open_prepared`."""
     builder = _builder(name, data_dir)
     try:
@@ -110,7 +119,7 @@ def prepared(name, data_dir=None):
     return builder
 
 
-def is_prepared(name, data_dir=None):
+def is_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> bool:
     """Returns whether the data of `name` is in `data_dir`, or where TensorFlow Datasets keeps it."""
     return importlib.util.find_spec("tensorflow_datasets") is not None and _builder(name, data_dir).is_prepared()
 

@@ -1,12 +1,19 @@
 """TFRecord files of tf.Example, with the feature names of TensorFlow's own image classification sets."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from estimator_train.datasets.dataset import About, Dataset
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 ABOUT = About("classification", "any", "files train*, test* and labels.txt")
 
@@ -20,11 +27,13 @@ class TfrecordDataset(Dataset):
     train_examples: int
     eval_examples: int
 
-    def train_input_fn(self, *, image_size, batch_size, num_epochs, seed=None):
+    def train_input_fn(
+        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
+    ) -> Callable[..., tf.data.Dataset]:
         options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
         return self._input_fn(self.train_paths, image_size, options)
 
-    def eval_input_fn(self, *, image_size, batch_size):
+    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
         return self._input_fn(self.eval_paths, image_size, {"batch_size": batch_size})
 
     def _input_fn(self, paths, image_size, options):
@@ -49,7 +58,7 @@ class TfrecordDataset(Dataset):
         return examples_input_fn(lambda: tf.data.TFRecordDataset(paths), load, **options)
 
 
-def open_dataset(data_dir=None):
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordDataset:
     """Returns the dataset of the TFRecord files in `data_dir`: those to train on named train*, others test* or val*.
 
     A line of `labels.txt` names a class; an index in front of it, as in "0:cat", is left out.

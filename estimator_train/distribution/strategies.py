@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import tensorflow as tf
 
 from estimator_train.distribution.cluster_task import ClusterTask, read_tf_config
@@ -9,7 +11,7 @@ from estimator_train.distribution.server import check_address
 from estimator_train.session import private_names
 
 
-def gpus(count, *, all_reduce=None):
+def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
     """A `tf.distribute.MirroredStrategy` over the first `count` GPUs, with memory growth set on them.
 
     `all_reduce`: how gradients are summed over them: "nccl", "hierarchical", "one_device", or None, as TensorFlow
@@ -22,7 +24,7 @@ def gpus(count, *, all_reduce=None):
     return _mirrored([f"GPU:{index}" for index in range(count)], all_reduce)
 
 
-def cpu_replicas(count, *, all_reduce=None):
+def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
     """A `tf.distribute.MirroredStrategy` over `count` logical CPU devices, which any machine can make.
 
     `all_reduce`: as of `gpus`, but NCCL is for GPUs.
@@ -36,7 +38,7 @@ def cpu_replicas(count, *, all_reduce=None):
     return _mirrored(_logical_cpus(count), all_reduce)
 
 
-def devices_to_split_over(count):
+def devices_to_split_over(count: int) -> list[str]:
     """Names of the first `count` GPUs, with memory growth set on them; without any GPU, of `count` logical CPU devices.
 
     Raises:
@@ -68,7 +70,7 @@ def _mirrored(devices, all_reduce):
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
 
 
-def multi_worker(gpus=None):
+def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredStrategy | None:
     """The `tf.distribute.MultiWorkerMirroredStrategy` of TF_CONFIG's cluster, over every worker's first `gpus` GPUs.
 
     None for `gpus` takes all that there are; a worker without one is a CPU replica. The strategy is None in the
@@ -98,13 +100,13 @@ def _first_gpus(count, or_instead=""):
     return visible[:count]
 
 
-def let_memory_grow(gpus=None):
+def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> None:
     """Has TensorFlow take the memory of GPUs as it needs it, of all there are unless told which."""
     for gpu in tf.config.list_physical_devices("GPU") if gpus is None else gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
 
 
-def in_graphs(strategy):
+def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy:
     """`strategy` as it works in v1 graphs; None: that of the scope which the default graph is in, or TensorFlow's own.
 
     There the collective ops that are MirroredStrategy's default reduction hang, so a strategy that has them is replaced

@@ -1,5 +1,7 @@
 """The drop-in: tf.estimator, and the module paths of its old library, lead here."""
 
+from __future__ import annotations
+
 import difflib
 import importlib
 import importlib.abc
@@ -15,7 +17,7 @@ from estimator_train.drop_in import names
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
 
-def install():
+def install() -> None:
     """Makes `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator` and `tensorflow_estimator` resolve to us.
 
     Imports TensorFlow; where this is its first import, tf.keras is tf_keras. Where TensorFlow came before us with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
@@ -10,6 +11,8 @@ import tf_keras as keras
 from estimator_train.session import private_names
 
 v1 = tf.compat.v1
+
+Optimizer: TypeAlias = keras.optimizers.Optimizer | keras.optimizers.legacy.Optimizer | tf.compat.v1.train.Optimizer
 
 
 def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, counts_steps=True):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 v1 = tf.compat.v1
 
-VocabInfo = v1.train.VocabInfo
+VocabInfo: TypeAlias = tf.compat.v1.train.VocabInfo
 
 
 class WarmStartSettings(
@@ -18,8 +19,8 @@ class WarmStartSettings(
         [
             ("ckpt_to_initialize_from", str),
             ("vars_to_warm_start", Any),
-            ("var_name_to_vocab_info", dict),
-            ("var_name_to_prev_var_name", dict),
+            ("var_name_to_vocab_info", Mapping[str, tf.compat.v1.train.VocabInfo]),
+            ("var_name_to_prev_var_name", Mapping[str, str]),
         ],
     )
 ):
@@ -40,11 +41,11 @@ class WarmStartSettings(
 
     def __new__(
         cls,
-        ckpt_to_initialize_from,
-        vars_to_warm_start=".*",
-        var_name_to_vocab_info=None,
-        var_name_to_prev_var_name=None,
-    ):
+        ckpt_to_initialize_from: str,
+        vars_to_warm_start: str | Sequence[Any] | None = ".*",
+        var_name_to_vocab_info: Mapping[str, tf.compat.v1.train.VocabInfo] | None = None,
+        var_name_to_prev_var_name: Mapping[str, str] | None = None,
+    ) -> WarmStartSettings:
         if not ckpt_to_initialize_from:
             raise ValueError("`ckpt_to_initialize_from` MUST be set in WarmStartSettings")
         return super().__new__(

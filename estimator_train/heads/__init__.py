@@ -1,11 +1,17 @@
 """Heads: what stands on a model's logits and makes predictions, loss, metrics and an EstimatorSpec of them."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from estimator_train.heads.binary_class_head import BinaryClassHead
 from estimator_train.heads.head import Head
 from estimator_train.heads.multi_class_head import MultiClassHead
 from estimator_train.heads.multi_head import MultiHead
 from estimator_train.heads.multi_label_head import MultiLabelHead
 from estimator_train.heads.regression_head import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
+from estimator_train.model_fn import FeatureColumn
 
 __all__ = [
     "BinaryClassHead",
@@ -20,9 +26,14 @@ __all__ = [
 ]
 
 
-def binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction):
+def binary_or_multi_class_head(
+    n_classes: int,
+    weight_column: str | FeatureColumn | None,
+    label_vocabulary: Sequence[str] | None,
+    loss_reduction: str,
+) -> BinaryClassHead | MultiClassHead:
     """The head of a classifier: `BinaryClassHead` for two classes, else `MultiClassHead`."""
-    settings = {
+    settings: dict[str, Any] = {
         "weight_column": weight_column,
         "label_vocabulary": label_vocabulary,
         "loss_reduction": loss_reduction,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -11,6 +12,7 @@ from estimator_train.export import RegressionOutput
 from estimator_train.heads import checks, classes
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
 from estimator_train.heads.single_head import SingleHead
+from estimator_train.model_fn import FeatureColumn
 
 
 class BinaryClassHead(SingleHead):
@@ -29,13 +31,13 @@ class BinaryClassHead(SingleHead):
 
     def __init__(
         self,
-        weight_column=None,
-        thresholds=None,
-        label_vocabulary=None,
-        loss_reduction="sum_over_batch_size",
-        loss_fn=None,
-        name=None,
-    ):
+        weight_column: str | FeatureColumn | None = None,
+        thresholds: Iterable[float] | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        loss_fn: Callable[..., tf.Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(1, 1, weight_column, loss_reduction, loss_fn, name)
         checks.check_label_vocabulary(label_vocabulary)
         self._vocabulary = label_vocabulary

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train.export import PredictOutput
 from estimator_train.graph import optimizers
@@ -23,47 +26,61 @@ class Head(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def name(self):
+    def name(self) -> str | None:
         """A str that ends the keys of the metrics, or None."""
 
     @property
     @abc.abstractmethod
-    def logits_dimension(self):
+    def logits_dimension(self) -> int:
         """The size of the logits' last dimension, an int."""
 
     @property
     @abc.abstractmethod
-    def loss_reduction(self):
+    def loss_reduction(self) -> str:
         """How the losses of a batch become one: a str, as for `SingleHead`."""
 
     @abc.abstractmethod
-    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+    def loss(
+        self,
+        labels: Any,
+        logits: Any,
+        features: dict[str, Any] | None = None,
+        mode: str | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> tf.Tensor:
         """The loss of a batch, a scalar tensor, with the sum of the scalars `regularization_losses`."""
 
     @abc.abstractmethod
-    def predictions(self, logits, keys=None):
+    def predictions(self, logits: Any, keys: Iterable[Any] | None = None) -> dict[Any, tf.Tensor]:
         """A dict of str to tensors: those of `keys`, or all."""
 
     @abc.abstractmethod
-    def metrics(self, regularization_losses=None):
+    def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
         """A dict of str to new Keras metrics."""
 
     @abc.abstractmethod
-    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, keras.metrics.Metric],
+        features: dict[str, Any],
+        logits: Any,
+        labels: Any,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> dict[str, keras.metrics.Metric]:
         """Updates `eval_metrics`, a dict that `metrics` gave, with a batch, and returns it."""
 
     def create_estimator_spec(
         self,
-        features,
-        mode,
-        logits,
-        labels=None,
-        optimizer=None,
-        trainable_variables=None,
-        train_op_fn=None,
-        update_ops=None,
-        regularization_losses=None,
-    ):
+        features: dict[str, Any],
+        mode: str,
+        logits: Any,
+        labels: Any = None,
+        optimizer: optimizers.Optimizer | None = None,
+        trainable_variables: Sequence[tf.Variable] | None = None,
+        train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
+        update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> EstimatorSpec:
         """The `EstimatorSpec` for a model_fn to return.
 
         Args:

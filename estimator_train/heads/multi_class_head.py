@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.heads import checks, classes
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
 from estimator_train.heads.single_head import SingleHead
+from estimator_train.model_fn import FeatureColumn
 
 
 class MultiClassHead(SingleHead):
@@ -26,13 +29,13 @@ class MultiClassHead(SingleHead):
 
     def __init__(
         self,
-        n_classes,
-        weight_column=None,
-        label_vocabulary=None,
-        loss_reduction="sum_over_batch_size",
-        loss_fn=None,
-        name=None,
-    ):
+        n_classes: int,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        loss_fn: Callable[..., tf.Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(n_classes, 1, weight_column, loss_reduction, loss_fn, name)
         if n_classes is None or n_classes <= 2:
             raise ValueError(f"n_classes must be > 2: {n_classes}.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -25,7 +28,7 @@ class MultiHead(Head):
       ValueError: no heads, a head without a name, or another number of weights.
     """
 
-    def __init__(self, heads, head_weights=None):
+    def __init__(self, heads: Iterable[Head], head_weights: Iterable[float] | None = None) -> None:
         self._heads = tuple(heads or ())
         self._weights = tuple(head_weights or [1.0] * len(self._heads))
         if not self._heads:
@@ -40,21 +43,28 @@ class MultiHead(Head):
                 raise ValueError(f"All given heads must have name specified. Given: {head}")
 
     @property
-    def name(self):
-        return "_".join(head.name for head in self._heads)
+    def name(self) -> str:
+        return "_".join(str(head.name) for head in self._heads)
 
     @property
-    def logits_dimension(self):
+    def logits_dimension(self) -> int:
         return sum(head.logits_dimension for head in self._heads)
 
     @property
-    def loss_reduction(self):
+    def loss_reduction(self) -> str:
         reductions = [head.loss_reduction for head in self._heads]
         if len(set(reductions)) > 1:
             raise ValueError(f"The loss_reduction must be the same for different heads. Given: {reductions}")
         return reductions[0]
 
-    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+    def loss(
+        self,
+        labels: dict[str, Any],
+        logits: tf.Tensor | dict[str, tf.Tensor],
+        features: dict[str, Any] | None = None,
+        mode: str | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> tf.Tensor:
         losses = []
         for head, head_labels, head_logits in self._by_head(labels, logits):
             losses.append(head.loss(head_labels, head_logits, features, mode))
@@ -63,7 +73,9 @@ class MultiHead(Head):
         weighted = [loss * weight for loss, weight in zip(losses, self._weights, strict=True)]
         return tf.add_n([*weighted, *(regularization_losses or [])])
 
-    def predictions(self, logits, keys=None):
+    def predictions(
+        self, logits: tf.Tensor | dict[str, tf.Tensor], keys: Iterable[Any] | None = None
+    ) -> dict[Any, tf.Tensor]:
         predictions = {
             (head.name, key): value
             for head, head_logits in zip(self._heads, self._split(logits), strict=True)
@@ -71,7 +83,7 @@ class MultiHead(Head):
         }
         return {key: predictions[key] for key in keys or predictions}
 
-    def metrics(self, regularization_losses=None):
+    def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
         keys = [head._summary_key(MetricKeys.LOSS) for head in self._heads]
         if regularization_losses:
             keys.append(self._summary_key(MetricKeys.LOSS_REGULARIZATION))
@@ -80,7 +92,14 @@ class MultiHead(Head):
             metrics |= head.metrics()
         return metrics
 
-    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, keras.metrics.Metric],
+        features: dict[str, Any],
+        logits: tf.Tensor | dict[str, tf.Tensor],
+        labels: dict[str, Any],
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> dict[str, keras.metrics.Metric]:
         for head, head_labels, head_logits in self._by_head(labels, logits):
             loss = head.loss(head_labels, head_logits, features)
             eval_metrics[head._summary_key(MetricKeys.LOSS)].update_state(loss)

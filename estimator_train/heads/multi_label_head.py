@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -10,6 +11,7 @@ import tf_keras as keras
 from estimator_train.heads import checks, classes
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
 from estimator_train.heads.single_head import SingleHead
+from estimator_train.model_fn import FeatureColumn
 
 
 class MultiLabelHead(SingleHead):
@@ -32,15 +34,15 @@ class MultiLabelHead(SingleHead):
 
     def __init__(
         self,
-        n_classes,
-        weight_column=None,
-        thresholds=None,
-        label_vocabulary=None,
-        loss_reduction="sum_over_batch_size",
-        loss_fn=None,
-        classes_for_class_based_metrics=None,
-        name=None,
-    ):
+        n_classes: int,
+        weight_column: str | FeatureColumn | None = None,
+        thresholds: Iterable[float] | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        loss_fn: Callable[..., tf.Tensor] | None = None,
+        classes_for_class_based_metrics: Iterable[int | str] | None = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(n_classes, 1, weight_column, loss_reduction, loss_fn, name)
         if n_classes is None or n_classes < 2:
             raise ValueError(f"n_classes must be > 1 for multi-label classification. Given: {n_classes}")

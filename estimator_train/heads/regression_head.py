@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -9,6 +11,7 @@ from estimator_train.export import RegressionOutput
 from estimator_train.heads import checks
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
 from estimator_train.heads.single_head import SingleHead
+from estimator_train.model_fn import FeatureColumn
 
 
 class RegressionHead(SingleHead):
@@ -28,13 +31,13 @@ class RegressionHead(SingleHead):
 
     def __init__(
         self,
-        label_dimension=1,
-        weight_column=None,
-        loss_reduction="sum_over_batch_size",
-        loss_fn=None,
-        inverse_link_fn=None,
-        name=None,
-    ):
+        label_dimension: int = 1,
+        weight_column: str | FeatureColumn | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        loss_fn: Callable[..., tf.Tensor] | None = None,
+        inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(label_dimension, label_dimension, weight_column, loss_reduction, loss_fn, name)
         if label_dimension < 1:
             raise ValueError(f"Invalid label_dimension {label_dimension}; it must be at least 1.")
@@ -74,12 +77,12 @@ class PoissonRegressionHead(RegressionHead):
 
     def __init__(
         self,
-        label_dimension=1,
-        weight_column=None,
-        loss_reduction="sum_over_batch_size",
-        compute_full_loss=True,
-        name=None,
-    ):
+        label_dimension: int = 1,
+        weight_column: str | FeatureColumn | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        compute_full_loss: bool = True,
+        name: str | None = None,
+    ) -> None:
         super().__init__(label_dimension, weight_column, loss_reduction, None, tf.math.exp, name)
         self._compute_full_loss = compute_full_loss
 
@@ -94,7 +97,12 @@ class LogisticRegressionHead(RegressionHead):
       weight_column, loss_reduction, name: as for `RegressionHead`.
     """
 
-    def __init__(self, weight_column=None, loss_reduction="sum_over_batch_size", name=None):
+    def __init__(
+        self,
+        weight_column: str | FeatureColumn | None = None,
+        loss_reduction: str = "sum_over_batch_size",
+        name: str | None = None,
+    ) -> None:
         super().__init__(1, weight_column, loss_reduction, None, tf.math.sigmoid, name)
 
     def _losses(self, labels, logits):

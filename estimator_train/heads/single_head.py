@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -10,6 +12,7 @@ import tf_keras as keras
 from estimator_train.heads import checks
 from estimator_train.heads.head import Head
 from estimator_train.heads.keys import MetricKeys
+from estimator_train.model_fn import FeatureColumn
 
 v1 = tf.compat.v1
 
@@ -31,7 +34,15 @@ class SingleHead(Head):
       ValueError: an argument that cannot be used.
     """
 
-    def __init__(self, logits_dimension, loss_dimension, weight_column, loss_reduction, loss_fn, name):
+    def __init__(
+        self,
+        logits_dimension: int,
+        loss_dimension: int,
+        weight_column: str | FeatureColumn | None,
+        loss_reduction: str,
+        loss_fn: Callable[..., tf.Tensor] | None,
+        name: str | None,
+    ) -> None:
         self._reduction = checks.v1_reduction(loss_reduction)
         self._loss_fn_arguments = checks.loss_fn_arguments(loss_fn) if loss_fn else ()
         self._logits_dimension = logits_dimension
@@ -42,24 +53,31 @@ class SingleHead(Head):
         self._name = name
 
     @property
-    def name(self):
+    def name(self) -> str | None:
         return self._name
 
     @property
-    def logits_dimension(self):
+    def logits_dimension(self) -> int:
         return self._logits_dimension
 
     @property
-    def loss_reduction(self):
+    def loss_reduction(self) -> str:
         return self._loss_reduction
 
-    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
+    def loss(
+        self,
+        labels: Any,
+        logits: tf.Tensor,
+        features: dict[str, Any] | None = None,
+        mode: str | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> tf.Tensor:
         with tf.name_scope("losses"):
             _, _, losses, weights = self._weigh(labels, logits, features)
             loss = v1.losses.compute_weighted_loss(losses, weights, loss_collection=None, reduction=self._reduction)
             return tf.add_n([loss, *(regularization_losses or [])])
 
-    def predictions(self, logits, keys=None):
+    def predictions(self, logits: tf.Tensor, keys: Iterable[str] | None = None) -> dict[str, tf.Tensor]:
         logits = checks.check_logits(logits, self._logits_dimension)
         with tf.name_scope("predictions"):
             predictions = self._predictions(logits)
@@ -68,14 +86,21 @@ class SingleHead(Head):
             raise ValueError(f"Prediction keys must be of {list(predictions)}, given: {unknown}")
         return {key: predictions[key] for key in keys or predictions}
 
-    def metrics(self, regularization_losses=None):
+    def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
         metrics = {key: make(name=key) for key, (make, _) in self._metrics().items()}
         metrics[MetricKeys.LOSS_MEAN] = keras.metrics.Mean(name=MetricKeys.LOSS_MEAN)
         if regularization_losses:
             metrics[MetricKeys.LOSS_REGULARIZATION] = keras.metrics.Mean(name=MetricKeys.LOSS_REGULARIZATION)
         return {self._summary_key(key): metric for key, metric in metrics.items()}
 
-    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, keras.metrics.Metric],
+        features: dict[str, Any],
+        logits: tf.Tensor,
+        labels: Any,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> dict[str, keras.metrics.Metric]:
         labels, logits, losses, weights = self._weigh(labels, logits, features)
         predictions = self._predictions(logits)
         values = {key: give(labels, predictions) for key, (_, give) in self._metrics().items()}

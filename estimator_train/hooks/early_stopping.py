@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import time
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -16,7 +17,12 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def make_early_stopping_hook(estimator, should_stop_fn, run_every_secs=60, run_every_steps=None):
+def make_early_stopping_hook(
+    estimator: Estimator,
+    should_stop_fn: Callable[[], bool],
+    run_every_secs: float | None = 60,
+    run_every_steps: int | None = None,
+) -> tf.compat.v1.train.SessionRunHook:
     """A hook that stops training once `should_stop_fn()` is true.
 
     Args:
@@ -36,8 +42,14 @@ def make_early_stopping_hook(estimator, should_stop_fn, run_every_secs=60, run_e
 
 
 def stop_if_higher_hook(
-    estimator, metric_name, threshold, eval_dir=None, min_steps=0, run_every_secs=60, run_every_steps=None
-):
+    estimator: Estimator,
+    metric_name: str,
+    threshold: float,
+    eval_dir: str | None = None,
+    min_steps: int = 0,
+    run_every_secs: float | None = 60,
+    run_every_steps: int | None = None,
+) -> tf.compat.v1.train.SessionRunHook:
     """A hook that stops training once an evaluation gave a metric above a threshold.
 
     Args:
@@ -59,42 +71,50 @@ def stop_if_higher_hook(
 
 
 def stop_if_lower_hook(
-    estimator, metric_name, threshold, eval_dir=None, min_steps=0, run_every_secs=60, run_every_steps=None
-):
+    estimator: Estimator,
+    metric_name: str,
+    threshold: float,
+    eval_dir: str | None = None,
+    min_steps: int = 0,
+    run_every_secs: float | None = 60,
+    run_every_steps: int | None = None,
+) -> tf.compat.v1.train.SessionRunHook:
     """As `stop_if_higher_hook`, for a metric below a threshold."""
     condition = _crosses(operator.lt, "less than", metric_name, threshold, min_steps)
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
 
 def stop_if_no_increase_hook(
-    estimator,
-    metric_name,
-    max_steps_without_increase,
-    eval_dir=None,
-    min_steps=0,
-    run_every_secs=60,
-    run_every_steps=None,
-):
+    estimator: Estimator,
+    metric_name: str,
+    max_steps_without_increase: int,
+    eval_dir: str | None = None,
+    min_steps: int = 0,
+    run_every_secs: float | None = 60,
+    run_every_steps: int | None = None,
+) -> tf.compat.v1.train.SessionRunHook:
     """As `stop_if_higher_hook`, for a metric whose highest value is `max_steps_without_increase` global steps old."""
     condition = _stands_still(operator.gt, "increase", metric_name, max_steps_without_increase, min_steps)
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
 
 def stop_if_no_decrease_hook(
-    estimator,
-    metric_name,
-    max_steps_without_decrease,
-    eval_dir=None,
-    min_steps=0,
-    run_every_secs=60,
-    run_every_steps=None,
-):
+    estimator: Estimator,
+    metric_name: str,
+    max_steps_without_decrease: int,
+    eval_dir: str | None = None,
+    min_steps: int = 0,
+    run_every_secs: float | None = 60,
+    run_every_steps: int | None = None,
+) -> tf.compat.v1.train.SessionRunHook:
     """As `stop_if_higher_hook`, for a metric whose lowest value is `max_steps_without_decrease` global steps old."""
     condition = _stands_still(operator.lt, "decrease", metric_name, max_steps_without_decrease, min_steps)
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
 
-def make_stop_at_checkpoint_step_hook(estimator, last_step, wait_after_file_check_secs=30):
+def make_stop_at_checkpoint_step_hook(
+    estimator: Estimator, last_step: int, wait_after_file_check_secs: float = 30
+) -> tf.compat.v1.train.SessionRunHook:
     """A hook that stops training at the global step `last_step`, and, but for the chief, not before it is saved.
 
     Args:
@@ -107,7 +127,7 @@ def make_stop_at_checkpoint_step_hook(estimator, last_step, wait_after_file_chec
     return _StopAtSavedStepHook(estimator.model_dir, last_step, wait_after_file_check_secs)
 
 
-class _StopHook(v1.train.SessionRunHook):
+class _StopHook(tf.compat.v1.train.SessionRunHook):
     """Stops training once `should_stop_fn()` is true. It adds nothing to the graph, so nothing to checkpoints."""
 
     def __init__(self, should_stop_fn, run_every_secs, run_every_steps):
@@ -186,7 +206,7 @@ class StopOnMetricHook(_StopHook):
             )
 
 
-class _StopAtSavedStepHook(v1.train.SessionRunHook):
+class _StopAtSavedStepHook(tf.compat.v1.train.SessionRunHook):
     def __init__(self, model_dir, last_step, wait_secs):
         self._model_dir = model_dir
         self._last_step = last_step

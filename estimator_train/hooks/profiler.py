@@ -1,5 +1,7 @@
 """ProfilerHook: TensorFlow's own, in eager mode too."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 
@@ -9,6 +11,13 @@ class ProfilerHook(tf.compat.v1.train.ProfilerHook):
     Arguments are those of `tf.compat.v1.train.ProfilerHook`, which cannot be made outside of a graph.
     """
 
-    def __init__(self, save_steps=None, save_secs=None, output_dir="", show_dataflow=True, show_memory=False):
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: str = "",
+        show_dataflow: bool = True,
+        show_memory: bool = False,
+    ) -> None:
         with tf.Graph().as_default():
             super().__init__(save_steps, save_secs, output_dir, show_dataflow, show_memory)

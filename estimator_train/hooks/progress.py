@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TextIO
 
 import tensorflow as tf
 import tqdm
@@ -13,7 +14,7 @@ from estimator_train.session import step_outputs
 v1 = tf.compat.v1
 
 
-class ProgressHook(v1.train.SessionRunHook):
+class ProgressHook(tf.compat.v1.train.SessionRunHook):
     """A progress bar on a terminal; plain lines where the output is none.
 
     With `steps` or `max_steps` of `Estimator.train` it tells the time to go.
@@ -23,12 +24,12 @@ class ProgressHook(v1.train.SessionRunHook):
       file: where to write; None: standard error.
     """
 
-    def __init__(self, *, every_secs=10.0, file=None):
+    def __init__(self, *, every_secs: float = 10.0, file: TextIO | None = None) -> None:
         self._file = file or sys.stderr
         self._on_terminal = self._file.isatty()
         self._every_secs = 0.5 if self._on_terminal else every_secs
 
-    def begin(self):
+    def begin(self) -> None:
         graph = v1.get_default_graph()
         examples = step_outputs.find(graph, step_outputs.EXAMPLES)
         self._fetches = {
@@ -39,7 +40,7 @@ class ProgressHook(v1.train.SessionRunHook):
         self._last_step = next(iter(graph.get_collection(step_outputs.LAST_STEP)), None)
         self._bar = None
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
         self._step = self._first_step = session.run(self._fetches["step"])
         self._shown_step = self._step
         self._start = self._shown_at = time.monotonic()
@@ -47,10 +48,12 @@ class ProgressHook(v1.train.SessionRunHook):
         if self._on_terminal and self._bar is None:
             self._bar = tqdm.tqdm(total=self._last_step, initial=self._step, unit="step", file=self._file)
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(self, run_context, run_values):
+    def after_run(
+        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
+    ) -> None:
         self._step = int(run_values.results["step"]) + 1
         self._values = run_values.results["values"]
         self._examples += sum(run_values.results["examples"])
@@ -59,7 +62,7 @@ class ProgressHook(v1.train.SessionRunHook):
         if time.monotonic() - self._shown_at >= self._every_secs:
             self._show()
 
-    def end(self, session):
+    def end(self, session: tf.compat.v1.Session) -> None:
         if self._step > self._shown_step:
             self._show()
         if self._bar is not None:

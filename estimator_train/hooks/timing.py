@@ -16,7 +16,7 @@ from estimator_train.session import step_outputs
 v1 = tf.compat.v1
 
 
-class TimingHook(v1.train.SessionRunHook):
+class TimingHook(tf.compat.v1.train.SessionRunHook):
     """Measures every training step; the grown-up TimeHistory.
 
     A step's time runs from `before_run` to `after_run`, and so holds what hooks before this one in the list do, such as
@@ -28,17 +28,17 @@ class TimingHook(v1.train.SessionRunHook):
       every_n_steps: steps between two writes of the scalars `examples/sec` and `input_wait_share`.
     """
 
-    def __init__(self, output_dir=None, *, every_n_steps=100):
+    def __init__(self, output_dir: str | None = None, *, every_n_steps: int = 100) -> None:
         self._output_dir = output_dir
         self._every_n_steps = every_n_steps
         self._calls = []
 
     @property
-    def times(self):
+    def times(self) -> list[float]:
         """Seconds of each step, warm-up included, a list of floats."""
         return _step_times(self._calls)
 
-    def begin(self):
+    def begin(self) -> None:
         graph = v1.get_default_graph()
         tensors = {name: step_outputs.find(graph, name) for name in step_outputs.ABOUT_STEPS}
         self._fetches = {name: tensor for name, tensor in tensors.items() if tensor is not None}
@@ -46,14 +46,16 @@ class TimingHook(v1.train.SessionRunHook):
         self._writer = v1.summary.FileWriterCache.get(self._output_dir) if self._output_dir else None
         self._unwritten = []
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
         self._is_first = True
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
         self._start = time.perf_counter()
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(self, run_context, run_values):
+    def after_run(
+        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
+    ) -> None:
         seconds = time.perf_counter() - self._start
         about = run_values.results
         call = _Call(
@@ -70,12 +72,12 @@ class TimingHook(v1.train.SessionRunHook):
             if sum(call.steps for call in self._unwritten) >= self._every_n_steps:
                 self._write_scalars(run_context.session.run(self._global_step))
 
-    def end(self, session):
+    def end(self, session: tf.compat.v1.Session) -> None:
         if self._output_dir:
             with tf.io.gfile.GFile(os.path.join(self._output_dir, "timing.json"), "w") as file:
                 file.write(json.dumps(self.summary(), indent=2) + "\n")
 
-    def summary(self):
+    def summary(self) -> dict[str, float | None]:
         """What was measured, a dict of numbers; None where nothing was, or where the graph does not tell.
 
         `steps`, `seconds`: in total, without warm-up, as all but the last two. `mean_seconds`, `p50_seconds`,

@@ -1,21 +1,26 @@
 """An input_fn from numpy arrays in memory."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 
 def arrays(
-    x,
-    y=None,
-    sample_weight=None,
+    x: np.ndarray | dict[str, Any] | tuple[Any, ...],
+    y: np.ndarray | dict[str, Any] | tuple[Any, ...] | None = None,
+    sample_weight: np.ndarray | None = None,
     *,
-    batch_size=64,
-    num_epochs=1,
-    shuffle=False,
-    buffer_size=None,
-    seed=None,
-    drop_remainder=False,
-):
+    batch_size: int = 64,
+    num_epochs: int | None = 1,
+    shuffle: bool = False,
+    buffer_size: int | None = None,
+    seed: int | None = None,
+    drop_remainder: bool = False,
+) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over the rows of numpy arrays.
 
     Elements are batches of `x`, `(x, y)` or `(x, y, sample_weight)` with the dtypes of the arrays; a tuple

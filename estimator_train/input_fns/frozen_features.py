@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -13,16 +14,16 @@ _DTYPES = ("float32", "float16")
 
 
 def frozen_features(
-    examples,
-    batch_size=64,
-    num_epochs=None,
+    examples: Callable[..., tf.data.Dataset],
+    batch_size: int = 64,
+    num_epochs: int | None = None,
     *,
-    shuffle=False,
-    buffer_size=4096,
-    seed=None,
-    cache="memory",
-    dtype="float32",
-):
+    shuffle: bool = False,
+    buffer_size: int = 4096,
+    seed: int | None = None,
+    cache: str | os.PathLike[str] = "memory",
+    dtype: str = "float32",
+) -> FrozenFeatures:
     """Returns an input_fn for `train` of a Keras model's Estimator that runs the frozen layers once an example.
 
     The leading layers of the model that are frozen (`trainable = False`) and give the same each time run over all
@@ -79,13 +80,13 @@ class FrozenFeatures:
     buffer_size: int
     seed: int | None
 
-    def __call__(self):
+    def __call__(self) -> NoReturn:
         raise ValueError(
             "frozen_features is input for train() of the Estimator of a Keras model; give evaluate, predict and other "
             "models an input_fn of the examples."
         )
 
-    def batches(self, columns, structure):
+    def batches(self, columns: Sequence[np.ndarray], structure: Any) -> tf.data.Dataset:
         """The `tf.data.Dataset` over `columns`, arrays of (examples, ...) for the leaves of `structure`."""
 
         def rows(indices):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,15 @@ from estimator_train.host.generator_workers import in_workers
 
 
 def generator(
-    make_generator,
+    make_generator: Callable[..., Iterator[Any]],
     *,
-    batch_size=None,
-    num_epochs=1,
-    output_signature=None,
-    augment=None,
-    elements_per_epoch=None,
-    workers=0,
-):
+    batch_size: int | None = None,
+    num_epochs: int | None = 1,
+    output_signature: Any = None,
+    augment: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+    elements_per_epoch: int | None = None,
+    workers: int = 0,
+) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over what Python code yields.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,23 +17,23 @@ from estimator_train.input_fns.service import check_service, distribute, index_b
 
 
 def image_files(
-    file_pattern,
-    labels,
-    image_size=(224, 224),
-    shuffle=False,
-    batch_size=64,
-    num_epochs=None,
-    buffer_size=4096,
-    prefetch_buffer_size=None,
+    file_pattern: str | Iterable[str],
+    labels: Sequence[str],
+    image_size: tuple[int, int] = (224, 224),
+    shuffle: bool = False,
+    batch_size: int = 64,
+    num_epochs: int | None = None,
+    buffer_size: int = 4096,
+    prefetch_buffer_size: int | None = None,
     *,
-    one_hot=True,
-    seed=None,
-    on_error="raise",
-    cache=None,
-    fast=False,
-    deterministic=True,
-    service=None,
-):
+    one_hot: bool = True,
+    seed: int | None = None,
+    on_error: str = "raise",
+    cache: str | os.PathLike[str] | None = None,
+    fast: bool = False,
+    deterministic: bool = True,
+    service: str | None = None,
+) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its folder.
 
     The arguments up to `prefetch_buffer_size` and their defaults are those of the input_fn in Kashif
@@ -106,9 +107,8 @@ def image_files(
             on_error=on_error,
             fast=fast,
         )
-        shuffled = {"shuffle": shuffle, "buffer_size": buffer_size, "seed": seed}
-        return frozen_features(examples, batch_size, num_epochs, **shuffled)
-    image_size = tuple(int(pixels) for pixels in image_size)
+        return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, buffer_size=buffer_size, seed=seed)
+    image_size = tuple(int(pixels) for pixels in image_size)  # type: ignore[assignment]  # two of them
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
     return ImageFiles(

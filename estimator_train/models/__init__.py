@@ -1,15 +1,24 @@
 """Compiled Keras models by name: float32 RGB images in [0, 1] in, class probabilities out."""
 
+from __future__ import annotations
+
 import importlib
+import os
+from typing import TYPE_CHECKING
 
 from estimator_train.models.weights import check_weights, is_file
+
+if TYPE_CHECKING:
+    import tf_keras as keras
 
 __all__ = ["NAMES", "build_model", "check_weights", "is_file"]
 
 NAMES = ("vgg16", "mobilenet_v2", "small_cnn", "convnet")
 
 
-def build_model(name, *, image_size, num_classes, weights=None):
+def build_model(
+    name: str, *, image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] | None = None
+) -> keras.Model:
     """Returns a compiled `tf_keras` model from (batch, height, width, 3) to (batch, num_classes), both float32.
 
     It takes pixels in [0, 1] and one-hot labels, whatever its `weights` were trained on.

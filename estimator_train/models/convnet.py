@@ -3,6 +3,10 @@
 Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
 """
 
+from __future__ import annotations
+
+import os
+
 import tf_keras as keras
 
 from estimator_train.models.weights import is_file, load_file
@@ -10,7 +14,9 @@ from estimator_train.models.weights import is_file, load_file
 DEFAULT_WEIGHTS = "none"
 
 
-def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
+def build(
+    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
+) -> keras.Model:
     """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
     if weights == "imagenet":
         raise ValueError('convnet has no ImageNet weights; pass a weights file or "none"')

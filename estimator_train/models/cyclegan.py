@@ -4,6 +4,11 @@ Source: Zhu, Park, Isola and Efros, "Unpaired Image-to-Image Translation using C
 (2017), less its history of generated images; convolutions pad with zeros.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -16,7 +21,7 @@ _LOSSES += ["loss_X/loss", "loss_Y/loss"]
 _ERRORS = [f"mae_{name}/{part}" for name in "GF" for part in ("cycle", "identity")]
 
 
-def build_cyclegan(image_size, filters=32, learning_rate=2e-4):
+def build_cyclegan(image_size: tuple[int, int], filters: int = 32, learning_rate: float = 2e-4) -> CycleGAN:
     """A compiled `CycleGAN`; the paper's has 64 filters, and for 256 x 256 pixels the layers that are built here.
 
     Raises:
@@ -42,22 +47,22 @@ class CycleGAN(keras.Model):
     over all examples, and the mean absolute errors mae_G/cycle, mae_G/identity, mae_F/cycle and mae_F/identity.
     """
 
-    def __init__(self, image_size, filters):
+    def __init__(self, image_size: tuple[int, int], filters: int) -> None:
         super().__init__(name="cyclegan")
         generators = {name: build_generator(image_size, filters, name) for name in "GF"}
         self.networks = generators | {name: build_discriminator(image_size, filters, name) for name in "XY"}
         self._means = [keras.metrics.Mean(name) for name in ("loss", *_LOSSES, *_ERRORS)]
 
-    def compile(self, optimizer, **arguments):
+    def compile(self, optimizer: Mapping[str, keras.optimizers.Optimizer], **arguments: Any) -> None:
         super().compile(optimizer, **arguments)
         for name, network in self.networks.items():
             self.optimizer[name].build(network.trainable_variables)  # a checkpoint before the first step has them all
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
         generated = self.networks["G"](x)
         return {"x": x, "generated": generated, "cycled": self.networks["F"](generated)}
 
-    def train_step(self, data):
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         variables = {name: network.trainable_variables for name, network in self.networks.items()}
         with tf.GradientTape(persistent=True) as tape:
             losses, _ = self._measured(*data)
@@ -71,7 +76,7 @@ class CycleGAN(keras.Model):
             self.optimizer[name].apply_gradients(zip(gradients[name], variables[name], strict=True))
         return {"loss": of_generators + of_discriminators} | means
 
-    def test_step(self, data):
+    def test_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         losses, errors = self._measured(*data)
         totals = (losses[name] for name in ("loss_G/total", "loss_F/total", "loss_X/loss", "loss_Y/loss"))
         values = {"loss": sum(totals)} | losses | errors
@@ -112,16 +117,16 @@ class InstanceNormalization(keras.layers.Layer):
     `GroupNormalization(groups=-1)` computes the same by more operations, and takes longer to trace and to run.
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: tf.TensorShape) -> None:
         self.scale = self.add_weight("scale", input_shape[-1:], initializer="ones")
         self.offset = self.add_weight("offset", input_shape[-1:], initializer="zeros")
 
-    def call(self, features):
+    def call(self, features: tf.Tensor) -> tf.Tensor:
         mean, variance = tf.nn.moments(features, axes=[1, 2], keepdims=True)
         return tf.nn.batch_normalization(features, mean, variance, self.offset, self.scale, 1e-5)
 
 
-def build_generator(image_size, filters, name):
+def build_generator(image_size: tuple[int, int], filters: int, name: str) -> keras.Model:
     """A model from images to images in [-1, 1]: 9 residual blocks from 256 pixels on, 6 from 128, 3 from 64, else 1."""
     blocks = next(blocks for side, blocks in ((256, 9), (128, 6), (64, 3), (0, 1)) if min(image_size) >= side)
     image = keras.Input((*image_size, 3), name="image")
@@ -137,7 +142,7 @@ def build_generator(image_size, filters, name):
     return keras.Model(image, _conv(3, 7, use_bias=True, activation="tanh", dtype="float32")(features), name=name)
 
 
-def build_discriminator(image_size, filters, name):
+def build_discriminator(image_size: tuple[int, int], filters: int, name: str) -> keras.Model:
     """A model from images to a logit for each patch, which sees 70 x 70 pixels; below 128 pixels 34 x 34."""
     levels = 3 if min(image_size) >= 128 else 2
     image = keras.Input((*image_size, 3), name="image")

@@ -4,6 +4,8 @@ Both take masks of 0 and 1 and probabilities, of one shape (batch, ...), and giv
 Source: Milletari, Navab and Ahmadi, "V-Net" (2016); theirs squares the sums of the denominator.
 """
 
+from __future__ import annotations
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -11,13 +13,13 @@ _SMOOTH = 1.0  # voxels: where nothing is to be found and nothing is, the coeffi
 
 
 @keras.utils.register_keras_serializable("estimator_train")
-def dice_loss(y_true, y_pred):
+def dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """1 less the coefficient, in which probabilities count as they are."""
     return 1 - _dice(y_true, y_pred)
 
 
 @keras.utils.register_keras_serializable("estimator_train")
-def bce_dice_loss(y_true, y_pred, *, positive_weight=4.0):
+def bce_dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor, *, positive_weight: float = 4.0) -> tf.Tensor:
     """`dice_loss` plus the mean binary cross-entropy, in which a pixel of the mask counts `positive_weight` times.
 
     Cross-entropy gives every pixel a gradient from the first step on, and the weight makes up for masks of few pixels.
@@ -29,7 +31,7 @@ def bce_dice_loss(y_true, y_pred, *, positive_weight=4.0):
 
 
 @keras.utils.register_keras_serializable("estimator_train")
-def dice_coefficient(y_true, y_pred):
+def dice_coefficient(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """The coefficient, in which a probability above 0.5 counts as 1."""
     return _dice(y_true, y_pred > 0.5)
 

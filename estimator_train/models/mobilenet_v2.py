@@ -1,5 +1,9 @@
 """MobileNetV2 as a fixed feature extractor under a new softmax: fine on little data and quick on a CPU."""
 
+from __future__ import annotations
+
+import os
+
 import tf_keras as keras
 
 from estimator_train.models.weights import application
@@ -7,7 +11,9 @@ from estimator_train.models.weights import application
 DEFAULT_WEIGHTS = "imagenet"
 
 
-def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
+def build(
+    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
+) -> keras.Model:
     """Returns the compiled model; `weights` are those of the base. See `models.build_model`."""
     base = application(keras.applications.MobileNetV2, image_size, weights)
     base.trainable = False

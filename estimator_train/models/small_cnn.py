@@ -1,5 +1,9 @@
 """A small convolutional network that learns synthetic_oct on a CPU in a minute or so."""
 
+from __future__ import annotations
+
+import os
+
 import tf_keras as keras
 
 from estimator_train.models.weights import is_file, load_file
@@ -7,7 +11,9 @@ from estimator_train.models.weights import is_file, load_file
 DEFAULT_WEIGHTS = "none"
 
 
-def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
+def build(
+    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
+) -> keras.Model:
     """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
     if weights == "imagenet":
         raise ValueError('small_cnn has no ImageNet weights; pass a weights file or "none"')

@@ -3,6 +3,10 @@
 Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
 """
 
+from __future__ import annotations
+
+import os
+
 import tf_keras as keras
 
 from estimator_train.models.weights import application
@@ -12,7 +16,9 @@ DEFAULT_WEIGHTS = "imagenet"
 _IMAGENET_MEAN = (123.68, 116.779, 103.939)  # red, green, blue, as in keras.applications.vgg16.preprocess_input
 
 
-def build(image_size, num_classes, weights=DEFAULT_WEIGHTS):
+def build(
+    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
+) -> keras.Model:
     """Returns the compiled model; `weights` are those of the base. See `models.build_model`."""
     base = application(keras.applications.VGG16, image_size, weights)
     for layer in base.layers[:-4]:

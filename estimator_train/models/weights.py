@@ -1,16 +1,24 @@
 """Weights to start from: ImageNet's, a file's or random ones. Checking them takes no TensorFlow."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeGuard
+
+if TYPE_CHECKING:
+    import tf_keras as keras
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-def is_file(weights):
+def is_file(weights: str | os.PathLike[str] | None) -> TypeGuard[str | os.PathLike[str]]:
     """Returns whether `weights` names a file, rather than ImageNet's weights or none."""
     return weights not in (None, "none", "imagenet")
 
 
-def check_weights(weights):
+def check_weights(weights: str | os.PathLike[str] | None) -> None:
     """Raises FileNotFoundError or ValueError if `weights` names a file that is not there or not HDF5."""
     if not is_file(weights):
         return
@@ -22,7 +30,7 @@ def check_weights(weights):
             raise ValueError(f"weights file {path} is not HDF5")
 
 
-def load_file(model, weights):
+def load_file(model: keras.Model, weights: str | os.PathLike[str]) -> None:
     """Loads a weights file into a Keras `model`; raises ValueError if it is of another model."""
     check_weights(weights)
     try:
@@ -32,7 +40,9 @@ def load_file(model, weights):
         raise ValueError(f"weights file {weights} does not fit {model.name}: {reason}") from error
 
 
-def application(build, image_size, weights):
+def application(
+    build: Callable[..., keras.Model], image_size: tuple[int, int], weights: str | os.PathLike[str]
+) -> keras.Model:
     """Returns the convolutional base that `build`, of `tf_keras.applications`, makes, with `weights` in it."""
     options = {"include_top": False, "input_shape": (*image_size, 3)}
     if weights == "imagenet":

@@ -4,9 +4,12 @@ Each is a module that has `train(model_dir, *, strategy=None, hooks=(), ...)`, w
 from the checkpoint that is there, evaluates and returns the metrics. Its other keyword arguments are its settings.
 """
 
+from __future__ import annotations
+
 import ast
 import importlib
 from pathlib import Path
+from types import ModuleType
 
 ABOUT = {
     "segmentation": "a U-Net that finds the lines of tables, fed by a Python generator that augments as it goes",
@@ -17,7 +20,7 @@ ABOUT = {
 NAMES = tuple(ABOUT)
 
 
-def named(name):
+def named(name: str) -> ModuleType:
     """Returns the module of a recipe; TensorFlow comes with it.
 
     Raises:
@@ -27,7 +30,7 @@ def named(name):
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def settings_of(name):
+def settings_of(name: str) -> list[str]:
     """Returns the names of a recipe's settings, read without TensorFlow.
 
     Raises:

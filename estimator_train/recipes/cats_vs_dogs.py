@@ -5,7 +5,12 @@ The batch is per replica; labels are integers. It ends with the table of the eva
 Source: Sandler, Howard, Zhu, Zhmoginov and Chen, "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (2018).
 """
 
+from __future__ import annotations
+
 import math
+import os
+from collections.abc import Iterable
+from typing import Any
 
 import tabulate
 import tensorflow as tf
@@ -25,18 +30,18 @@ _MOMENTUM = 0.5
 
 
 def train(
-    model_dir,
+    model_dir: str | os.PathLike[str],
     *,
-    data_dir=None,
-    weights="none",
-    image_size=IMAGE_SIZE,
-    batch_size=64,
-    epochs=5,
-    max_steps=None,
-    seed=0,
-    strategy=None,
-    hooks=(),
-):
+    data_dir: str | None = None,
+    weights: str | os.PathLike[str] = "none",
+    image_size: tuple[int, int] = IMAGE_SIZE,
+    batch_size: int = 64,
+    epochs: int = 5,
+    max_steps: int | None = None,
+    seed: int = 0,
+    strategy: tf.distribute.Strategy | None = None,
+    hooks: Iterable[tf.compat.v1.train.SessionRunHook] = (),
+) -> dict[str, Any]:
     """Trains in `model_dir`, evaluates before and after, prints both, and returns the metrics after.
 
     Args:
@@ -73,12 +78,14 @@ def train(
     return after
 
 
-def train_examples(data_dir=None):
+def train_examples(data_dir: str | None = None) -> int:
     """The number of images in an epoch of training."""
     return _open(data_dir).train_examples
 
 
-def build_model(image_size=IMAGE_SIZE, num_classes=2, weights="none"):
+def build_model(
+    image_size: tuple[int, int] = IMAGE_SIZE, num_classes: int = 2, weights: str | os.PathLike[str] = "none"
+) -> keras.Model:
     """A compiled model from images (batch, height, width, 3) in [0, 1] to probabilities (batch, num_classes), float32.
 
     With `weights` the convolutions stay as they are. Random ones are trained: as they are, their features are 1e-13.

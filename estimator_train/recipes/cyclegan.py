@@ -4,9 +4,14 @@ The data is in folders trainA, trainB, testA and testB, as of the sets that the 
 paper, B is Y. Each epoch is a training and an evaluation of the same Estimator, which goes on from its own checkpoint.
 """
 
+from __future__ import annotations
+
 import math
+import os
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -33,19 +38,19 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 def train(
-    model_dir,
+    model_dir: str | os.PathLike[str],
     *,
-    data_dir=None,
-    image_size=(64, 64),
-    filters=32,
-    batch_size=1,
-    epochs=10,
-    max_steps=None,
-    grid_epochs=1,
-    seed=0,
-    strategy=None,
-    hooks=(),
-):
+    data_dir: str | os.PathLike[str] | None = None,
+    image_size: tuple[int, int] = (64, 64),
+    filters: int = 32,
+    batch_size: int = 1,
+    epochs: int = 10,
+    max_steps: int | None = None,
+    grid_epochs: int = 1,
+    seed: int = 0,
+    strategy: tf.distribute.Strategy | None = None,
+    hooks: Iterable[tf.compat.v1.train.SessionRunHook] = (),
+) -> dict[str, Any]:
     """Trains in `model_dir`, evaluates after each epoch, and returns the last metrics: those of `CycleGAN`.
 
     A run goes on where it stopped, within an epoch, too: with the same data as if it had not.
@@ -98,7 +103,7 @@ def train(
         if step == last_step or step % (grid_epochs * steps) == 0:
             cycles = estimator.predict(lambda: images["testA"].take(GRID_ROWS).batch(1))
             rows = [[cycle["x"], cycle["generated"], cycle["cycled"]] for cycle in cycles]
-            write_image_grid(model_dir, "cycle", step, np.array(rows) / 2 + 0.5)
+            write_image_grid(estimator.model_dir, "cycle", step, np.array(rows) / 2 + 0.5)
         if shows:
             click.echo(f"epoch {epoch + 1} of {epochs}: {time.perf_counter() - start:.1f} s", err=True)
         if step < goal:
@@ -106,12 +111,12 @@ def train(
     return metrics or estimator.evaluate(test_input_fn, hooks=test_hooks)
 
 
-def open_images(data_dir, image_size):
+def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, int]) -> dict[str, tf.data.Dataset]:
     """A dict of `PARTS` to data sets of images, float32 RGB in [-1, 1], in memory; `data_dir` as for `train`."""
     if data_dir is None:
         opened = {part: tf.data.Dataset.from_tensor_slices(draw(part, image_size)) for part in PARTS}
     elif str(data_dir).startswith("tfds:"):
-        opened = _of_tfds(data_dir.removeprefix("tfds:"), image_size)
+        opened = _of_tfds(str(data_dir).removeprefix("tfds:"), image_size)
     else:
         opened = _of_folder(Path(data_dir), image_size)
     images = {}
@@ -123,7 +128,7 @@ def open_images(data_dir, image_size):
     return images
 
 
-def number_of_pairs(images, kind):
+def number_of_pairs(images: Mapping[str, tf.data.Dataset], kind: str) -> int:
     """How many pairs an epoch takes of "train" or "test"; one line tells where the two sets are not of equal length."""
     a, b = (len(images[f"{kind}{side}"]) for side in "AB")
     if a != b:
@@ -131,7 +136,9 @@ def number_of_pairs(images, kind):
     return min(a, b)
 
 
-def training_pairs(images, batch_size, epoch, seed, *, skip=0):
+def training_pairs(
+    images: Mapping[str, tf.data.Dataset], batch_size: int, epoch: int, seed: int, *, skip: int = 0
+) -> tf.data.Dataset:
     """Batches (x, y) of an epoch, in an order and with flips that are the epoch's own, less the first `skip`."""
     sides = []
     for side, part in enumerate(("trainA", "trainB")):
@@ -143,7 +150,7 @@ def training_pairs(images, batch_size, epoch, seed, *, skip=0):
     return pairs.skip(skip).prefetch(tf.data.AUTOTUNE)
 
 
-def draw(part, image_size):
+def draw(part: str, image_size: tuple[int, int]) -> np.ndarray:
     """Float32 images in [0, 1] of one of `PARTS`: striped red apples for A, dotted oranges for B."""
     rng = np.random.default_rng(PARTS.index(part))
     rows, columns = np.mgrid[-1 : 1 : image_size[0] * 1j, -1 : 1 : image_size[1] * 1j]

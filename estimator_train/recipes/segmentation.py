@@ -7,6 +7,12 @@ Source: Ronneberger, Fischer and Brox, "U-Net" (2015); here it has `filters` in 
 the size of the image.
 """
 
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -25,21 +31,21 @@ _POOLINGS = 4
 
 
 def train(
-    model_dir,
+    model_dir: str | os.PathLike[str],
     *,
-    data_dir=None,
-    image_size=(512, 512),
-    batch_size=4,
-    epochs=4,
-    max_steps=None,
-    filters=8,
-    learning_rate=5e-3,
-    patience=3,
-    workers=2,
-    seed=0,
-    strategy=None,
-    hooks=(),
-):
+    data_dir: str | os.PathLike[str] | None = None,
+    image_size: tuple[int, int] = (512, 512),
+    batch_size: int = 4,
+    epochs: int = 4,
+    max_steps: int | None = None,
+    filters: int = 8,
+    learning_rate: float = 5e-3,
+    patience: int = 3,
+    workers: int = 2,
+    seed: int = 0,
+    strategy: tf.distribute.Strategy | None = None,
+    hooks: Iterable[tf.compat.v1.train.SessionRunHook] = (),
+) -> dict[str, Any]:
     """Trains in `model_dir`, evaluates after every epoch, and returns the metrics of the last checkpoint.
 
     The checkpoint of the lowest loss is kept in `model_dir`/export/best_checkpoint.
@@ -91,19 +97,29 @@ def train(
     return metrics
 
 
-def train_examples(data_dir=None):
+def train_examples(data_dir: str | os.PathLike[str] | None = None) -> int:
     """The number of images in an epoch of training."""
     samples, _ = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.folder(), MASKS))
     return len(samples)
 
 
-def training_images(samples, image_size, batch_size, *, seed=0, first_epoch=0, workers=0):
+def training_images(
+    samples: Sequence[masked_images.Sample],
+    image_size: tuple[int, int],
+    batch_size: int,
+    *,
+    seed: int = 0,
+    first_epoch: int = 0,
+    workers: int = 0,
+) -> Callable[..., tf.data.Dataset]:
     """An input_fn of endless batches, in a new order and augmented anew in every epoch, from that on."""
     of_training = {"seed": seed, "num_epochs": None, "first_epoch": first_epoch, "workers": workers}
     return _images(samples, image_size, batch_size, **of_training)
 
 
-def evaluation_images(samples, image_size, batch_size):
+def evaluation_images(
+    samples: Sequence[masked_images.Sample], image_size: tuple[int, int], batch_size: int
+) -> Callable[..., tf.data.Dataset]:
     """An input_fn of every image once, in order, as it is."""
     return _images(samples, image_size, batch_size, seed=None, num_epochs=1, first_epoch=0, workers=0)
 
@@ -119,7 +135,7 @@ def _images(samples, image_size, batch_size, *, seed, num_epochs, first_epoch, w
     )
 
 
-def build_model(image_size=(512, 512), filters=8, learning_rate=5e-3):
+def build_model(image_size: tuple[int, int] = (512, 512), filters: int = 8, learning_rate: float = 5e-3) -> keras.Model:
     """A compiled model from images, uint8 of (batch, height, width, 3), to probabilities of (batch, height, width, 2).
 
     Raises:

@@ -7,6 +7,12 @@ Source: Çiçek, Abdulkadir, Lienkamp, Brox and Ronneberger, "3D U-Net" (2016); 
 its convolutions keep the size of the volume.
 """
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -25,20 +31,20 @@ _FIRST_EVAL_EXAMPLE = 1_000_000
 
 
 def train(
-    model_dir,
+    model_dir: str | os.PathLike[str],
     *,
-    volume=VOLUME,
-    filters=8,
-    batch_size=1,
-    max_steps=300,
-    seed=0,
-    accumulate_steps=1,
-    mixed_precision=None,
-    recompute=False,
-    strategy=None,
-    split_over=None,
-    hooks=(),
-):
+    volume: int = VOLUME,
+    filters: int = 8,
+    batch_size: int = 1,
+    max_steps: int = 300,
+    seed: int = 0,
+    accumulate_steps: int = 1,
+    mixed_precision: str | None = None,
+    recompute: bool = False,
+    strategy: tf.distribute.Strategy | None = None,
+    split_over: Sequence[str] | Mapping[str, str] | None = None,
+    hooks: Iterable[tf.compat.v1.train.SessionRunHook] = (),
+) -> dict[str, Any]:
     """Trains in `model_dir` up to `max_steps`, evaluates, and returns the metrics.
 
     Args:
@@ -77,7 +83,7 @@ def train(
     return estimator.evaluate(lambda: evaluation_volumes(volume, batch_size, seed))
 
 
-def build_model(volume=VOLUME, filters=8):
+def build_model(volume: int = VOLUME, filters: int = 8) -> keras.Model:
     """A compiled model from volumes (batch, volume, volume, volume, 1) to probabilities of the same shape, float32."""
     if volume < 1 or volume % 2**_POOLINGS:
         raise ValueError(f"the volume must be a multiple of {2**_POOLINGS} voxels a side, got {volume}")
@@ -108,13 +114,13 @@ def _convolutions(features, filters, name):
     return features
 
 
-def training_volumes(volume, batch_size, seed=0, first=0):
+def training_volumes(volume: int, batch_size: int, seed: int = 0, first: int = 0) -> tf.data.Dataset:
     """Endless batches of drawn volumes and their masks, none twice in a million, from that number on: see `draw`."""
     numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE).repeat().skip(first % _FIRST_EVAL_EXAMPLE)
     return _drawn(numbers, volume, batch_size, seed)
 
 
-def evaluation_volumes(volume, batch_size, seed=0):
+def evaluation_volumes(volume: int, batch_size: int, seed: int = 0) -> tf.data.Dataset:
     """Batches of the `EVAL_EXAMPLES` volumes, and their masks, that are not trained on."""
     numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE, _FIRST_EVAL_EXAMPLE + EVAL_EXAMPLES)
     return _drawn(numbers, volume, batch_size, seed)
@@ -125,7 +131,7 @@ def _drawn(numbers, volume, batch_size, seed):
     return drawn.batch(batch_size).prefetch(1)
 
 
-def draw(volume, seed):
+def draw(volume: int, seed: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
     """A volume of noise around bright ellipsoids, and the mask of these.
 
     Args:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tabulate
@@ -37,11 +39,11 @@ class Classification:
     classes: dict[str, ClassMetrics]  # in the order of their indices
     confusion_matrix: list[list[int]]  # a row a true class, a column a predicted one
 
-    def to_json(self):
+    def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
 
-def classification(class_names, labels, probabilities):
+def classification(class_names: Sequence[str], labels: np.ndarray, probabilities: np.ndarray) -> Classification:
     """Returns the `Classification` of what was predicted: of each example the most probable class.
 
     Args:
@@ -73,7 +75,7 @@ def classification(class_names, labels, probabilities):
     )
 
 
-def class_indices(labels, num_classes):
+def class_indices(labels: np.ndarray, num_classes: int) -> np.ndarray:
     """Returns the int class indices, of shape (examples,), that labels of an input_fn stand for.
 
     Args:
@@ -91,7 +93,7 @@ def class_indices(labels, num_classes):
     return labels.reshape(-1).astype(int)
 
 
-def class_probabilities(outputs, num_classes):
+def class_probabilities(outputs: np.ndarray, num_classes: int) -> np.ndarray:
     """Returns the float probabilities, of shape (examples, num_classes), that the outputs of a model stand for.
 
     Args:
@@ -114,7 +116,7 @@ def class_probabilities(outputs, num_classes):
     return outputs
 
 
-def table(result):
+def table(result: Classification) -> str:
     """Returns the lines that show a `Classification` on a terminal, in at most 80 columns."""
     names = [_shortened(name, _NAME) for name in result.classes]
     low, high = result.accuracy_interval

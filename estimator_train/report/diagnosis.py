@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import tensorflow as tf
 
 from estimator_train.distribution.replica_input import batch_size, call_input_fn
 from estimator_train.host.dataset_iterators import iterate
@@ -11,7 +15,7 @@ from estimator_train.input_fns.protocols import on_host_and_device
 _SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
 
 
-def input_ceiling(input_fn, *, seconds=2.0):
+def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
     """Examples a second that the data of `input_fn` gives when nothing else runs, measured for so long.
 
     The first batch is not counted. None where there is no second one.
@@ -27,7 +31,9 @@ def input_ceiling(input_fn, *, seconds=2.0):
     return examples / (time.perf_counter() - start) if examples else None
 
 
-def diagnose(timing, input_examples_per_second=None, *, turned=()):
+def diagnose(
+    timing: Mapping[str, Any], input_examples_per_second: float | None = None, *, turned: Collection[str] = ()
+) -> str:
     """A paragraph from `TimingHook.summary()` and `input_ceiling`; `turned`: the flags that are turned already.
 
     The ceiling of the steps is what they would do if none waited for input.
@@ -39,6 +45,7 @@ def diagnose(timing, input_examples_per_second=None, *, turned=()):
         ceilings += f", the input alone gives {input_examples_per_second:.1f}"
     is_bound_by_input = wait > 0.1
     by = "input" if is_bound_by_input else "compute"
+    advice: dict[str, str | None]
     if is_bound_by_input:
         advice = {
             "--cache": "--cache memory or --cache FOLDER, which decode the images once",

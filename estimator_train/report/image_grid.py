@@ -1,5 +1,7 @@
 """Rows of images as one image: a PNG file, and an image summary for TensorBoard."""
 
+from __future__ import annotations
+
 import os
 
 import numpy as np
@@ -10,7 +12,7 @@ from estimator_train.session.private_names import eager_mode
 v1 = tf.compat.v1
 
 
-def write_image_grid(model_dir, name, step, rows):
+def write_image_grid(model_dir: str, name: str, step: int, rows: np.ndarray) -> str:
     """Writes `model_dir`/images/`name`-`step`.png, and the same to the events of `model_dir`, and returns its path.
 
     Args:

@@ -9,7 +9,9 @@ import functools
 import io
 import json
 import math
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +36,7 @@ class Mistake(NamedTuple):
     predicted_probability: float
 
 
-def write_report(model_dir, mistakes=None):
+def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] | None = None) -> str:
     """Writes report/report.html and its plots into `model_dir`, and returns the path of report.html.
 
     All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json and the events. The numbers are those

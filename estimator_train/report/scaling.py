@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tabulate
 from matplotlib.figure import Figure
@@ -21,7 +24,7 @@ _COLUMNS = {
 }
 
 
-def scaling(timings, train_examples=None):
+def scaling(timings: Mapping[int, Mapping[str, Any]], train_examples: int | None = None) -> list[dict[str, Any]]:
     """What people ask of scaling, a dict for each number of replicas.
 
     Args:
@@ -37,7 +40,7 @@ def scaling(timings, train_examples=None):
     for replicas, timing in timings.items():
         examples_per_step = timing["examples_per_second"] * timing["mean_seconds"]
         steps_per_epoch = train_examples and math.ceil(train_examples / round(examples_per_step))
-        first = rows[0] if rows else timing | {"replicas": replicas}
+        first = rows[0] if rows else {**timing, "replicas": replicas}
         speed_up = timing["examples_per_second"] / first["examples_per_second"]
         rows.append(
             {
@@ -54,7 +57,7 @@ def scaling(timings, train_examples=None):
     return rows
 
 
-def table(rows):
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows of `scaling` as text."""
     texts = [
         ["" if row[name] is None else format(row[name], spec) for name, (_, spec) in _COLUMNS.items()] for row in rows
@@ -63,7 +66,7 @@ def table(rows):
     return tabulate.tabulate(texts, headers, disable_numparse=True, colalign=["right"] * len(headers))
 
 
-def limit(rows, cores=None):
+def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
     """A sentence that says what keeps the last of the rows from the ideal, the first's examples a second per replica.
 
     A step that is ideal takes as long on any number of replicas. Of what the last one's takes longer, most is waiting
@@ -89,7 +92,7 @@ def limit(rows, cores=None):
     )
 
 
-def plot(rows, path):
+def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
     """Writes a PNG of the examples a second over the replicas, beside the ideal line."""
     replicas = [row["replicas"] for row in rows]
     ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -27,11 +28,11 @@ class Memory(NamedTuple):
     activations: int  # the most that are alive at once of them, the gradients and the batch
 
     @property
-    def total(self):
+    def total(self) -> int:
         return sum(self)
 
 
-def estimate(model, batch_size, device_count=1):
+def estimate(model: keras.Model, batch_size: int, device_count: int = 1) -> list[Memory]:
     """A list of `Memory`, one a device, of training `model` split over so many devices: see `split.split_over`.
 
     The training step is traced, not run: nothing is allocated but the weights, in the memory of the host, and the
@@ -58,7 +59,7 @@ def estimate(model, batch_size, device_count=1):
     return [Memory(weights[device], slots * trained[device], activations[device]) for device in devices]
 
 
-def fits(estimates, device_bytes):
+def fits(estimates: Iterable[Memory], device_bytes: int) -> bool:
     """Whether every device of the estimates has the memory, with `HEADROOM`."""
     return all(HEADROOM * device.total <= device_bytes for device in estimates)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -12,7 +13,7 @@ from estimator_train.keras.cloning import ModelSource
 from estimator_train.keras.devices import placement
 
 
-def split_over(model, devices):
+def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -> keras.Model:
     """A copy of a compiled model whose layers, with their variables and gradients, are on the `devices`.
 
     It has all of the model's state, computes what the model computes, and its checkpoints are the model's: those of the

@@ -1,0 +1,164 @@
+"""What type checkers and editors see: the stub of the public face, the hints of public signatures, completion."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import pkgutil
+import sys
+import types
+import typing
+from pathlib import Path
+
+import jedi
+import pytest
+
+import estimator_train as et
+from estimator_train import datasets, models, recipes
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "estimator_train"
+
+
+def _below(package):
+    return [module.name for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
+
+
+# The modules whose names users import.
+PUBLIC = [
+    "estimator_train",
+    "estimator_train.canned.v1",
+    "estimator_train.distribution",
+    "estimator_train.drop_in",
+    "estimator_train.drop_in.keras_lib",
+    "estimator_train.estimator_v1",
+    "estimator_train.experimental",
+    "estimator_train.export",
+    "estimator_train.hooks",
+    "estimator_train.input_fns",
+    "estimator_train.inputs",
+    "estimator_train.keras.devices.memory_estimate",
+    "estimator_train.report.classification",
+    "estimator_train.report.diagnosis",
+    "estimator_train.report.image_grid",
+    "estimator_train.report.page",
+    "estimator_train.report.scaling",
+    *(name for room in (datasets, models, recipes) for name in [room.__name__, *_below(room)]),
+]
+
+
+def test_the_stub_has_every_public_name_from_its_home():
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.asname: node.module for node in imports for alias in node.names}
+    assert all(alias.name == alias.asname for node in imports for alias in node.names)  # else it is not handed on
+    expected = {name: f"estimator_train.{home}" for name, home in et._HOMES.items()}
+    assert homes == expected | dict.fromkeys(et._MODULES, "estimator_train")
+    assert sorted(homes) == et.__all__
+
+
+def test_a_wheel_has_the_stub_and_the_mark_that_there_are_hints():
+    (call,) = (
+        node
+        for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setup"
+    )
+    package_data = ast.literal_eval(next(word.value for word in call.keywords if word.arg == "package_data"))
+    found = {path.name for pattern in package_data["estimator_train"] for path in PACKAGE.glob(pattern)}
+    assert found == {"__init__.pyi", "py.typed"}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_signature_has_hints_that_name_what_is_there(module):
+    functions = _public_functions(importlib.import_module(module))
+    incomplete = {name: missing for name, function in functions.items() if (missing := _without_hints(function))}
+    assert not incomplete
+    for function in functions.values():
+        typing.get_type_hints(function, _names_in(function.__module__))  # raises NameError or AttributeError
+
+
+def _public_functions(module):
+    """The functions and methods of a module's public names, as {qualified name: function}; those of TensorFlow not."""
+    names = getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]
+    functions = {}
+    for name in names:
+        value = getattr(module, name)
+        if isinstance(value, type):
+            functions |= {f"{name}.{member}": function for member, function in _methods(value).items()}
+        elif _is_ours(value):
+            functions[name] = value
+    return functions
+
+
+def _methods(kind):
+    """The public methods and properties of a class, and what makes and calls its objects, inherited ones too."""
+    members = {name: inspect.getattr_static(kind, name) for name in dir(kind)}
+    functions = {
+        name: member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        for name, member in members.items()
+        if not name.startswith("_") or name in ("__init__", "__new__", "__call__")
+    }
+    return {name: function for name, function in functions.items() if _is_ours(function)}
+
+
+def _is_ours(value):
+    return isinstance(value, types.FunctionType) and value.__module__.startswith("estimator_train")
+
+
+def _without_hints(function):
+    """The parameters of a function that have no hint, and "return" where that has none."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if parameters and parameters[0].name in ("self", "cls"):
+        parameters = parameters[1:]
+    missing = [parameter.name for parameter in parameters if parameter.annotation is parameter.empty]
+    if signature.return_annotation is signature.empty and function.__name__ != "__init__":
+        missing.append("return")
+    return missing
+
+
+@functools.cache
+def _names_in(module):
+    """The names of a module, with those that it imports for type checkers alone."""
+    path = sys.modules[module].__file__
+    names = dict(vars(sys.modules[module]))
+    for node in ast.parse(Path(path).read_text()).body:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), path, "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def project():
+    return jedi.Project(ROOT)
+
+
+def test_editors_complete_the_public_names_with_their_signatures(project):
+    script = jedi.Script("import estimator_train as et\net.", project=project)
+    completions = {completion.name: completion for completion in script.complete()}
+    assert set(et.__all__) <= completions.keys()
+    for name in ("Estimator", "RunConfig", "model_to_estimator", "TimingHook", "train_and_evaluate"):
+        shown = [parameter.name for parameter in completions[name].get_signatures()[0].params]
+        assert shown == [parameter for parameter in inspect.signature(getattr(et, name)).parameters], name
+
+
+def test_editors_complete_the_methods_of_what_model_to_estimator_returns(project):
+    script = jedi.Script("import estimator_train as et\ne = et.model_to_estimator(m)\ne.", project=project)
+    completions = {completion.name: completion for completion in script.complete()}
+    for name in ("train", "evaluate", "predict", "export_saved_model"):
+        (signature,) = completions[name].get_signatures()
+        expected = list(inspect.signature(getattr(et.Estimator, name)).parameters)[1:]
+        assert [parameter.name for parameter in signature.params] == expected, name
+
+
+@pytest.mark.parametrize("module", ["experimental", "export", "hooks", "input_fns", "inputs"])
+def test_editors_complete_the_names_of_the_public_modules(project, module):
+    script = jedi.Script(f"import estimator_train as et\net.{module}.", project=project)
+    names = {completion.name for completion in script.complete()}
+    assert names >= set(getattr(getattr(et, module), "__all__", ["numpy_input_fn", "pandas_input_fn"]))
