@@ -20,7 +20,7 @@ from estimator_train.graph.model import GraphModel
 from estimator_train.host import host_memory
 from estimator_train.model_fn import ModeKeys, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
-from estimator_train.session import step_outputs
+from estimator_train.session import step_outputs, write_graph
 from estimator_train.session.out_of_memory import explaining_oom
 
 v1 = tf.compat.v1
@@ -50,6 +50,7 @@ class Estimator:
     def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
         _check_overrides(type(self))
         host_memory.keep_freed_memory()
+        write_graph.work_with_protobuf_7()
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)
