@@ -23,7 +23,7 @@ from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.host import host_memory
 from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
-from estimator_train.session import step_outputs
+from estimator_train.session import step_outputs, write_graph
 from estimator_train.session.out_of_memory import explaining_oom
 from estimator_train.training_hooks import EvalProgressHook, training_hooks
 
@@ -61,6 +61,7 @@ class Estimator:
     ) -> None:
         _check_overrides(type(self))
         host_memory.keep_freed_memory()
+        write_graph.work_with_protobuf_7()
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
         self._config = _config_with_model_dir(config, model_dir)

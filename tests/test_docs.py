@@ -36,6 +36,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
+    ".ci/matrix": "it installs every TensorFlow; .ci/run runs two of its rows",
     "python -m benchmarks": "they measure for minutes",
     "estimator_train bench ": "it trains in processes of its own; tests/cli has it",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/cli has completion",

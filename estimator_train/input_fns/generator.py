@@ -24,7 +24,7 @@ def generator(
     augment: Callable[[Any, Any], tuple[Any, Any]] | None = None,
     elements_per_epoch: int | None = None,
     workers: int = 0,
-) -> Callable[..., tf.data.Dataset]:
+) -> GeneratorExamples:
     """Returns an input_fn over what Python code yields.
 
     Args:
@@ -86,7 +86,7 @@ class GeneratorExamples:
     workers: int
     skipped: list[str] = dataclasses.field(default_factory=list, init=False)
 
-    def __call__(self, input_context=None):
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         signature = self._signature(context)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,7 @@ import tensorflow as tf
 from estimator_train.host import host_memory
 from estimator_train.input_fns.cache import key_of_files, open_cache
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_own_channels, to_rgb, to_rgb_on_device
-from estimator_train.input_fns.frozen_features import frozen_features
+from estimator_train.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train.input_fns.service import check_service, distribute, index_batches
 
 
@@ -33,7 +33,7 @@ def image_files(
     fast: bool = False,
     deterministic: bool = True,
     service: str | None = None,
-) -> Callable[..., tf.data.Dataset]:
+) -> ImageFiles | FrozenFeatures:
     """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its folder.
 
     The arguments up to `prefetch_buffer_size` and their defaults are those of the input_fn in Kashif
@@ -164,15 +164,15 @@ class ImageFiles:
 
     preprocess = staticmethod(to_rgb_on_device)
 
-    def __call__(self, input_context=None):
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         batches = self._batches(input_context)
         return self._prefetched(batches.map(lambda images, labels: (to_rgb(images), labels), tf.data.AUTOTUNE))
 
-    def host_batches(self, input_context=None):
+    def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         """Batches as `__call__` gives them, but those of grayscale images alone have one channel."""
         return self._prefetched(self._batches(input_context))
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         files = key_of_files(self.paths, self.image_size, self.fast)
         return repr((files, self.indices.tolist(), self.one_hot, self.on_error))
 

@@ -1,0 +1,28 @@
+"""Lets TensorFlow 2.20 write graphs as text with protobuf 7.
+
+TensorFlow 2.20 accepts any protobuf from 5.28 on, but its `tf.io.write_graph` passes `float_format=""` to
+`MessageToString`, which protobuf 7 no longer takes. CheckpointSaverHook writes graph.pbtxt at the start of a training,
+so none would start. Earlier TensorFlow versions require an older protobuf, and 2.21 no longer passes the argument.
+"""
+
+import inspect
+import sys
+import types
+
+import tensorflow as tf
+from google.protobuf import text_format
+
+
+def work_with_protobuf_7():
+    """Makes `tf.io.write_graph` of TensorFlow 2.20 leave the argument out; does nothing if protobuf takes it."""
+    takes_it = "float_format" in inspect.signature(text_format.MessageToString).parameters
+    if takes_it or not tf.__version__.startswith("2.20."):
+        return
+    # Only the name in write_graph's own module changes: protobuf stays as it is for everybody else.
+    module = sys.modules[tf.io.write_graph.__module__]
+    module.text_format = types.SimpleNamespace(MessageToString=_message_to_string)
+
+
+def _message_to_string(message, float_format):
+    # "" stands for protobuf's own format of numbers, which is the only one that protobuf 7 has.
+    return text_format.MessageToString(message)
