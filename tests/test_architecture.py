@@ -10,19 +10,10 @@ import pytest
 import estimator_train
 
 _PACKAGE = Path(estimator_train.__file__).parent
+_MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 
 # The one module that may use private names of TensorFlow and Keras.
 _PRIVATE_NAMES = "session/private_names.py"
-
-# Modules not yet rid of private names of TensorFlow and Keras.
-_TO_COME = {
-    "distribution/synchronous.py",
-    "estimator.py",
-    "keras/parts/frozen_layers.py",
-    "keras/parts/layer_graph.py",
-    "keras/parts/recomputation.py",
-    "training_hooks.py",
-}
 
 # Private attributes of the package's own classes that modules use on other objects than self, or set through vars().
 _OWN = {
@@ -31,7 +22,7 @@ _OWN = {
     "extenders.py": {"_model"},
     "graph/model.py": {"_metric_fns"},
     "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
-    "run_config.py": {"_place", "_settle"},
+    "run_config.py": {"_settle", "_task"},
     "training.py": {"_config", "_prepare"},
 }
 
@@ -49,11 +40,111 @@ def _modules():
     return {path.relative_to(_PACKAGE).as_posix(): path for path in sorted(_PACKAGE.rglob("*.py"))}
 
 
+# Functions that may take more than seven parameters: the contract of tf.estimator, public input_fns, and the settings of
+# recipes and commands.
+_MANY_PARAMETERS = {
+    "canned/dnn.py": {"DNNClassifier.__init__", "DNNEstimator.__init__", "DNNRegressor.__init__"},
+    "canned/dnn_linear_combined.py": {
+        "DNNLinearCombinedClassifier.__init__",
+        "DNNLinearCombinedEstimator.__init__",
+        "DNNLinearCombinedRegressor.__init__",
+    },
+    "canned/linear.py": {"LinearClassifier.__init__", "LinearRegressor.__init__"},
+    "cli/commands/bench.py": {"bench"},
+    "drop_in/keras_lib.py": {"model_to_estimator"},
+    "heads/head.py": {"Head.create_estimator_spec"},
+    "heads/multi_label_head.py": {"MultiLabelHead.__init__"},
+    "input_fns/arrays.py": {"arrays"},
+    "input_fns/frozen_features.py": {"frozen_features"},
+    "input_fns/image_files.py": {"image_files"},
+    "inputs.py": {"pandas_input_fn"},
+    "keras_estimator.py": {"model_to_estimator"},
+    "model_fn.py": {"EstimatorSpec.__new__"},
+    "recipes/cats_vs_dogs.py": {"train"},
+    "recipes/cyclegan.py": {"train"},
+    "recipes/segmentation.py": {"train"},
+    "recipes/unet3d.py": {"train"},
+    "training.py": {"EvalSpec.__new__"},
+}
+
+_MOST_PARAMETERS = 7
+_MOST_FLAT_MODULES = 18
+
+
+def test_few_modules_lie_flat_and_the_map_names_each():
+    flat = {path.name for path in _PACKAGE.glob("*.py")}
+    assert len(flat) <= _MOST_FLAT_MODULES
+    assert flat <= set(re.findall(r"`([^`]+)`", _MAP.read_text()))
+
+
+def test_the_map_names_every_room():
+    rooms = {f"{path.parent.name}/" for path in _PACKAGE.glob("*/__init__.py")}
+    assert rooms <= set(re.findall(r"`([^`]+)`", _MAP.read_text()))
+
+
+def test_files_that_the_map_names_exist():
+    named = re.findall(r"`([\w./]+(?:\.py|\.toml|/))`", _MAP.read_text())
+    assert named and not [name for name in named if not ((_PACKAGE / name).exists() or (_MAP.parent / name).exists())]
+
+
+def test_only_contracts_and_settings_take_more_than_seven_parameters():
+    found = {}
+    for module, path in _modules().items():
+        for name, function in _functions(ast.parse(path.read_text())):
+            parameters = function.args
+            names = [each.arg for each in [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]]
+            if len([name for name in names if name not in ("self", "cls")]) > _MOST_PARAMETERS:
+                found.setdefault(module, set()).add(name)
+    assert found == _MANY_PARAMETERS
+
+
+def test_the_loop_of_a_keras_model_is_made_of_program_strategy_and_global_step():
+    functions = dict(_functions(ast.parse((_PACKAGE / "keras" / "loop.py").read_text())))
+    parameters = [each.arg for each in functions["Loop.__init__"].args.args]
+    assert parameters == ["self", "program", "strategy", "global_step"]
+
+
+def test_no_attribute_is_set_on_a_function():
+    assert list(_attributes_set_on_functions("def f():\n    pass\nf.x = 1"))
+    assert list(_attributes_set_on_functions("def f():\n    def g():\n        pass\n    g.x: int = 1"))
+    assert list(_attributes_set_on_functions("def f():\n    pass\nsetattr(f, 'x', 1)"))
+    offences = [
+        f"{module}:{line}"
+        for module, path in _modules().items()
+        for line in _attributes_set_on_functions(path.read_text())
+    ]
+    assert not offences
+
+
+def _functions(tree, of=""):
+    """Yields (name with the classes and functions around it, node) of all functions."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            if isinstance(node, ast.FunctionDef):
+                yield of + node.name, node
+            yield from _functions(node, f"{of}{node.name}.")
+        else:
+            yield from _functions(node, of)
+
+
+def _attributes_set_on_functions(source):
+    """Yields the lines on which an attribute of what a `def` of the source has named is set."""
+    tree = ast.parse(source)
+    methods = {id(each) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for each in node.body}
+    named = {node.name for _, node in _functions(tree) if id(node) not in methods}
+    for node in ast.walk(tree):
+        stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.value
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+            stored = node.args[0]
+        if isinstance(stored, ast.Name) and stored.id in named:
+            yield node.lineno
+
+
 def test_private_names_of_tensorflow_and_keras_are_used_in_one_module():
     offences = [
         f"{module}:{line}: {what}"
         for module, path in _modules().items()
-        if module not in _TO_COME | {_PRIVATE_NAMES}
+        if module != _PRIVATE_NAMES
         for line, what in sorted(_private_uses(path.read_text(), _OWN.get(module, set())))
     ]
     assert not offences, "Put these behind functions of session/private_names.py:\n" + "\n".join(offences)

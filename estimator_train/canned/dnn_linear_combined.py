@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -59,19 +60,9 @@ class DNNLinearCombinedEstimator(CannedEstimator):
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        branches = _branches(
-            head,
-            self._api_version,
-            linear_feature_columns,
-            linear_optimizer,
-            dnn_feature_columns,
-            dnn_optimizer,
-            dnn_hidden_units,
-            dnn_activation_fn,
-            dnn_dropout,
-            batch_norm,
-            linear_sparse_combiner,
-        )
+        linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
+        dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
+        branches = _branches(head, self._api_version, linear, dnn)
         super().__init__(head, branches, model_dir, config)
 
 
@@ -104,19 +95,9 @@ class DNNLinearCombinedClassifier(CannedEstimator):
         linear_sparse_combiner: str = "sum",
     ) -> None:
         head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
-        branches = _branches(
-            head,
-            self._api_version,
-            linear_feature_columns,
-            linear_optimizer,
-            dnn_feature_columns,
-            dnn_optimizer,
-            dnn_hidden_units,
-            dnn_activation_fn,
-            dnn_dropout,
-            batch_norm,
-            linear_sparse_combiner,
-        )
+        linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
+        dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
+        branches = _branches(head, self._api_version, linear, dnn)
         super().__init__(head, branches, model_dir, config, warm_start_from)
 
 
@@ -148,61 +129,58 @@ class DNNLinearCombinedRegressor(CannedEstimator):
         linear_sparse_combiner: str = "sum",
     ) -> None:
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
-        branches = _branches(
-            head,
-            self._api_version,
-            linear_feature_columns,
-            linear_optimizer,
-            dnn_feature_columns,
-            dnn_optimizer,
-            dnn_hidden_units,
-            dnn_activation_fn,
-            dnn_dropout,
-            batch_norm,
-            linear_sparse_combiner,
-        )
+        linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
+        dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
+        branches = _branches(head, self._api_version, linear, dnn)
         super().__init__(head, branches, model_dir, config, warm_start_from)
 
 
-def _branches(
-    head,
-    api_version,
-    linear_feature_columns,
-    linear_optimizer,
-    dnn_feature_columns,
-    dnn_optimizer,
-    dnn_hidden_units,
-    dnn_activation_fn,
-    dnn_dropout,
-    batch_norm,
-    linear_sparse_combiner,
-):
+class _Linear(NamedTuple):
+    """What the linear model is given."""
+
+    feature_columns: Iterable[FeatureColumn] | None
+    optimizer: Optimizer
+    sparse_combiner: str
+
+
+class _Dnn(NamedTuple):
+    """What the network is given."""
+
+    feature_columns: Iterable[FeatureColumn] | None
+    optimizer: Optimizer
+    hidden_units: Sequence[int] | None
+    activation_fn: Callable
+    dropout: float | None
+    batch_norm: bool
+
+
+def _branches(head, api_version, linear, dnn):
     """The network's branch and the linear model's, of those that have columns."""
-    if not linear_feature_columns and not dnn_feature_columns:
+    if not linear.feature_columns and not dnn.feature_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
-    if dnn_feature_columns and not dnn_hidden_units:
+    if dnn.feature_columns and not dnn.hidden_units:
         raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
     units = logits_dimension(head)
     branches = []
-    if dnn_feature_columns:
+    if dnn.feature_columns:
         logit_fn = dnn_logit_fn_builder(
             units,
-            dnn_hidden_units,
-            dnn_feature_columns,
-            dnn_activation_fn,
-            dnn_dropout,
+            dnn.hidden_units,
+            dnn.feature_columns,
+            dnn.activation_fn,
+            dnn.dropout,
             api_version.partitioner,
-            batch_norm,
+            dnn.batch_norm,
         )
-        branches.append(Branch("dnn", logit_fn, optimizer_factory(dnn_optimizer, 0.001, api_version)))
-    if linear_feature_columns:
-        columns = check_columns(linear_feature_columns, "linear_feature_columns", dense=False)
+        branches.append(Branch("dnn", logit_fn, optimizer_factory(dnn.optimizer, 0.001, api_version)))
+    if linear.feature_columns:
+        columns = check_columns(linear.feature_columns, "linear_feature_columns", dense=False)
         learning_rate = min(0.005, 1 / math.sqrt(len(columns)))
         branches.append(
             Branch(
                 "linear",
-                linear_logit_fn_builder(units, columns, linear_sparse_combiner),
-                optimizer_factory(linear_optimizer, learning_rate, api_version),
+                linear_logit_fn_builder(units, columns, linear.sparse_combiner),
+                optimizer_factory(linear.optimizer, learning_rate, api_version),
                 api_version.partitioner,
             )
         )

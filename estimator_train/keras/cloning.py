@@ -13,8 +13,7 @@ import tf_keras as keras
 from tf_keras import layers
 
 from estimator_train.checkpoints import object_based
-from estimator_train.keras import mixed_precision
-from estimator_train.keras.devices import placement
+from estimator_train.keras import mixed_precision, placement
 from estimator_train.session import private_names
 
 _ADVICE = (

@@ -151,6 +151,14 @@ def copy_v1_optimizer(optimizer):
 # Keras models
 
 
+def as_wrapper(function, wrapped):
+    """`function`, which takes any arguments, with the signature of `wrapped` for Keras.
+
+    Keras looks for a signature with `inspect.getfullargspec`, which does not follow functools.wraps.
+    """
+    return tf.__internal__.decorator.make_decorator(wrapped, function)
+
+
 def with_autograph(function):
     """`function`, converted by AutoGraph when it is called, except for TensorFlow's and Keras' own code.
 

@@ -317,3 +317,51 @@ def test_the_modules_that_tf_compat_wraps(version):
     module = private_names.unwrapped_compat_module(version)
     assert module.Graph is getattr(tf.compat, version).Graph
     assert module is not getattr(tf.compat, version)
+
+
+def test_a_function_of_any_arguments_shows_the_signature_of_another():
+    """Layers that are placed on a device would no longer be told whether they train, nor get their masks."""
+
+    class Placed(keras.layers.Dropout):
+        def call(self, *args, **kwargs):
+            return kwargs["training"]
+
+        call = private_names.as_wrapper(call, keras.layers.Dropout.call)
+
+    assert Placed(0.5)(tf.constant([1.0]), training=True) is True
+
+
+def test_the_timer_of_a_saver_hook(tmp_path):
+    """Workers would not save at the same step, and so wait for each other for ever."""
+
+    class Never(v1.train.SecondOrStepTimer):
+        def should_trigger_for_step(self, step):
+            return False
+
+    hook = v1.train.CheckpointSaverHook(str(tmp_path), save_steps=1)
+    private_names.set_timer(hook, Never(every_steps=1))
+    hook.after_run(v1.train.SessionRunContext(None, None), v1.train.SessionRunValues(5, None, None))  # saves nothing
+
+
+def test_the_listeners_of_a_saver_hook(tmp_path):
+    """Listeners given to train() beside a CheckpointSaverHook of the user's would not be called."""
+    begun = []
+
+    class Listener(v1.train.CheckpointSaverListener):
+        def begin(self):
+            begun.append(self)
+
+    first, second = Listener(), Listener()
+    with tf.Graph().as_default():
+        v1.train.create_global_step()
+        hook = v1.train.CheckpointSaverHook(str(tmp_path), save_steps=1, listeners=[first])
+        assert private_names.listeners(hook) == [first]
+        private_names.set_listeners(hook, [first, second])
+        hook.begin()
+    assert begun == [first, second]
+
+
+def test_the_last_step_of_a_stop_hook():
+    """A training that has reached its last step before would make one more."""
+    assert private_names.last_step(v1.train.StopAtStepHook(last_step=7)) == 7
+    assert private_names.last_step(v1.train.StopAtStepHook(num_steps=7)) is None

@@ -11,7 +11,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 # Operations whose outputs are their inputs' memory.
-from estimator_train.keras.devices import placement, split
+from estimator_train.keras import placement
+from estimator_train.keras.devices import split
 
 # Operations whose outputs are their inputs' memory.
 _ALIASES = ("Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient")

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train.keras import placement
 from estimator_train.keras.cloning import ModelSource
-from estimator_train.keras.devices import placement
 
 
 def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -> keras.Model:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 
 import tensorflow as tf
+
+from estimator_train.session import private_names
 
 
 def placed(layer, device):
@@ -73,11 +74,10 @@ def _class_on(layer_class, device):
             with tf.device(device):
                 return super().__call__(*args, **kwargs)
 
-        @functools.wraps(layer_class.call)
         def call(self, *args, **kwargs):
             return _differentiate_on(device, functools.partial(layer_class.call, self), args, kwargs)
 
-        call.__signature__ = inspect.signature(layer_class.call)  # where Keras finds `training`, `mask` and the like
+        call = private_names.as_wrapper(call, layer_class.call)  # so that Keras finds `training`, `mask` and the like
 
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(Placed, name, getattr(layer_class, name))
