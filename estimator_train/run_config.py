@@ -112,7 +112,7 @@ class RunConfig:
     service = property(attrgetter("_task.service"))
 
     def __post_init__(self):
-        self._settle()
+        self._normalize_and_check()
         tf_config = read_tf_config()
         coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
         if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
@@ -141,7 +141,7 @@ class RunConfig:
             changes = {"save_checkpoints_steps": _UNSET, "save_checkpoints_secs": _UNSET, **changes}
         replaced = copy.deepcopy(self)
         vars(replaced).update(changes)
-        replaced._settle()
+        replaced._normalize_and_check()
         return replaced
 
     def __deepcopy__(self, memo):
@@ -156,7 +156,7 @@ class RunConfig:
         settings = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return repr(settings | {name: getattr(self, name) for name in _TASK_PROPERTIES})
 
-    def _settle(self):
+    def _normalize_and_check(self):
         """Turns the arguments as given into the settings as read, and checks them."""
         settings = vars(self)  # written to directly: the dataclass is frozen
         if self.model_dir is not None:

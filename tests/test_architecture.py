@@ -22,7 +22,7 @@ _OWN = {
     "extenders.py": {"_model"},
     "graph/model.py": {"_metric_fns"},
     "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
-    "run_config.py": {"_settle", "_task"},
+    "run_config.py": {"_normalize_and_check", "_task"},
     "training.py": {"_config", "_prepare"},
 }
 
@@ -40,7 +40,7 @@ def _modules():
     return {path.relative_to(_PACKAGE).as_posix(): path for path in sorted(_PACKAGE.rglob("*.py"))}
 
 
-# Functions that may take more than seven parameters: the contract of tf.estimator, public input_fns, and the settings of
+# Functions of more than seven parameters: the contract of tf.estimator, public input_fns, and the settings of
 # recipes and commands.
 _MANY_PARAMETERS = {
     "canned/dnn.py": {"DNNClassifier.__init__", "DNNEstimator.__init__", "DNNRegressor.__init__"},

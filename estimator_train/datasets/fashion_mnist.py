@@ -76,7 +76,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist
     return FashionMnist(
         name="fashion_mnist",
         class_names=CLASS_NAMES,
-        default_model="convnet",
+        default_model="fashion_mnist_cnn",
         default_epochs=5,
         default_batch_size=512,
         image_size=(28, 28),

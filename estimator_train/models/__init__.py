@@ -11,9 +11,10 @@ from estimator_train.models.weights import check_weights, is_file
 if TYPE_CHECKING:
     import tf_keras as keras
 
-__all__ = ["NAMES", "build_model", "check_weights", "is_file"]
+__all__ = ["FORMER_NAMES", "NAMES", "build_model", "check_weights", "is_file"]
 
-NAMES = ("vgg16", "mobilenet_v2", "small_cnn", "convnet")
+NAMES = ("vgg16", "mobilenet_v2", "small_cnn", "fashion_mnist_cnn")
+FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
 
 
 def build_model(
@@ -24,7 +25,7 @@ def build_model(
     It takes pixels in [0, 1] and one-hot labels, whatever its `weights` were trained on.
 
     Args:
-      name: one of `NAMES`.
+      name: one of `NAMES`, or of the `FORMER_NAMES`.
       image_size: (height, width) in pixels.
       num_classes: of the softmax.
       weights: "imagenet", "none" for random ones, or an HDF5 file; None is the `DEFAULT_WEIGHTS` of the model.
@@ -34,6 +35,7 @@ def build_model(
       FileNotFoundError: the weights file is not there.
       ConnectionError: the ImageNet weights could not be downloaded.
     """
+    name = FORMER_NAMES.get(name, name)
     if name not in NAMES:
         raise ValueError(f"there is no model {name!r}; pass one of {', '.join(NAMES)}")
     check_weights(weights)

@@ -96,7 +96,7 @@ def downloads(monkeypatch):
 
 def test_fashion_mnist_has_the_settings_of_the_blog_and_is_loaded_when_it_is_read(downloads):
     data = datasets.open_dataset("fashion_mnist")
-    assert (data.default_model, data.default_batch_size, data.default_epochs) == ("convnet", 512, 5)
+    assert (data.default_model, data.default_batch_size, data.default_epochs) == ("fashion_mnist_cnn", 512, 5)
     assert (data.train_examples, data.eval_examples, len(data.class_names)) == (60_000, 10_000, 10)
     assert not downloads
     images, labels = next(iter(data.eval_input_fn(image_size=(28, 28), batch_size=20)()))

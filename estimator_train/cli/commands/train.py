@@ -363,7 +363,7 @@ def _settings(flags):
                 check_function(reference, flag)
         if model and ":" in model:
             check_function(model, "--model")
-        elif model and model not in models.NAMES:
+        elif model and model not in (*models.NAMES, *models.FORMER_NAMES):
             raise ValueError(f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {_FUNCTION}")
         models.check_weights(weights)
     data = None

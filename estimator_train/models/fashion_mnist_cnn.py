@@ -1,4 +1,4 @@
-"""The ConvNet for Fashion-MNIST: two convolutions and a hidden layer, for small grayscale images.
+"""The CNN for Fashion-MNIST: two convolutions and a hidden layer, for small grayscale images.
 
 Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
 """
@@ -19,9 +19,9 @@ def build(
 ) -> keras.Model:
     """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
     if weights == "imagenet":
-        raise ValueError('convnet has no ImageNet weights; pass a weights file or "none"')
+        raise ValueError('fashion_mnist_cnn has no ImageNet weights; pass a weights file or "none"')
     if min(image_size) < 10:
-        raise ValueError(f"convnet takes images of at least 10 x 10 pixels, got image_size {image_size}")
+        raise ValueError(f"fashion_mnist_cnn takes images of at least 10 x 10 pixels, got image_size {image_size}")
     images = keras.Input((*image_size, 3))
     features = images[:, :, :, :1]  # the three channels of a grayscale image are the same
     for filters in (32, 64):
@@ -29,7 +29,7 @@ def build(
         features = keras.layers.MaxPooling2D(2, strides=2)(features)
     features = keras.layers.Dense(64, "relu")(keras.layers.Flatten()(features))
     probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
-    model = keras.Model(images, probabilities, name="convnet")
+    model = keras.Model(images, probabilities, name="fashion_mnist_cnn")
     model.compile(keras.optimizers.Adam(), "categorical_crossentropy", metrics=["accuracy"])
     if is_file(weights):
         load_file(model, weights)
