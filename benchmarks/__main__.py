@@ -2,7 +2,8 @@
 
 Peers run in virtual environments, which the first run makes in the platform's cache folder. A ratio is that of one
 pair of runs that came after each other, theirs over ours: more than 1 is better for us. `python -m benchmarks docs`
-writes the table of docs/performance.md from benchmarks/results.
+writes the table of docs/performance.md from benchmarks/results. `--checkout PATH` compares ours with itself in another
+checkout of this repository, such as of an earlier commit, and writes nothing.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import peers, performance_page, ratios, runner, scans
-from benchmarks.works import WORKS
+from benchmarks.works import WORKS, against_checkout
 
 RESULTS = runner.ROOT / "benchmarks" / "results"
 PAGE = runner.ROOT / "docs" / "performance.md"
@@ -31,6 +32,8 @@ def main():
         return
     arguments = {name: getattr(options, name) for name in inspect.signature(options.work).parameters}
     benchmark = options.work(**arguments)
+    if options.checkout:
+        benchmark = against_checkout(benchmark, options.checkout)
     needed = dict.fromkeys(side.peer for side in benchmark.sides.values())
     given = dict(options.python)
     pythons = {peer: given.get(peer) or peers.set_up(peer) for peer in needed}
@@ -43,6 +46,8 @@ def main():
             f"{row['ours']}: {median} times ahead of {row['theirs']}, {lowest} to {highest} in {pairs} pairs "
             f"({by_pair}), with {row['cpu_ratio']:.2f} times less processor time"
         )
+    if options.checkout:
+        return
     # Runs with other options than those that make the benchmark are kept apart.
     defaults = inspect.signature(options.work).parameters
     others = [f"{name}{value}" for name, value in arguments.items() if value != defaults[name].default]
@@ -93,6 +98,7 @@ def _parser():
             metavar="PEER=PATH",
             help=f"run a peer in this Python instead of one set up; of {', '.join(peers.REQUIREMENTS)}",
         )
+        of_work.add_argument("--checkout", type=_checkout, metavar="PATH", help="compare ours with that checkout's")
         for name, parameter in inspect.signature(work).parameters.items():
             of_work.add_argument(f"--{name}", type=_positive, default=parameter.default, help=f"number of {name}")
     names.add_parser("docs", help=f"write the table of {PAGE.relative_to(runner.ROOT)}")
@@ -103,6 +109,14 @@ def _positive(text):
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no positive number; e.g. 5")
     return int(text)
+
+
+def _checkout(text):
+    if not Path(text, "benchmarks", "sides", "ours.py").exists():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no checkout of this repository: it has no benchmarks/sides/ours.py"
+        )
+    return os.path.abspath(text)
 
 
 def _peer_and_path(text):

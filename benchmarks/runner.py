@@ -58,7 +58,7 @@ def _process(side, python):
         process = subprocess.Popen(
             command,
             env=environment() | side.environment | {"TMPDIR": scratch},
-            cwd=ROOT,
+            cwd=side.checkout or ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

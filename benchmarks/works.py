@@ -4,12 +4,16 @@ from typing import NamedTuple
 
 
 class Side(NamedTuple):
-    """A function of benchmarks/sides/<peer>.py, its options, and what its process has in its environment."""
+    """A function of benchmarks/sides/<peer>.py, its options, what its process has in its environment, and its checkout.
+
+    `checkout` is the root of another checkout of this repository; None: of this one.
+    """
 
     peer: str
     work: str
     options: dict = {}
     environment: dict = {}
+    checkout: str | None = None
 
 
 class Benchmark(NamedTuple):
@@ -25,6 +29,13 @@ class Benchmark(NamedTuple):
     images: int = 0
     measure: str = "wall"
     fresh: bool = False
+
+
+def against_checkout(benchmark, checkout):
+    """The benchmark's sides that are ours beside themselves in another checkout of this repository."""
+    ours = {name: side for name, side in benchmark.sides.items() if side.peer == "ours"}
+    theirs = {f"{name}, in {checkout}": side._replace(checkout=checkout) for name, side in ours.items()}
+    return benchmark._replace(sides=ours | theirs, rows=list(zip(ours, theirs, strict=True)))
 
 
 # TensorFlow turns these kernels on with such as AVX512_VNNI alone, estimator_train on all x86 processors.

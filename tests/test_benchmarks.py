@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -120,6 +121,24 @@ def test_a_side_has_the_environment_that_it_is_given_and_no_choice_of_the_users(
     sides = {"as it comes": side(), "with": side()._replace(environment=works.ONEDNN)}
     answers = runner.run_in_turn(works.Benchmark("reading", sides, []), {"counting": sys.executable}, pairs=1)
     assert [answers[name][0]["has"] for name in sides] == [[None, None], ["1", None]]
+
+
+def test_ours_can_be_compared_with_another_checkout(tmp_path, side):
+    there = tmp_path / "there"
+    shutil.copytree(tmp_path / "benchmarks", there / "benchmarks")
+    counting = there / "benchmarks" / "sides" / "counting.py"
+    counting.write_text(counting.read_text().replace("total += by", "total -= by"))
+    one = side(by=1)._replace(checkout=str(there))
+    answers = runner.run_in_turn(
+        works.Benchmark("counting", {"here": side(by=1), "there": one}, []), {"counting": sys.executable}, pairs=1
+    )
+    assert [answers[name][0]["total"] for name in ("here", "there")] == [1, -1]
+
+    benchmark = works.against_checkout(works.step_overhead(), str(there))
+    assert {side.peer for side in benchmark.sides.values()} == {"ours"}
+    assert all(
+        benchmark.sides[theirs].checkout and not benchmark.sides[ours].checkout for ours, theirs in benchmark.rows
+    )
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two"])
