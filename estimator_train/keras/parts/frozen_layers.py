@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.keras.parts.layer_graph import (
     LayerGraphError,
     Segment,
     SubModel,
+    calls_within,
     gives_mask,
-    input_flattener,
-    layer_graph_of,
     needed_calls,
     outputs_of,
     side_effects,
@@ -34,12 +34,12 @@ def split(model, strategy, *, recompute=False):
         frozen layers come after one whose outputs differ each time, or their outputs are masked.
     """
     with strategy.scope():
-        graph = layer_graph_of(model, "frozen_features")
-    effects = side_effects(graph, strategy)
-    frozen, reasons = _leading(model, graph, effects)
-    rest = [call for call in graph.calls if call not in frozen]
-    made = _ids(graph.inputs) | outputs_of(frozen).keys()
-    used = [tensor for call in rest for tensor in call.keras_inputs] + graph.outputs
+        calls, outputs = calls_within(model, "frozen_features")
+    effects = side_effects(model, calls, strategy)
+    frozen, reasons = _leading(model, calls, effects)
+    rest = [call for call in calls if call not in frozen]
+    made = _ids(model.inputs) | outputs_of(frozen).keys()
+    used = [*(tensor for call in rest for tensor in call.keras_inputs), *outputs]
     cut = list({id(tensor): tensor for tensor in used if id(tensor) in made}.values())
     frozen = needed_calls(frozen, _ids(cut))
     if not any(call.layer.weights for call in frozen):
@@ -55,22 +55,21 @@ def split(model, strategy, *, recompute=False):
                 "frozen_features."
             )
     with strategy.scope():
-        segments = into_segments(rest, graph.outputs, effects) if recompute else [Segment(rest, outputs_of(rest))]
-        trained = SubModel(model, cut, segments, graph.output)
+        segments = into_segments(rest, outputs, effects) if recompute else [Segment(rest, outputs_of(rest))]
+        trained = SubModel(model, segments, tf.nest.pack_sequence_as(model.output, outputs), cut)
         trained.compile_as_whole()
-        segments = [Segment(frozen, _ids(cut))]
-        return SubModel(model, graph.inputs, segments, cut, input_flattener(graph)), trained
+        return SubModel(model, [Segment(frozen, _ids(cut))], cut), trained
 
 
-def _leading(model, graph, effects):
+def _leading(model, calls, effects):
     """The calls of the frozen part, and the reasons why others of frozen layers are not in it.
 
     `effects`: what `side_effects` gives.
     """
     trained = _ids(model.trainable_variables)
-    made, frozen, reasons = _ids(graph.inputs), [], []
+    made, frozen, reasons = _ids(model.inputs), [], []
     after = {}  # tensors that would be the frozen part's but for a call, by id, to why that is not
-    for call in graph.calls:
+    for call in calls:
         effect, inputs = effects.get(call), _ids(call.keras_inputs)
         is_trained = bool(trained & _ids(call.layer.weights))
         leads = made >= inputs

@@ -6,7 +6,6 @@ between calls are KerasTensors, told apart by their id.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 
@@ -50,34 +49,15 @@ class LayerGraphError(ValueError):
     """A model that cannot be divided as it was asked."""
 
 
-@dataclasses.dataclass
-class LayerGraph:
-    """The calls of a model's layers, none of them a graph of layers itself, in the order of their execution.
+def calls_within(model, option):
+    """The calls of a model's layers, in order, and its outputs, a list; none of these layers is a graph of layers.
 
-    Attributes:
-      input: the nested structure of KerasTensors that the model takes.
-      calls: a list of calls.
-      output: the nested structure of KerasTensors that the model gives.
-    """
+    Keras' sub-models end at tensors of one graph. So where layers of the model are functional models, the layers in
+    these are called once more, on the tensors of the model around them.
 
-    input: object
-    calls: list
-    output: object
-
-    @property
-    def inputs(self):
-        return tf.nest.flatten(self.input)
-
-    @property
-    def outputs(self):
-        return tf.nest.flatten(self.output)
-
-
-def layer_graph_of(model, option):
-    """The `LayerGraph` of a functional or Sequential `tf_keras` model; `option`: the setting that asks for it.
-
-    Keras' sub-models end at the tensors of one graph. If layers are functional models themselves, the layers in these
-    are called once more, on the tensors of the model around them, which makes one graph of all.
+    Args:
+      model: a functional or Sequential `tf_keras` model; call in the scope of its strategy.
+      option: the setting that asks for the calls, for errors.
 
     Raises:
       LayerGraphError: the model is of a class of its own, or does not know its input.
@@ -91,10 +71,9 @@ def layer_graph_of(model, option):
         raise LayerGraphError(f"{model.name} does not know its input yet; let keras.Input(...) be its first layer.")
     calls = calls_of(model)
     if not any(_is_graph(call.layer) for call in calls):
-        return LayerGraph(model.input, calls, model.output)
+        return calls, model.outputs
     calls = []
-    outputs = _call_layers(model, model.inputs, None, calls, option)
-    return LayerGraph(model.input, calls, tf.nest.pack_sequence_as(model.output, outputs))
+    return calls, _call_layers(model, model.inputs, None, calls, option)
 
 
 def _is_graph(layer):
@@ -158,8 +137,8 @@ def _conform(tensor, model_input, calls):
     return tensor
 
 
-def side_effects(graph, strategy):
-    """A dict of the calls of a `LayerGraph` that do more in training than give outputs, to a text that says what.
+def side_effects(model, calls, strategy):
+    """A dict of those of the model's calls that do more in training than give outputs, to a text that says what.
 
     `strategy`: that in whose scope the model was made. Nothing is run.
     """
@@ -170,8 +149,8 @@ def side_effects(graph, strategy):
 
         def call(self, tensors, training):
             operations = tf.compat.v1.get_default_graph().get_operations
-            values = dict(zip(map(id, graph.inputs), tensors, strict=True))
-            for call in graph.calls:
+            values = dict(zip(map(id, model.inputs), tensors, strict=True))
+            for call in calls:
                 before = len(operations())
                 args, kwargs = _arguments(call, values)
                 results = tf.nest.flatten(call.layer(*args, **kwargs))
@@ -188,7 +167,7 @@ def side_effects(graph, strategy):
     def trace(*tensors):
         strategy.run(lambda *tensors: training(tensors, training=True), args=tensors)
 
-    traced = trace.get_concrete_function(*(tensor.type_spec for tensor in graph.inputs)).graph
+    traced = trace.get_concrete_function(*(tensor.type_spec for tensor in model.inputs)).graph
     library = {function.signature.name: function.node_def for function in traced.as_graph_def().library.function}
 
     def stateful(node):
@@ -199,7 +178,7 @@ def side_effects(graph, strategy):
         return node.op if is_stateful(node.op) and node.op not in _READS else None
 
     effects = {}
-    for call in graph.calls:
+    for call in calls:
         operation = next(filter(None, map(stateful, nodes[call])), None)
         if adds_losses[call]:
             effects[call] = "adds to the loss for its outputs"
@@ -245,21 +224,23 @@ class SubModel(keras.Model):
     optimizer, loss and metrics; its variables and losses are those of the whole model.
     """
 
-    def __init__(self, whole, inputs, segments, output, flatten=tf.nest.flatten):
-        """`inputs`: the list of tensors that `flatten` makes of what it is called with."""
+    def __init__(self, whole, segments, outputs, inputs=None):
+        """`outputs`: tensors, nested. `inputs`: a list of tensors; None: what the whole model can be called with."""
         super().__init__(name=whole.name, autocast=False)
         self._whole = whole  # Keras finds all variables and losses there, in the order that the optimizer knows
+        arrange = keras.Model(whole.input, whole.inputs) if inputs is None else tf.nest.flatten
+        inputs = whole.inputs if inputs is None else inputs
 
-        # Closures, since a layer in an attribute would be one whose variables Keras adds.
+        # Closures, since Keras would find the variables of layers in attributes, too.
         def run(features, training):
-            given = zip(inputs, flatten(features), strict=True)
+            given = zip(inputs, tf.nest.flatten(arrange(features)), strict=True)
             values = {id(tensor): tf.cast(value, tensor.dtype) for tensor, value in given}
             for segment in segments:
                 segment(values, training)
-            return tf.nest.map_structure(lambda tensor: values[id(tensor)], output)
+            return tf.nest.map_structure(lambda tensor: values[id(tensor)], outputs)
 
         self._run = run
-        self._describe = lambda: _description([call for each in segments for call in each.calls], inputs, output)
+        self._describe = lambda: _description([call for each in segments for call in each.calls], inputs, outputs)
 
     def call(self, inputs, training=None):
         return self._run(inputs, training)
@@ -272,12 +253,6 @@ class SubModel(keras.Model):
     def fingerprint(self):
         """A hex digest of what its outputs depend on: the layers' settings, but for names, and their weights."""
         return self._describe()
-
-
-def input_flattener(graph):
-    """A function that lists the inputs of a `LayerGraph`, given whatever Keras lets its model be called with."""
-    model = keras.Model(graph.input, graph.inputs)
-    return lambda features: tf.nest.flatten(model(features))
 
 
 def needed_calls(calls, needed):
@@ -296,15 +271,13 @@ def outputs_of(calls):
 
 
 def _description(calls, inputs, outputs):
-    numbers = {id(tensor): number for number, tensor in enumerate(inputs)}
-    names = {id(tensor): f"tensor {number} as {tensor.dtype.name}" for number, tensor in enumerate(inputs)}
+    tensors = [*inputs, *outputs_of(calls).values()]
+    numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
+    names = {id(tensor): f"tensor {number} as {tensor.dtype.name}" for number, tensor in enumerate(tensors)}
     digest = hashlib.sha256()
     for call in calls:
         described = [type(call.layer).__name__, _without_names(call.layer.get_config()), repr(_arguments(call, names))]
         digest.update(json.dumps(described, sort_keys=True, default=repr).encode())
-        for tensor in tf.nest.flatten(call.outputs):
-            numbers[id(tensor)] = len(numbers)
-            names[id(tensor)] = f"tensor {numbers[id(tensor)]} as {tensor.dtype.name}"
         for weight in call.layer.get_weights():
             weight = np.ascontiguousarray(weight)
             digest.update(repr(weight.tolist()).encode() if weight.dtype.hasobject else weight.tobytes())

@@ -11,9 +11,8 @@ from estimator_train.keras.parts.layer_graph import (
     LayerGraphError,
     Segment,
     SubModel,
+    calls_within,
     gives_mask,
-    input_flattener,
-    layer_graph_of,
     needed_calls,
     outputs_of,
     side_effects,
@@ -35,11 +34,11 @@ def recomputing(model, strategy):
       LayerGraphError: the model is of a class of its own or does not know its input, or passes masks on.
     """
     with strategy.scope():
-        graph = layer_graph_of(model, "recompute")
-    effects = side_effects(graph, strategy)
+        calls, outputs = calls_within(model, "recompute")
+    effects = side_effects(model, calls, strategy)
     with strategy.scope():
-        segments = into_segments(graph.calls, graph.outputs, effects)
-        sub_model = SubModel(model, graph.inputs, segments, graph.output, input_flattener(graph))
+        segments = into_segments(calls, outputs, effects)
+        sub_model = SubModel(model, segments, tf.nest.pack_sequence_as(model.output, outputs))
         sub_model.compile_as_whole()
         return sub_model
 
