@@ -20,7 +20,7 @@ from estimator_train import checkpoints, distribution, models
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.distribution.completion import FailedChiefError
 from estimator_train.distribution.synchronous import LostWorkerError
-from estimator_train.keras.parts.layer_graph import LayerCallsError
+from estimator_train.keras.parts.layer_graph import LayerGraphError
 from estimator_train.keras_estimator import model_to_estimator
 
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
@@ -110,7 +110,7 @@ def run_errors():
     except (LostWorkerError, FailedChiefError) as error:
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
-    except (checkpoints.CheckpointError, LayerCallsError, MemoryError) as error:
+    except (checkpoints.CheckpointError, LayerGraphError, MemoryError) as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
         raise click.ClickException(error.message.splitlines()[0]) from error

@@ -32,7 +32,7 @@ def feature_input_fn(features, frozen, strategy, held):
 
     Args:
       features: the `input_fns.frozen_features.FrozenFeatures`.
-      frozen: the `frozen_layers.Part`, made in the scope of `strategy`.
+      frozen: a `layer_graph.SubModel`, made in the scope of `strategy`.
       held: a dict that keeps what was computed between calls.
     """
 

@@ -1,8 +1,11 @@
-"""A functional or Sequential Keras model as the calls of its layers, in order, and parts of it as models."""
+"""The calls of a Keras model's layers, and parts of the model as models of their own.
+
+A call is a Keras `Node`, which has a `layer`, its `call_args` and `call_kwargs`, `keras_inputs` and `outputs`. Tensors
+between calls are KerasTensors, told apart by their id.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 
@@ -10,12 +13,30 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-# Nothing public tells these: the calls that a functional model is made of, what it does to its inputs, the losses that
-# a call has added, and whether an operation is stateful.
-from tensorflow.python.framework import op_def_registry
-from tf_keras.src.engine.functional import Functional
+# Private names of Keras and TensorFlow: each is used in one function, and nowhere else in this package.
 
-_GRAPHS = (Functional, keras.Sequential)
+
+def is_functional(model):
+    """Whether a model is functional or Sequential, and not of a class of its own: the public class is Model for all."""
+    from tf_keras.src.engine.functional import Functional
+
+    return type(model) in (Functional, keras.Sequential)
+
+
+def calls_of(model):
+    """The calls that a functional model makes, in order; `layer.inbound_nodes` has those of other models, too."""
+    nodes = [node for _, nodes in sorted(model._nodes_by_depth.items(), reverse=True) for node in nodes]
+    return [node for node in nodes if not node.is_input]
+
+
+def is_stateful(operation):
+    """Whether operations of that type are stateful; tf.Operation.op_def does not tell it in bodies of functions."""
+    from tensorflow.python.framework import op_def_registry
+
+    return op_def_registry.get(operation).is_stateful
+
+
+# End of the private names.
 
 # Stateful operations that leave the state as it is.
 _READS = (
@@ -24,58 +45,120 @@ _READS = (
 )
 
 
-class LayerCallsError(ValueError):
-    """A model that cannot be taken apart as it was asked."""
+class LayerGraphError(ValueError):
+    """A model that cannot be divided as it was asked."""
 
 
-@dataclasses.dataclass
-class LayerCalls:
-    """The calls of a model's layers, those of models that are layers too, from its inputs to its outputs."""
+def calls_within(model, option):
+    """The calls of a model's layers, in order, and its outputs, a list; none of these layers is a graph of layers.
 
-    inputs: list[Tensor]
-    calls: list[Call]
-    outputs: list[Tensor]
+    Keras' sub-models end at tensors of one graph. So where layers of the model are functional models, the layers in
+    these are called once more, on the tensors of the model around them.
 
-
-def calls_of(model, what_for):
-    """The `LayerCalls` of a functional or Sequential `tf_keras` model; `what_for`: the option that asks for them.
+    Args:
+      model: a functional or Sequential `tf_keras` model; call in the scope of its strategy.
+      option: the setting that asks for the calls, for errors.
 
     Raises:
-      LayerCallsError: the model is of a class of its own, or does not know its input.
+      LayerGraphError: the model is of a class of its own, or does not know its input.
     """
-    if type(model) not in _GRAPHS:
-        raise LayerCallsError(
+    if not is_functional(model):
+        raise LayerGraphError(
             f"{model.name} is of the class {type(model).__name__}, and only functional and Sequential models can be "
-            f"taken apart; train it without {what_for}."
+            f"taken apart; train it without {option}."
         )
-    if not _is_graph(model):
-        raise LayerCallsError(f"{model.name} does not know its input yet; let keras.Input(...) be its first layer.")
-    inputs, calls = [Tensor(each) for each in model.inputs], []
-    outputs = _add_calls(model, inputs, None, calls, what_for)
-    return LayerCalls(inputs, calls, outputs)
+    if not model.inputs:
+        raise LayerGraphError(f"{model.name} does not know its input yet; let keras.Input(...) be its first layer.")
+    calls = calls_of(model)
+    if not any(_is_graph(call.layer) for call in calls):
+        return calls, model.outputs
+    calls = []
+    return calls, _call_layers(model, model.inputs, None, calls, option)
 
 
-def side_effects(layer_calls, strategy):
-    """A list of what each call does in training beside giving outputs: a text, or None. Nothing is run.
+def _is_graph(layer):
+    return is_functional(layer) and bool(layer.inputs)
 
-    `layer_calls`: of a model made in the scope of `strategy`. Its tensors are told whether they have a mask.
+
+def _call_layers(model, inputs, training, calls, option):
+    """Calls the layers of a functional model on other KerasTensors, and adds the calls to a list; returns the outputs.
+
+    `training`: what the model around it calls it with, if anything.
     """
-    inputs, calls = layer_calls.inputs, layer_calls.calls
-    nodes, losses = {}, {}
+    tensors = dict(zip(map(id, model.inputs), inputs, strict=True))
+    for call in calls_of(model):
+        layer, (args, kwargs) = call.layer, _arguments(call, tensors)
+        of_layer = training if kwargs.get("training") is None else kwargs["training"]
+        if _is_graph(layer) and kwargs.get("mask") is None and len(args) == 1:
+            given = zip(_in_order(layer, args[0]), layer.inputs, strict=True)
+            given = [_conform(*each, calls) for each in given]
+            outputs = _call_layers(layer, given, of_layer, calls, option)
+        else:
+            if of_layer is not None:
+                kwargs["training"] = of_layer
+            outputs = tf.nest.flatten(layer(*args, **kwargs))
+            calls.append(outputs[0].node)
+            takes_training = "training" in calls[-1].call_kwargs  # Keras drops what a layer does not take
+            if of_layer is not None and not takes_training and _has_layers(layer):
+                raise LayerGraphError(
+                    f"Layer {layer.name} has layers, but no argument training by which they could be told what "
+                    f"the model around is called with; train without {option}."
+                )
+        tensors.update(zip(map(id, tf.nest.flatten(call.outputs)), outputs, strict=True))
+    return [tensors[id(output)] for output in model.outputs]
+
+
+def _has_layers(layer):
+    return any(isinstance(module, keras.layers.Layer) for module in layer.submodules)
+
+
+def _arguments(call, values):
+    """The (args, kwargs) of a call, with the values of its tensors, a dict by id, in their place."""
+    arguments = call.call_args, dict(call.call_kwargs)
+    return tf.nest.map_structure(lambda argument: values.get(id(argument), argument), arguments)
+
+
+def _in_order(model, inputs):
+    """What a functional model is called with, as a list in the order of its inputs."""
+    if isinstance(inputs, dict) and not isinstance(model.input, dict) and inputs.keys() >= set(model.input_names):
+        return [inputs[name] for name in model.input_names]
+    return tf.nest.flatten(inputs)
+
+
+def _conform(tensor, model_input, calls):
+    """`tensor`, as Keras reshapes and casts it for an input of a functional model; adds to `calls` what does that."""
+    if not tensor.shape.is_compatible_with(model_input.shape):
+        reshape = tf.squeeze if tensor.shape.rank > model_input.shape.rank else tf.expand_dims
+        tensor = reshape(tensor, axis=-1)
+        calls.append(tensor.node)
+    if tensor.dtype != model_input.dtype:
+        tensor = tf.cast(tensor, model_input.dtype)
+        calls.append(tensor.node)
+    return tensor
+
+
+def side_effects(model, calls, strategy):
+    """A dict of those of the model's calls that do more in training than give outputs, to a text that says what.
+
+    `strategy`: that in whose scope the model was made. Nothing is run.
+    """
+    nodes, adds_losses = {}, {}
 
     class Training(keras.layers.Layer):
         """Layers learn from the layer around them whether they train."""
 
         def call(self, tensors, training):
-            graph = tf.compat.v1.get_default_graph()
-            values = dict(zip(inputs, tensors, strict=True))
+            operations = tf.compat.v1.get_default_graph().get_operations
+            values = dict(zip(map(id, model.inputs), tensors, strict=True))
             for call in calls:
-                before = len(graph.get_operations())
-                call(values)
-                nodes[call] = [operation.node_def for operation in graph.get_operations()[before:]]
-                losses[call] = any(layer._eager_losses or layer._losses for layer in call.layer._flatten_layers())
-                for tensor in call.outputs:
-                    tensor.is_masked = getattr(values[tensor], "_keras_mask", None) is not None
+                before = len(operations())
+                args, kwargs = _arguments(call, values)
+                results = tf.nest.flatten(call.layer(*args, **kwargs))
+                values.update(zip(map(id, tf.nest.flatten(call.outputs)), results, strict=True))
+                nodes[call] = [operation.node_def for operation in operations()[before:]]
+                # Penalties of weights are computed anew each time; a loss that the call has added is the same tensor.
+                losses, again = call.layer.losses, call.layer.losses
+                adds_losses[call] = any(loss is other for loss in losses for other in again)
             return []
 
     training = Training(autocast=False)
@@ -84,50 +167,83 @@ def side_effects(layer_calls, strategy):
     def trace(*tensors):
         strategy.run(lambda *tensors: training(tensors, training=True), args=tensors)
 
-    graph = trace.get_concrete_function(*(tensor.keras_tensor.type_spec for tensor in inputs)).graph
-    library = {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
+    traced = trace.get_concrete_function(*(tensor.type_spec for tensor in model.inputs)).graph
+    library = {function.signature.name: function.node_def for function in traced.as_graph_def().library.function}
 
     def stateful(node):
         """The first operation of a node, or of the functions it calls, that does not do the same each time."""
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
         if called:
             return next(filter(None, (stateful(inner) for name in called for inner in library[name])), None)
-        return node.op if op_def_registry.get(node.op).is_stateful and node.op not in _READS else None
+        return node.op if is_stateful(node.op) and node.op not in _READS else None
 
-    def does(call):
-        if losses[call]:
-            return "adds to the loss for its outputs"
+    effects = {}
+    for call in calls:
         operation = next(filter(None, map(stateful, nodes[call])), None)
-        return operation and f"gives other outputs each time or changes in training, by its operation {operation}"
+        if adds_losses[call]:
+            effects[call] = "adds to the loss for its outputs"
+        elif operation is not None:
+            effects[call] = f"gives other outputs each time or changes in training, by its operation {operation}"
+    return effects
 
-    return [does(call) for call in calls]
+
+def gives_mask(call):
+    masks = call.layer.get_output_mask_at(call.layer.inbound_nodes.index(call))
+    return any(mask is not None for mask in tf.nest.flatten(masks))
 
 
-class Part(keras.Model):
-    """Some of a model's layer calls as a model, from some of its tensors to others.
+class Segment:
+    """Calls in a row as one Keras model, from the tensors that they need to those that are needed after them."""
 
-    The layers are shared with the model. The part is compiled, where it is to be trained, with the model's own
+    def __init__(self, calls, needed, recompute=False):
+        """`needed`: ids of tensors. `recompute`: whether activations in it are computed again in the backward pass."""
+        self.calls = calls
+        made = outputs_of(calls)
+        used = {id(tensor): tensor for call in calls for tensor in call.keras_inputs}
+        self.inputs = [tensor for key, tensor in used.items() if key not in made]
+        self.outputs = [tensor for key, tensor in made.items() if key in needed]
+        self._recompute = recompute
+        self._model = keras.Model(self.inputs, self.outputs)
+
+    def __call__(self, values, training):
+        """Adds its outputs to `values`, a dict of the ids of tensors to their values."""
+
+        def run(*tensors):
+            # The backward pass calls it outside of the model around it, from which its layers learn of `training` here.
+            return tf.nest.flatten(self._model(tensors, training=training))
+
+        run = tf.recompute_grad(run) if self._recompute else run
+        results = run(*(values[id(tensor)] for tensor in self.inputs))
+        values.update(zip(map(id, self.outputs), results, strict=True))
+
+
+class SubModel(keras.Model):
+    """Segments of a model as a model.
+
+    The layers are shared with the model. The sub-model is compiled, where it is to be trained, with the model's own
     optimizer, loss and metrics; its variables and losses are those of the whole model.
     """
 
-    def __init__(self, whole, calls, inputs, outputs, structure=None):
+    def __init__(self, whole, segments, outputs, inputs=None):
+        """`outputs`: tensors, nested. `inputs`: a list of tensors; None: what the whole model can be called with."""
         super().__init__(name=whole.name, autocast=False)
         self._whole = whole  # Keras finds all variables and losses there, in the order that the optimizer knows
-        structure = list(range(len(outputs))) if structure is None else structure
+        arrange = keras.Model(whole.input, whole.inputs) if inputs is None else tf.nest.flatten
+        inputs = whole.inputs if inputs is None else inputs
 
-        def run(features):
-            values = {}
-            for tensor, value in zip(inputs, whole._flatten_to_reference_inputs(features), strict=True):
-                values[tensor] = _conform(value, tensor)
-            for call in calls:
-                call(values)
-            return tf.nest.pack_sequence_as(structure, [output.value(values) for output in outputs])
+        # Closures, since Keras would find the variables of layers in attributes, too.
+        def run(features, training):
+            given = zip(inputs, tf.nest.flatten(arrange(features)), strict=True)
+            values = {id(tensor): tf.cast(value, tensor.dtype) for tensor, value in given}
+            for segment in segments:
+                segment(values, training)
+            return tf.nest.map_structure(lambda tensor: values[id(tensor)], outputs)
 
         self._run = run
-        self._describe = lambda: _description(calls, inputs, outputs)
+        self._describe = lambda: _description([call for each in segments for call in each.calls], inputs, outputs)
 
     def call(self, inputs, training=None):
-        return self._run(inputs)
+        return self._run(inputs, training)
 
     def compile_as_whole(self):
         """Takes the whole model's optimizer, loss and metrics; call in the scope of its strategy."""
@@ -139,105 +255,33 @@ class Part(keras.Model):
         return self._describe()
 
 
-@dataclasses.dataclass(eq=False)
-class Tensor:
-    """A tensor between two calls; `source`: it is that one, as the input of a model that is a layer."""
-
-    keras_tensor: object
-    source: Tensor | None = None
-    is_masked: bool = False
-
-    @property
-    def origin(self):
-        return self if self.source is None else self.source.origin
-
-    def value(self, values):
-        """Its value, of a dict of tensors to values."""
-        return values[self] if self.source is None else _conform(self.source.value(values), self)
+def needed_calls(calls, needed):
+    """Those of the calls that the tensors of the ids `needed` depend on."""
+    needed, kept = set(needed), []
+    for call in reversed(calls):
+        if needed & outputs_of([call]).keys():
+            needed.update(map(id, call.keras_inputs))
+            kept.insert(0, call)
+    return kept
 
 
-@dataclasses.dataclass(eq=False)
-class Call:
-    """A call of a layer that is no graph of others; `args` and `kwargs` have `Tensor`s for tensors."""
-
-    layer: keras.layers.Layer
-    args: tuple
-    kwargs: dict
-    outputs: list
-
-    @property
-    def inputs(self):
-        parts = tf.nest.flatten((self.args, self.kwargs))
-        return [part.origin for part in parts if isinstance(part, Tensor)]
-
-    def __call__(self, values):
-        """Adds its outputs to `values`, a dict of tensors to values."""
-        args, kwargs = tf.nest.map_structure(
-            lambda part: part.value(values) if isinstance(part, Tensor) else part, (self.args, self.kwargs)
-        )
-        results = tf.nest.flatten(self.layer(*args, **kwargs))
-        values.update(zip(self.outputs, results, strict=True))
-
-
-def _is_graph(model):
-    return type(model) in _GRAPHS and bool(model.inputs) and getattr(model, "_graph_initialized", True)
-
-
-def _conform(value, tensor):
-    return Functional._conform_to_reference_input(None, value, ref_input=tensor.keras_tensor)
-
-
-def _add_calls(model, inputs, training, calls, what_for):
-    """Adds the calls of a graph of layers to the list `calls`, in order; returns the output tensors.
-
-    `training`: what the model is called with, where the model around it says so.
-    """
-    tensors = {id(each): tensor for each, tensor in zip(model.inputs, inputs, strict=True)}
-    nodes = [node for _, nodes in sorted(model._nodes_by_depth.items(), reverse=True) for node in nodes]
-    for node in nodes:
-        if node.is_input:
-            continue
-        args, kwargs = tf.nest.map_structure(
-            lambda part: tensors.get(id(part), part), (node.call_args, dict(node.call_kwargs))
-        )
-        outputs = tf.nest.flatten(node.outputs)
-        told = training if kwargs.get("training") is None else kwargs["training"]
-        if _is_graph(node.layer) and kwargs.get("mask") is None and len(args) == 1:
-            given = zip(node.layer.inputs, node.layer._flatten_to_reference_inputs(args[0]), strict=True)
-            made = _add_calls(node.layer, [Tensor(each, source) for each, source in given], told, calls, what_for)
-        else:
-            made = [Tensor(each) for each in outputs]
-            if told is not None and node.layer._call_spec.expects_training_arg:
-                kwargs["training"] = told
-            elif told is not None and list(node.layer._flatten_layers(include_self=False)):
-                raise LayerCallsError(
-                    f"Layer {node.layer.name} has layers, but no argument training by which they could be told what "
-                    f"the model around is called with; train without {what_for}."
-                )
-            calls.append(Call(node.layer, args, kwargs, made))
-        tensors.update(zip(map(id, outputs), made, strict=True))
-    return [tensors[id(output)] for output in model.outputs]
+def outputs_of(calls):
+    """A dict of the tensors that calls give, by their ids."""
+    return {id(tensor): tensor for call in calls for tensor in tf.nest.flatten(call.outputs)}
 
 
 def _description(calls, inputs, outputs):
-    numbers = {tensor: number for number, tensor in enumerate(inputs)}
+    tensors = [*inputs, *outputs_of(calls).values()]
+    numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
+    names = {id(tensor): f"tensor {number} as {tensor.dtype.name}" for number, tensor in enumerate(tensors)}
     digest = hashlib.sha256()
-
-    def number(part):
-        if not isinstance(part, Tensor):
-            return part
-        return f"tensor {numbers[part.origin]} as {part.keras_tensor.dtype.name}"
-
     for call in calls:
-        for tensor in call.outputs:
-            numbers[tensor] = len(numbers)
-        arguments = tf.nest.map_structure(number, (call.args, call.kwargs))
-        described = [type(call.layer).__name__, _without_names(call.layer.get_config()), repr(arguments)]
+        described = [type(call.layer).__name__, _without_names(call.layer.get_config()), repr(_arguments(call, names))]
         digest.update(json.dumps(described, sort_keys=True, default=repr).encode())
         for weight in call.layer.get_weights():
             weight = np.ascontiguousarray(weight)
             digest.update(repr(weight.tolist()).encode() if weight.dtype.hasobject else weight.tobytes())
-    digest.update(repr([numbers[output] for output in outputs]).encode())
+    digest.update(repr([numbers[id(output)] for output in outputs]).encode())
     return digest.hexdigest()
 
 

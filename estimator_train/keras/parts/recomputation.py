@@ -2,109 +2,71 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import tensorflow as tf
-import tf_keras as keras
 
-from estimator_train.keras.parts.layer_graph import LayerCallsError, Part, calls_of, side_effects
+from estimator_train.keras.parts.layer_graph import (
+    LayerGraphError,
+    Segment,
+    SubModel,
+    calls_within,
+    gives_mask,
+    needed_calls,
+    outputs_of,
+    side_effects,
+)
 
 
 def recomputing(model, strategy):
-    """The model as a `Part` that trains alike, and keeps of its activations those between stretches of layers alone.
+    """The model as a `SubModel` that trains alike, and keeps of its activations those between segments alone.
 
-    Of n layers there are about the square root of n stretches. Layers that give other outputs each time, or change in
+    Of n layers there are about the square root of n segments. Layers that give other outputs each time, or change in
     training (Dropout, BatchNormalization), are in none of them.
+
+    Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
 
     Args:
       model: a compiled functional or Sequential `tf_keras` model, made in the scope of `strategy`.
 
     Raises:
-      LayerCallsError: the model is of a class of its own or does not know its input, or passes masks on.
+      LayerGraphError: the model is of a class of its own or does not know its input, or passes masks on.
     """
-    whole = calls_of(model, "recompute")
-    effects = side_effects(whole, strategy)
-    masked = [call.layer.name for call in whole.calls if any(tensor.is_masked for tensor in call.outputs)]
-    if masked:
-        raise LayerCallsError(f"Layer {masked[0]} gives a mask, which would be lost; train without recompute.")
-    kept_as_it_is = [call for call, effect in zip(whole.calls, effects, strict=True) if effect]
-    calls = into_segments(whole.calls, whole.outputs, kept_as_it_is)
     with strategy.scope():
-        part = Part(model, calls, whole.inputs, whole.outputs, model._nested_outputs)
-        part.compile_as_whole()
-        return part
+        calls, outputs = calls_within(model, "recompute")
+    effects = side_effects(model, calls, strategy)
+    with strategy.scope():
+        segments = into_segments(calls, outputs, effects)
+        sub_model = SubModel(model, segments, tf.nest.pack_sequence_as(model.output, outputs))
+        sub_model.compile_as_whole()
+        return sub_model
 
 
 def into_segments(calls, outputs, kept_as_it_is):
-    """The calls, those in a row that are not `kept_as_it_is` joined to `Segment`es; `outputs`: those of the model."""
+    """The calls as a list of `Segment`s; those that are not in `kept_as_it_is` are recomputed.
+
+    `outputs`: the tensors that are used after all of them.
+    """
+    masked = [call.layer.name for call in calls if gives_mask(call)]
+    if masked:
+        raise LayerGraphError(f"Layer {masked[0]} gives a mask, which would be lost; train without recompute.")
+    # Calls that add to the loss are made for that; what they give may be needed by none.
+    needed = {id(output) for output in outputs} | outputs_of(kept_as_it_is).keys()
+    calls = needed_calls(calls, needed)
     length = math.ceil(math.sqrt(len(calls)))
-    groups, joined = [], []
-    for call in calls:
-        if call in kept_as_it_is:
-            groups += [joined, call]
-            joined = []
-            continue
-        joined.append(call)
-        if len(joined) == length:
-            groups.append(joined)
-            joined = []
-    groups = [group for group in [*groups, joined] if group != []]
-    needed = {output.origin for output in outputs}
-    for index in reversed(range(len(groups))):
-        if isinstance(groups[index], list):
-            groups[index] = Segment(groups[index], needed)
-        needed.update(groups[index].inputs)
-    return groups
+    groups = []
+    for recompute, run in itertools.groupby(calls, lambda call: call not in kept_as_it_is and _is_floating(call)):
+        run = list(run)
+        step = length if recompute else len(run)
+        groups += [(recompute, run[start : start + step]) for start in range(0, len(run), step)]
+    segments = []
+    for recompute, group in reversed(groups):
+        segments.insert(0, Segment(group, needed, recompute))
+        needed |= {id(tensor) for tensor in segments[0].inputs}
+    return segments
 
 
-class Segment:
-    """Calls of layers as one, whose activations are computed again in the backward pass."""
-
-    def __init__(self, calls, needed):
-        """`needed`: the tensors that are used after it."""
-        made = [tensor for call in calls for tensor in call.outputs]
-        used = dict.fromkeys(tensor for call in calls for tensor in call.inputs)
-        self.inputs = [tensor for tensor in used if tensor not in made]
-        self.outputs = [tensor for tensor in made if tensor in needed]
-        self._calls = calls
-
-    def __call__(self, values):
-        """Adds its outputs to `values`, a dict of tensors to values."""
-
-        def run(*tensors):
-            inner = dict(zip(self.inputs, tensors, strict=True))
-            for call in self._calls:
-                call(inner)
-            return [inner[output] for output in self.outputs]
-
-        results = _recomputed(run, [values[tensor] for tensor in self.inputs])
-        values.update(zip(self.outputs, results, strict=True))
-
-
-class _Training(keras.layers.Layer):
-    """Runs a function of layers, which learn from the layer around them that they train."""
-
-    def __init__(self, run):
-        super().__init__(autocast=False)
-        self._run = run
-
-    def call(self, tensors, training):
-        return self._run(*tensors)
-
-
-def _recomputed(run, tensors):
-    @tf.custom_gradient
-    def forward(*tensors):
-        def gradients(*upstream, variables=()):
-            # Not before the gradients are there: else it would be computed, and kept, in the forward pass.
-            with tf.control_dependencies(upstream):
-                again = [tf.identity(tensor) for tensor in tensors]
-            with tf.GradientTape() as tape:
-                tape.watch(again)
-                outputs = _Training(run)(again, training=True)
-            of_tensors, of_variables = tape.gradient(outputs, (again, list(variables)), output_gradients=list(upstream))
-            return (of_tensors, of_variables) if variables else of_tensors
-
-        return run(*tensors), gradients
-
-    return forward(*tensors)
+def _is_floating(call):
+    """Whether tf.recompute_grad takes its tensors: it adds a zero made of the gradients to all that come in."""
+    return all(tensor.dtype.is_floating for tensor in [*call.keras_inputs, *tf.nest.flatten(call.outputs)])

@@ -71,6 +71,16 @@ def test_branches_and_inputs_are_cut_each_where_it_must_be(data):
         np.testing.assert_array_equal(output, expected[name])
 
 
+def test_a_frozen_layer_may_give_an_output_of_the_model(data):
+    inputs = keras.Input((4,))
+    features = layers.Dense(3, trainable=False)(inputs)
+    model = compiled(keras.Model(inputs, {"features": features, "grade": layers.Dense(2)(features)}))
+    frozen, trained = halves(model)
+    outputs, expected = trained(tuple(frozen(data[0], training=True)), training=True), model(data[0], training=True)
+    for name, output in outputs.items():
+        np.testing.assert_array_equal(output, expected[name])
+
+
 def test_the_trained_part_has_the_variables_the_losses_and_the_optimizer_of_the_whole():
     model = nested_model()
     _, trained = halves(model)

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.keras.parts.layer_graph import LayerCallsError
+from estimator_train.keras.parts.layer_graph import LayerGraphError
 from estimator_train.keras.parts.recomputation import recomputing
 
 layers = keras.layers
@@ -47,12 +47,82 @@ def test_the_backward_pass_runs_the_layers_again_but_for_those_that_change(model
     assert [graph.count("FusedBatchNormV3") for graph in graphs] == [1, 1]
 
 
+def test_xla_leaves_the_recomputation_as_it_is():
+    convolutions = [layers.Conv2D(4, 3, padding="same", activation="relu") for _ in range(6)]
+    model = keras.Sequential([keras.Input((8, 8, 1)), *convolutions, layers.Flatten(), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    counts = []
+    for each in (model, recomputing(model, tf.distribute.get_strategy())):
+        step = tf.function(each.train_step, jit_compile=True)
+        compiled = step.experimental_get_compiler_ir((tf.zeros((2, 8, 8, 1)), tf.zeros((2, 2))))(stage="optimized_hlo")
+        counts.append(compiled.count(" convolution("))
+    assert counts == [17, 23]  # forward, gradients of the kernels, and of all inputs but the first
+
+
+def with_added_loss(inputs):
+    features = layers.Dense(3, activation="relu")(inputs)
+    model = keras.Model(inputs, layers.Dense(1)(features))
+    model.add_loss(tf.reduce_mean(tf.square(layers.Dense(2)(features))))
+    return model
+
+
+def with_an_output_that_nothing_takes(inputs):
+    inner = keras.Input((4,))
+    features = layers.Dense(3)(inner)
+    base = keras.Model(inner, [layers.BatchNormalization()(features), layers.Dense(3)(layers.Dense(3)(features))])
+    return keras.Model(inputs, layers.Dense(1)(base(inputs)[0]))
+
+
+def with_a_base_of_named_inputs(inputs):
+    """Of another dtype and shape than what it is called with."""
+    name, size = keras.Input((4,), name="name", dtype="float64"), keras.Input((1,), name="size")
+    base = keras.Model([size, name], layers.Dense(3)(layers.Concatenate()([tf.cast(name, tf.float32), size])))
+    return keras.Model(inputs, layers.Dense(1)(base({"name": inputs, "size": inputs[:, 0]})))
+
+
+def with_integers(inputs):
+    buckets = layers.Discretization([-1.0, 0.0, 1.0])(inputs)
+    return keras.Model(inputs, layers.Dense(1)(layers.Flatten()(layers.Embedding(4, 2)(buckets))))
+
+
+def with_shared_layers(inputs):
+    shared, base = layers.Dense(4), keras.Sequential([layers.Dense(4, input_shape=(4,)), layers.ReLU()])
+    return keras.Model(inputs, layers.Dense(1)(base(shared(base(shared(inputs))))))
+
+
+def with_states(inputs):
+    sequence, *states = layers.LSTM(3, return_sequences=True, return_state=True)(layers.Reshape((2, 2))(inputs))
+    return keras.Model(inputs, layers.Dense(1)(layers.LSTM(3)(sequence, initial_state=states)))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        with_added_loss,
+        with_an_output_that_nothing_takes,
+        with_a_base_of_named_inputs,
+        with_integers,
+        with_shared_layers,
+        with_states,
+    ],
+)
+def test_graphs_of_every_kind_train_alike(build, data):
+    losses = []
+    for recompute in (False, True):
+        keras.utils.set_random_seed(1)
+        model = build(keras.Input((4,)))
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        trained = recomputing(model, tf.distribute.get_strategy()) if recompute else model
+        losses.append([trained.train_on_batch(data[0], data[1][:, :1]) for _ in range(4)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
 def test_models_that_cannot_be_taken_apart_are_refused():
     class Own(keras.Sequential):
         pass
 
-    with pytest.raises(LayerCallsError, match="is of the class Own, .*; train it without recompute"):
+    with pytest.raises(LayerGraphError, match="is of the class Own, .*; train it without recompute"):
         recomputing(Own([layers.Dense(1, input_shape=(2,))]), tf.distribute.get_strategy())
     masked = keras.Sequential([layers.Embedding(9, 2, mask_zero=True, input_shape=(3,)), layers.LSTM(2)])
-    with pytest.raises(LayerCallsError, match="Layer embedding.* gives a mask, which would be lost"):
+    with pytest.raises(LayerGraphError, match="Layer embedding.* gives a mask, which would be lost"):
         recomputing(masked, tf.distribute.get_strategy())
