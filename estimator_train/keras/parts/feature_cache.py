@@ -19,6 +19,7 @@ from estimator_train.distribution.replica_input import call_input_fn
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
+from estimator_train.input_fns.protocols import HasFingerprint
 
 log = tf.get_logger()
 
@@ -105,13 +106,14 @@ def columns_of(features, dataset, compute, frozen_id):
         store = _Store()
         _fill(store, features, dataset, compute)
         return store.arrays()
-    examples_id = getattr(features.examples, "fingerprint", lambda: _first_example(dataset))()
+    has_fingerprint = isinstance(features.examples, HasFingerprint)
+    examples_id = features.examples.fingerprint() if has_fingerprint else _first_example(dataset)
     name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
     folder = os.path.join(features.folder, name)
     os.makedirs(folder, exist_ok=True)
     with _locked(folder):
         store = _Store(folder)
-        is_known = store.is_complete and hasattr(features.examples, "fingerprint")
+        is_known = store.is_complete and has_fingerprint
         if not is_known and not _fill(store, features, dataset, compute):
             log.info("The examples of %s have changed; its features are computed anew.", folder)
             store.clear()

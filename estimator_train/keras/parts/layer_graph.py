@@ -13,30 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-# Private names of Keras and TensorFlow: each is used in one function, and nowhere else in this package.
-
-
-def is_functional(model):
-    """Whether a model is functional or Sequential, and not of a class of its own: the public class is Model for all."""
-    from tf_keras.src.engine.functional import Functional
-
-    return type(model) in (Functional, keras.Sequential)
-
-
-def calls_of(model):
-    """The calls that a functional model makes, in order; `layer.inbound_nodes` has those of other models, too."""
-    nodes = [node for _, nodes in sorted(model._nodes_by_depth.items(), reverse=True) for node in nodes]
-    return [node for node in nodes if not node.is_input]
-
-
-def is_stateful(operation):
-    """Whether operations of that type are stateful; tf.Operation.op_def does not tell it in bodies of functions."""
-    from tensorflow.python.framework import op_def_registry
-
-    return op_def_registry.get(operation).is_stateful
-
-
-# End of the private names.
+from estimator_train.session import private_names
 
 # Stateful operations that leave the state as it is.
 _READS = (
@@ -74,6 +51,17 @@ def calls_within(model, option):
         return calls, model.outputs
     calls = []
     return calls, _call_layers(model, model.inputs, None, calls, option)
+
+
+def is_functional(model):
+    """Whether a model is functional or Sequential, and not of a class of its own."""
+    return type(model) in (private_names.functional_class(), keras.Sequential)
+
+
+def calls_of(model):
+    """The calls that a functional model makes, in order; `layer.inbound_nodes` has those of other models, too."""
+    nodes = [node for _, nodes in sorted(private_names.nodes_by_depth(model).items(), reverse=True) for node in nodes]
+    return [node for node in nodes if not node.is_input]
 
 
 def _is_graph(layer):
@@ -175,7 +163,7 @@ def side_effects(model, calls, strategy):
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
         if called:
             return next(filter(None, (stateful(inner) for name in called for inner in library[name])), None)
-        return node.op if is_stateful(node.op) and node.op not in _READS else None
+        return node.op if private_names.is_stateful_op(node.op) and node.op not in _READS else None
 
     effects = {}
     for call in calls:
