@@ -34,8 +34,8 @@ setup(
         "click>=8.1",  # the command line
         "tqdm>=4.60",  # progress bars
         "tabulate>=0.9",  # tables on a terminal
-        "pillow>=10",  # draws the embedded data set
-        "platformdirs>=4",  # the folder that the embedded data set is kept in
+        "pillow>=10",  # draws the embedded dataset
+        "platformdirs>=4",  # the folder that the embedded dataset is kept in
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.16,<2.22"],  # CUDA's libraries, from PyPI

@@ -153,5 +153,5 @@ class EvalProgressHook(v1.train.SessionRunHook):
     def end(self, session):
         if self._count == 0:  # before the results are fetched, which there are none of
             raise ValueError(
-                "evaluate got no data: the input_fn's data set is empty, or a hook stopped it before a batch."
+                "evaluate got no data: the input_fn's dataset is empty, or a hook stopped it before a batch."
             )

@@ -20,7 +20,7 @@ from estimator_train.cli.commands.train import train
 
 _EXAMPLES = """\b
 Examples:
-  estimator_train                                   on the embedded data set, synthetic_oct
+  estimator_train                                   on the embedded dataset, synthetic_oct
   estimator_train --dataset oct2017 --data-dir OCT2017 --gpus 2
   estimator_train --dataset images --data-dir FOLDER --model mobilenet_v2
   estimator_train --dataset oct2017 --data-dir OCT2017 --evaluate-every 500 --early-stopping 3 --keep-best

@@ -16,7 +16,7 @@ from estimator_train import datasets
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The data and the model of a run, as given or as the data set has them by default.
+    """The data and the model of a run, as given or as the dataset has them by default.
 
     `input_fn`, `eval_input_fn` and, in place of a name, `model` are FILE:FUNCTION of the user's own. An input_fn has a
     batch size of its own.
@@ -138,7 +138,7 @@ def flags_of(path):
     """The flags of `train`, by their names in Python, that make the run which the run.json at `path` describes."""
     values = _read(path)
     flags = values["settings"] | values.get("training", {})
-    flags.pop("class_names", None)  # the data set's
+    flags.pop("class_names", None)  # the dataset's
     if isinstance(flags.get("image_size"), list):
         flags["image_size"] = "x".join(map(str, flags["image_size"]))
     return {name: value for name, value in flags.items() if value is not None}
@@ -155,7 +155,7 @@ def _read(path):
 
 
 def open_data(dataset, data_dir, *, limit, split, seed):
-    """Opens the data set of a run; the arguments are those of its settings."""
+    """Opens the dataset of a run; the arguments are those of its settings."""
     options = {"split": split} if split else {}
     with one_line_errors():
         return datasets.open_dataset(dataset, data_dir, limit=limit, limit_seed=seed or 0, **options)

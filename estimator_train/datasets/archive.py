@@ -57,7 +57,7 @@ def _files(source, place):
         if placed is not None:
             files.setdefault(placed, entry)
     if not files:
-        raise ValueError(f"the archive {source.filename} holds none of the files of the data set")
+        raise ValueError(f"the archive {source.filename} holds none of the files of the dataset")
     return files
 
 

@@ -1,4 +1,4 @@
-"""What training asks of a data set, whoever wrote it."""
+"""What training asks of a dataset, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """A line of the list of data sets: `size` is the number of examples and what they take on a disk."""
+    """A line of the list of datasets: `size` is the number of examples and what they take on a disk."""
 
     task: str
     size: str

@@ -30,7 +30,7 @@ class CredentialsError(PermissionError):
 
 
 def download(dataset: str, folder: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
-    """Downloads a data set into `folder`, with a progress bar on standard error, and returns the path of its archive.
+    """Downloads a dataset into `folder`, with a progress bar on standard error, and returns the path of its archive.
 
     What an interrupted download has left there is gone on with. Credentials are those that the client finds: in
     KAGGLE_API_TOKEN, in KAGGLE_USERNAME and KAGGLE_KEY, or in its files.
@@ -40,7 +40,7 @@ def download(dataset: str, folder: str | os.PathLike[str]) -> Path:  # type: ign
 
     Raises:
       CredentialsError: there are none, or Kaggle rejects them.
-      PermissionError, FileNotFoundError: the account may not have the data set, or there is none.
+      PermissionError, FileNotFoundError: the account may not have the dataset, or there is none.
       ConnectionError: Kaggle cannot be reached, is too busy, or the download broke off.
       OSError: the disk has no room for the archive and what it unpacks to.
     """
@@ -103,7 +103,7 @@ def _explained(error, dataset, wait):
             f"Kaggle does not let this account have {dataset} (403 Forbidden); open {page} and accept its terms"
         )
     if status == 404:
-        return FileNotFoundError(f"Kaggle has no data set {dataset} (404 Not Found); give its files as --data-dir")
+        return FileNotFoundError(f"Kaggle has no dataset {dataset} (404 Not Found); give its files as --data-dir")
     if status == 429:
         when = f"in {wait:.0f} s" if wait else "later"
         return ConnectionError(f"Kaggle is too busy for {dataset} (429 Too Many Requests); {again}, {when}")

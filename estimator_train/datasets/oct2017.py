@@ -41,7 +41,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
       split: "patient" evaluates on training images of a fifth of the patients, instead of the test images.
 
     Raises:
-      ValueError: `data_dir` does not hold the data set, or a zip file that is damaged.
+      ValueError: `data_dir` does not hold the dataset, or a zip file that is damaged.
       FileNotFoundError, NotADirectoryError: there is no `data_dir`.
       OSError: see `kaggle.download`.
     """
@@ -73,7 +73,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
 
 
 def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Gets the data set into `data_dir`, None being the user's cache folder, unless it is there; returns the folder.
+    """Gets the dataset into `data_dir`, None being the user's cache folder, unless it is there; returns the folder.
 
     One process at a time does so; what an interrupted one has left is gone on with. See `kaggle.download`.
     """
@@ -87,7 +87,7 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def is_here() -> bool:
-    """Returns whether the data set is in the user's cache folder."""
+    """Returns whether the dataset is in the user's cache folder."""
     return _home().is_dir() and _tree(_home()) is not None
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 def call_input_fn(input_fn, **offered):
     """Calls `input_fn` on the CPU with those of `offered` (mode, params, config, input_context) that it names.
 
-    The data set of one that does not name input_context is sharded by its own auto_shard_policy, if it has one.
+    The dataset of one that does not name input_context is sharded by its own auto_shard_policy, if it has one.
     """
     parameters = inspect.signature(input_fn).parameters
     bound = getattr(input_fn, "keywords", {})  # what a functools.partial has settled
@@ -31,7 +31,7 @@ def _auto_sharded(dataset, context):
     policy = dataset.options().experimental_distribute.auto_shard_policy
     if policy in (policies.AUTO, policies.OFF):
         return dataset
-    # What experimental_distribute_dataset does, which would also take the batch for that of all replicas. In a data set
+    # What experimental_distribute_dataset does, which would also take the batch for that of all replicas. In a dataset
     # sparse and ragged tensors are variants.
     specs = [
         (spec.dtype, spec.shape) if isinstance(spec, tf.TensorSpec) else (tf.variant, tf.TensorShape(None))
@@ -51,7 +51,7 @@ def _auto_sharded(dataset, context):
 
 
 def distribute(strategy, dataset_fn, preprocess=None):
-    """The data set of `dataset_fn(input_context)` as input for the replicas of `strategy`; its batches are per replica.
+    """The dataset of `dataset_fn(input_context)` as input for the replicas of `strategy`; its batches are per replica.
 
     Each step takes one batch a replica. Where the batches or examples of the data's end do not divide by the replicas,
     they are shared out, so that every example is used once and no replica is left with an empty batch.
@@ -142,6 +142,6 @@ def _split_evenly(batches, replicas, none):
 
 
 def _count_examples(batches, unless):
-    """Reducing a data set inside another is slow, so it is done only where there is something to count."""
+    """Reducing a dataset inside another is slow, so it is done only where there is something to count."""
     zero = tf.constant(0, tf.int64)
     return tf.cond(unless, lambda: zero, lambda: batches.reduce(zero, lambda count, *batch: count + batch_size(batch)))

@@ -12,7 +12,7 @@ log = tf.get_logger()
 
 
 class _StartInput(v1.train.SessionRunHook):
-    """Starts the input's data sets from their beginning in every new session."""
+    """Starts the input's datasets from their beginning in every new session."""
 
     def __init__(self, start_op):
         self._start_op = start_op
@@ -54,7 +54,7 @@ def _input_context(mode, config):
 
 
 def _dataset(result, mode):
-    """What an input_fn has returned, as a data set: arrays are one batch, which training sees again and again."""
+    """What an input_fn has returned, as a dataset: arrays are one batch, which training sees again and again."""
     if isinstance(result, tf.data.Dataset):
         return result
     if not _are_arrays(result):

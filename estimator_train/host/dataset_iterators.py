@@ -1,11 +1,11 @@
-"""Iterators of data sets that are deleted without waiting for tf.data's autotuner.
+"""Iterators of datasets that are deleted without waiting for tf.data's autotuner.
 
 The autotuner has a thread for each iterator: it looks at it after 10 ms, 20 ms, 40 ms and so on, at last once a minute,
 and sleeps between. Who deletes the iterator wakes the thread and waits for its end. But TensorFlow 2.15 to 2.21 notes
 that the iterator is cancelled only after it has woken the thread; where that looks too soon, it sleeps on to its next
-time. So about a third of the deletions take up to as long as the data set was read before, a minute at most. For one
+time. So about a third of the deletions take up to as long as the dataset was read before, a minute at most. For one
 device all else is done by then: buffers are freed, generators closed. For several each has an iterator and an autotuner
-of its own, and that of the data set itself is deleted after them.
+of its own, and that of the dataset itself is deleted after them.
 """
 
 from __future__ import annotations

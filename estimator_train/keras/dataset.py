@@ -15,7 +15,7 @@ def distributed_dataset(strategy, input_fn, preprocess, **offered):
         dataset = call_input_fn(input_fn, input_context=input_context, **offered)
         if not isinstance(dataset, tf.data.Dataset):
             raise ValueError(
-                f"input_fn must return a tf.data.Dataset, got: {type(dataset).__name__}. Return the data set itself, "
+                f"input_fn must return a tf.data.Dataset, got: {type(dataset).__name__}. Return the dataset itself, "
                 "not tensors of its iterator; arrays go in with tf.data.Dataset.from_tensor_slices."
             )
         pipelines = input_context.num_input_pipelines

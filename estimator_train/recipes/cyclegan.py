@@ -112,7 +112,7 @@ def train(
 
 
 def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, int]) -> dict[str, tf.data.Dataset]:
-    """A dict of `PARTS` to data sets of images, float32 RGB in [-1, 1], in memory; `data_dir` as for `train`."""
+    """A dict of `PARTS` to datasets of images, float32 RGB in [-1, 1], in memory; `data_dir` as for `train`."""
     if data_dir is None:
         opened = {part: tf.data.Dataset.from_tensor_slices(draw(part, image_size)) for part in PARTS}
     elif str(data_dir).startswith("tfds:"):

@@ -1,4 +1,4 @@
-"""Data sets of other packages, found by the entry-point group."""
+"""Datasets of other packages, found by the entry-point group."""
 
 import sys
 
@@ -22,7 +22,7 @@ def open_dataset(data_dir=None, *, side="left"):
 
 @pytest.fixture
 def fundus(tmp_path, monkeypatch):
-    """A distribution on the path whose data set is `fundus`; it claims the name of one of ours, too."""
+    """A distribution on the path whose dataset is `fundus`; it claims the name of one of ours, too."""
     (tmp_path / "fundus_sets.py").write_text(MODULE)
     about = tmp_path / "fundus_sets-1.0.dist-info"
     about.mkdir()

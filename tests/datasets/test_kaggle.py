@@ -39,7 +39,7 @@ MEGABYTE = 1 << 20
 
 
 class Kaggle(ThreadingHTTPServer):
-    """Has one data set, for user `me` with key `secret` or for the token `token`.
+    """Has one dataset, for user `me` with key `secret` or for the token `token`.
 
     `answers` holds (status, body, headers) that take the place of its next answers. `pause` is a number of bytes after
     which a download stops, until `go_on` is set.
@@ -186,7 +186,7 @@ def download(server, monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def succeeds(download, server, tmp_path):
-    """Checks that the command then downloads the data set, and that it leaves nothing else behind."""
+    """Checks that the command then downloads the dataset, and that it leaves nothing else behind."""
 
     def check():
         server.archive = server.archive or zipped(tree())
@@ -383,7 +383,7 @@ def damaged(content):
         (damaged(zipped(tree())), "damaged: Bad CRC-32"),
         (zipped({**tree(), "OCT2017 /../../evil.jpeg": b""}), "not safe: 'OCT2017 /../../evil.jpeg' leads out"),
         (zipped({**tree(), "/etc/evil.jpeg": b""}), "not safe: '/etc/evil.jpeg' leads out"),
-        (zipped({"readme.txt": b"nothing"}), "none of the files of the data set"),
+        (zipped({"readme.txt": b"nothing"}), "none of the files of the dataset"),
     ],
 )
 def test_a_bad_archive_is_one_line_and_is_not_kept(server, download, succeeds, tmp_path, content, message):

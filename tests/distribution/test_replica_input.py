@@ -24,7 +24,7 @@ def test_every_example_goes_to_one_replica_in_order_and_no_replica_is_left_witho
         return shared.map(lambda batch: (examples, batch_size, batch))
 
     found = collections.defaultdict(list)
-    # All sizes in one data set, since making one is slow.
+    # All sizes in one dataset, since making one is slow.
     sizes = tf.data.Dataset.from_tensor_slices(tuple(np.transpose(SIZES)))
     for examples, batch_size, batch in sizes.flat_map(one_size).as_numpy_iterator():
         found[int(examples), int(batch_size)].append(batch.tolist())

@@ -246,7 +246,7 @@ def test_an_empty_data_set_makes_no_step_and_no_evaluation(make_estimator, log_l
     estimator.train(numbers(0))
     assert any("made no step" in line for line in log_lines)
     assert estimator.get_variable_value("global_step") == 0
-    with pytest.raises(ValueError, match="data set is empty"):
+    with pytest.raises(ValueError, match="dataset is empty"):
         estimator.evaluate(numbers(0))
 
 

@@ -15,7 +15,7 @@ from estimator_train.host import dataset_iterators
 
 
 class SlowToDelete:
-    """Whose deletion waits for `awake`, as that of a data set's iterator may for the autotuner."""
+    """Whose deletion waits for `awake`, as that of a dataset's iterator may for the autotuner."""
 
     def __init__(self):
         self.awake, self.deleted = threading.Event(), threading.Event()

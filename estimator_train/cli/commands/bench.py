@@ -48,7 +48,7 @@ class _Counts(click.ParamType):
     "--recipe", metavar="NAME", shell_complete=completion.names(lambda: recipes.NAMES), help="Recipe to train."
 )
 @click.option(
-    "--dataset", metavar="NAME", shell_complete=completion.names(datasets.names), help="Data set to train on, instead."
+    "--dataset", metavar="NAME", shell_complete=completion.names(datasets.names), help="Dataset to train on, instead."
 )
 @click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data's files.")
 @click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
@@ -72,7 +72,7 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
     are those of its timing.json. The batch is per replica.
     """
     if bool(recipe) == bool(dataset):
-        raise click.ClickException("bench takes a recipe or a data set: give --recipe NAME or --dataset NAME")
+        raise click.ClickException("bench takes a recipe or a dataset: give --recipe NAME or --dataset NAME")
     if gpus and replicas:
         raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
     for argument in arguments:

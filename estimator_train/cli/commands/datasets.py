@@ -1,4 +1,4 @@
-"""estimator_train datasets: the data sets there are, and getting one."""
+"""estimator_train datasets: the datasets there are, and getting one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from estimator_train.cli.settings import one_line_errors
 @click.group(invoke_without_command=True)
 @click.pass_context
 def datasets(context):
-    """List the data sets, or get one.
+    """List the datasets, or get one.
 
     \b
       estimator_train datasets
@@ -27,7 +27,7 @@ def datasets(context):
 @click.argument("name")
 @click.option("--data-dir", metavar="FOLDER", help="Where to.  [default: where it is looked for without --data-dir]")
 def download(name, data_dir):
-    """Get the data of a data set, on from where an earlier download was interrupted."""
+    """Get the data of a dataset, on from where an earlier download was interrupted."""
     with one_line_errors():
         folder = data_sets.download(name, data_dir)
         counts = data_sets.open_dataset(name, data_dir).class_counts()

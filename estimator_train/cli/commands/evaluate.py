@@ -77,7 +77,7 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
 
 
 def data_of_run(settings, model_dir):
-    """The data set of the run, which must have the classes that its model knows."""
+    """The dataset of the run, which must have the classes that its model knows."""
     data = open_data(
         settings.dataset, settings.data_dir, limit=settings.limit, split=settings.split, seed=settings.seed
     )
@@ -144,7 +144,7 @@ def _numbers(metrics, result):
 
 
 def _write_predictions(file, class_names, data, labels, probabilities):
-    # A data set of image files evaluates on all of them, once and sorted; others have no names for their examples.
+    # A dataset of image files evaluates on all of them, once and sorted; others have no names for their examples.
     paths = sorted(getattr(data, "eval_paths", []))
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:

@@ -23,7 +23,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run on a data set of images.")
+@click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run on a dataset of images.")
 @click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, with all digits.")
@@ -38,7 +38,7 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
         raise click.ClickException("--json and --csv exclude each other; give one")
     settings = Settings.of_run(model_dir)
     if not settings.dataset:
-        raise click.ClickException(f"--model-dir {model_dir} was trained by an input_fn, not on a data set of images")
+        raise click.ClickException(f"--model-dir {model_dir} was trained by an input_fn, not on a dataset of images")
     checkpoint = checkpoint_prefix(checkpoint)
     found = {argument: _image_files(argument) for argument in images}
     paths = list(dict.fromkeys(path for paths in found.values() for path in paths))

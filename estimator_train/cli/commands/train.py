@@ -1,4 +1,4 @@
-"""estimator_train [train]: trains a model on a data set and evaluates it."""
+"""estimator_train [train]: trains a model on a dataset and evaluates it."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class _RepeatingCommand(click.Command):
 
 
 def _check_same_system(flags, given, path):
-    """Refuses to make a run of a recipe another one's, or a data set's, and the reverse."""
+    """Refuses to make a run of a recipe another one's, or a dataset's, and the reverse."""
     recipe, others = flags.get("recipe"), [name for name in ("dataset", "input_fn", "model") if name in given]
     wanted = given.get("recipe", recipe)
     if wanted != recipe or (recipe and others):
-        of = f"the recipe {recipe}" if recipe else f"the data set {flags.get('dataset', 'of an input_fn')}"
+        of = f"the recipe {recipe}" if recipe else f"the dataset {flags.get('dataset', 'of an input_fn')}"
         raise click.ClickException(f"{path} is of a run of {of}; give another --model-dir")
 
 
@@ -105,10 +105,10 @@ def _check_same_system(flags, given, path):
     "--recipe",
     metavar="NAME",
     shell_complete=completion.names(lambda: recipes.NAMES),
-    help="A whole system instead of a data set and a model: see estimator_train recipes.",
+    help="A whole system instead of a dataset and a model: see estimator_train recipes.",
 )
-@click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data set's files.")
-@click.option("--input-fn", metavar=_FUNCTION, help="Your own training input_fn, instead of a data set.")
+@click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the dataset's files.")
+@click.option("--input-fn", metavar=_FUNCTION, help="Your own training input_fn, instead of a dataset.")
 @click.option("--eval-input-fn", metavar=_FUNCTION, help="Your own evaluation input_fn.")
 @click.option(
     "--model",
@@ -134,13 +134,13 @@ def _check_same_system(flags, given, path):
     "--batch-size",
     type=click.IntRange(1),
     metavar="N",
-    help="Images a step on each replica.  [default: the data set's own]",
+    help="Images a step on each replica.  [default: the dataset's own]",
 )
 @click.option(
     "--epochs",
     type=click.IntRange(1),
     metavar="N",
-    help="How often to go through the data.  [default: the data set's own]",
+    help="How often to go through the data.  [default: the dataset's own]",
 )
 @click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Global step to stop at, instead of --epochs.")
 @click.option("--gpus", type=click.IntRange(1), metavar="N", help="Train on the first N GPUs.")
@@ -200,7 +200,7 @@ def _check_same_system(flags, given, path):
 @click.option("--quiet", is_flag=True, help="Show errors and the last result only.")
 @click.option("--verbose", is_flag=True, help="Show TensorFlow's log from INFO on, too.")
 def train(model_dir, resume, dry_run, quiet, verbose, **flags):
-    """Train a model on a data set and evaluate it.
+    """Train a model on a dataset and evaluate it.
 
     A folder that holds a run already is refused without --resume. Ctrl-C ends training with a checkpoint saved.
     """
@@ -339,7 +339,7 @@ def _check_no_run(model_dir):
 
 
 def _must_be_downloaded(flags):
-    """Whether training would have to; the embedded data set is soon drawn, and not downloaded."""
+    """Whether training would have to; the embedded dataset is soon drawn, and not downloaded."""
     if flags.data_dir or flags.dataset in (None, datasets.NAMES[0]):
         return False
     with one_line_errors():
@@ -355,7 +355,7 @@ def _training(flags, data):
 
 
 def _settings(flags):
-    """The `Settings`, and the data set, or None for an input_fn."""
+    """The `Settings`, and the dataset, or None for an input_fn."""
     model, weights = flags.model, flags.weights
     with one_line_errors():
         for flag, reference in [("--input-fn", flags.input_fn), ("--eval-input-fn", flags.eval_input_fn)]:

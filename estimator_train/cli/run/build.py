@@ -53,7 +53,7 @@ def build_model(settings, weights):
 
 
 def build_input_fns(settings, data, cache=None):
-    """The training and the evaluation input_fn. The training data of a data set is endless: max_steps ends it.
+    """The training and the evaluation input_fn. The training data of a dataset is endless: max_steps ends it.
 
     `cache`: of `input_fns.image_files`.
     """
@@ -64,7 +64,7 @@ def build_input_fns(settings, data, cache=None):
         sizes["fast"] = True
     of_training = {"cache": cache} if cache else {}
     of_evaluation = of_training if cache != "features" else {}  # the whole model is evaluated
-    with one_line_errors():  # a data set may be downloaded here
+    with one_line_errors():  # a dataset may be downloaded here
         train_input_fn = data.train_input_fn(**sizes, **of_training, num_epochs=None, seed=settings.seed)
         return train_input_fn, data.eval_input_fn(**sizes, **of_evaluation)
 

@@ -99,7 +99,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     say(timing_line(timing.summary(), model_dir, step))
     if timing.summary()["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
         say(diagnosis(timing.summary(), training, input_fns[0]))
-    if training.early_stopping and data and step < last_step:  # a data set is endless: nothing else has stopped it
+    if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
         say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
     say(f"the report is {reporter().write()}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
