@@ -17,7 +17,7 @@ from estimator_train import checkpoints
 from estimator_train.checkpoints import object_based
 from estimator_train.distribution import synchronous
 from estimator_train.events import write_eval_metrics
-from estimator_train.export import InputReceiver, new_export_folder
+from estimator_train.export import InputReceiver, new_export_directory
 from estimator_train.graph.model import GraphModel
 from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.host import host_memory
@@ -32,7 +32,7 @@ log = tf.get_logger()
 
 
 class Estimator:
-    """Owns a model and a folder: trains, evaluates, predicts and exports from the checkpoints there.
+    """Owns a model and a directory: trains, evaluates, predicts and exports from the checkpoints there.
 
     Subclasses add members, and override none of these but `model_fn` and `latest_checkpoint`.
 
@@ -40,15 +40,15 @@ class Estimator:
       model_fn: a function `(features, labels, mode, params, config)` that returns an `EstimatorSpec`; it names those
         arguments that it needs, and is called once for every train, evaluate and predict, in a new v1 graph. For a
         Keras model, `model_to_estimator` makes the Estimator.
-      model_dir: folder for checkpoints and events; None takes `config.model_dir`, or else a new temporary folder.
+      model_dir: directory for checkpoints and events; None takes `config.model_dir`, or else a new temporary directory.
       config: a `RunConfig`; None means its defaults.
       params: dict given to model_fn, and to every input_fn that names `params`.
       warm_start_from: where a model_fn's variables start as long as model_dir has no checkpoint: a
         `WarmStartSettings`, or the path of a checkpoint or SavedModel, from which all variables start but the step.
 
     Raises:
-      ValueError: `config` is no RunConfig, or names another folder than `model_dir`; model_fn has other arguments, or
-        none for `params`; or a subclass overrides a member.
+      ValueError: `config` is no RunConfig, or names another directory than `model_dir`; model_fn has other
+        arguments, or none for `params`; or a subclass overrides a member.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Estimator:
 
     @property
     def model_dir(self) -> str:
-        """The folder of checkpoints and events, a str."""
+        """The directory of checkpoints and events, a str."""
         return self._config.model_dir
 
     @property
@@ -94,7 +94,7 @@ class Estimator:
         return model_fn
 
     def eval_dir(self, name: str | None = None) -> str:
-        """The folder of the events of evaluations called `name`."""
+        """The directory of the events of evaluations called `name`."""
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
     def latest_checkpoint(self) -> str | None:
@@ -290,7 +290,7 @@ class Estimator:
         """Writes a SavedModel for serving, tagged "serve".
 
         Args:
-          export_dir_base: folder that gets a folder named by the time, in Unix seconds, with the SavedModel.
+          export_dir_base: directory that gets a directory named by the time, in Unix seconds, with the SavedModel.
           serving_input_receiver_fn: function without arguments that gives an `export.ServingInputReceiver`.
           assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
           as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
@@ -298,7 +298,7 @@ class Estimator:
           experimental_mode: the one of `ModeKeys` that is exported.
 
         Returns:
-          The folder of the SavedModel, bytes.
+          The directory of the SavedModel, bytes.
 
         Raises:
           ValueError: no receiver function is given, or there is nothing trained to export.
@@ -333,7 +333,7 @@ class Estimator:
         checkpoint = checkpoint_path or self.latest_checkpoint()
         if checkpoint is None and not self._model.has_initial_values:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
-        with new_export_folder(export_dir_base, assets_extra) as (temporary, final):
+        with new_export_directory(export_dir_base, assets_extra) as (temporary, final):
             self._model.export(receiver_fns, self.config, self.params, checkpoint, temporary, as_text)
         return final
 

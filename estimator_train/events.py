@@ -16,11 +16,11 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def write_eval_metrics(folder: str, metrics: Mapping[str, Any], checkpoint: str | None) -> None:
-    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to the event file of `folder`.
+def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: str | None) -> None:
+    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to the event file of `directory`.
 
     Args:
-      folder: of the event file, which is made.
+      directory: of the event file, which is made.
       metrics: dict of metric names and "global_step" to numpy values or serialized Summaries.
       checkpoint: path prefix; None: there was none.
     """
@@ -40,7 +40,7 @@ def write_eval_metrics(folder: str, metrics: Mapping[str, Any], checkpoint: str 
     if checkpoint is not None:
         log.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
         summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string))
-    writer = v1.summary.FileWriterCache.get(folder)
+    writer = v1.summary.FileWriterCache.get(directory)
     writer.add_summary(summary, step)
     writer.flush()
 

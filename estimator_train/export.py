@@ -336,8 +336,8 @@ def signatures(receiver, export_outputs, *, serving_only=True):
 
 
 @contextlib.contextmanager
-def new_export_folder(base, assets_extra=None):
-    """Gives (a temporary folder to write a SavedModel into, bytes: the path it gets at the end).
+def new_export_directory(base, assets_extra=None):
+    """Gives (a temporary directory to write a SavedModel into, bytes: the path it gets at the end).
 
     That is `<base>/<Unix seconds>`, a later second where one of this or a later is there: the last of the names is the
     newest. After an error nothing is left.
@@ -362,7 +362,7 @@ def new_export_folder(base, assets_extra=None):
 
 
 def exports_in(base):
-    """Paths of the exports in the folder `base`, which are named by Unix seconds, the oldest first."""
+    """Paths of the exports in the directory `base`, which are named by Unix seconds, the oldest first."""
     if not tf.io.gfile.isdir(base):
         return []
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(base))

@@ -26,7 +26,7 @@ class Exporter(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """Name of the exporter's folder below `<model_dir>/export`, a str."""
+        """Name of the exporter's directory below `<model_dir>/export`, a str."""
 
     @abc.abstractmethod
     def export(
@@ -41,7 +41,7 @@ class Exporter(abc.ABC):
 
         Args:
           estimator: the `Estimator`.
-          export_path: folder of this exporter.
+          export_path: directory of this exporter.
           checkpoint_path: path prefix of the checkpoint.
           eval_result: its metrics, as `Estimator.evaluate` gives them.
           is_the_final_export: whether training has ended with this checkpoint. Where that shows only after the
@@ -204,8 +204,8 @@ class BestExporter(_SavedModelExporter):
         if best is not None and not self._compare_fn(best_eval_result=best, current_eval_result=eval_result):
             return None
         log.info("Performing best model export.")
-        with tempfile.TemporaryDirectory() as folder:
-            result = os.path.join(folder, _RESULT)
+        with tempfile.TemporaryDirectory() as directory:
+            result = os.path.join(directory, _RESULT)
             _write_result(result, eval_result)
             return self._write(estimator, export_path, checkpoint_path, self._assets_extra | {_RESULT: result})
 
@@ -232,7 +232,7 @@ class BestExporter(_SavedModelExporter):
 class BestCheckpointExporter(Exporter):
     """Keeps a copy of the checkpoint that is better than all before, and no other.
 
-    The folder is one of checkpoints: `tf.train.latest_checkpoint` finds the best in it. Beside it lies the result that
+    The directory is one of checkpoints: `tf.train.latest_checkpoint` finds the best in it. Beside it is the result that
     it is the best with, as `<checkpoint>.eval_result.json`: a restarted training goes on from that.
 
     Args:
@@ -269,26 +269,26 @@ class BestCheckpointExporter(Exporter):
         return tf.compat.as_bytes(_keep_checkpoint(export_path, checkpoint_path, eval_result))
 
 
-def _keep_checkpoint(folder, checkpoint, eval_result):
-    """Puts a copy of `checkpoint` and its result in place of all that is in `folder`; returns its path prefix.
+def _keep_checkpoint(directory, checkpoint, eval_result):
+    """Puts a copy of `checkpoint` and its result in place of all that is in `directory`; returns its path prefix.
 
-    The best is what the folder's `checkpoint` file names, and that is replaced in one move, at the end: whenever the
+    The best is what the directory's `checkpoint` file names, and that is replaced in one move, at the end: whenever the
     process is killed, a whole checkpoint is there, the old one or the new.
     """
-    tf.io.gfile.makedirs(folder)
+    tf.io.gfile.makedirs(directory)
     source, name = os.path.split(checkpoint)
     files = [file for file in tf.io.gfile.listdir(source) if file.startswith(f"{name}.")]
     for file in files:
-        tf.io.gfile.copy(os.path.join(source, file), os.path.join(folder, f"{file}.part"), overwrite=True)
-    _write_result(os.path.join(folder, f"{name}.{_RESULT}.part"), eval_result)
-    with tf.io.gfile.GFile(os.path.join(folder, "checkpoint.part"), "w") as file:
+        tf.io.gfile.copy(os.path.join(source, file), os.path.join(directory, f"{file}.part"), overwrite=True)
+    _write_result(os.path.join(directory, f"{name}.{_RESULT}.part"), eval_result)
+    with tf.io.gfile.GFile(os.path.join(directory, "checkpoint.part"), "w") as file:
         file.write(f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n')
     files += [f"{name}.{_RESULT}", "checkpoint"]
     for file in files:
-        tf.io.gfile.rename(os.path.join(folder, f"{file}.part"), os.path.join(folder, file), overwrite=True)
-    for file in set(tf.io.gfile.listdir(folder)) - set(files):
-        tf.io.gfile.remove(os.path.join(folder, file))
-    return os.path.join(folder, name)
+        tf.io.gfile.rename(os.path.join(directory, f"{file}.part"), os.path.join(directory, file), overwrite=True)
+    for file in set(tf.io.gfile.listdir(directory)) - set(files):
+        tf.io.gfile.remove(os.path.join(directory, file))
+    return os.path.join(directory, name)
 
 
 _RESULT = "eval_result.json"

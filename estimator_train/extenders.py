@@ -12,7 +12,7 @@ _ARGUMENTS = ("features", "labels", "predictions", "config")
 
 
 def add_metrics(estimator: Estimator, metric_fn: Callable[..., Mapping[str, Any]]) -> Estimator:
-    """An `Estimator` of the same model and folder, whose `evaluate` gives the metrics of `metric_fn`, too.
+    """An `Estimator` of the same model and directory, whose `evaluate` gives the metrics of `metric_fn`, too.
 
     Args:
       estimator: an `Estimator`, of a Keras model or of a model_fn.

@@ -33,9 +33,9 @@ def model_to_estimator(
     Args:
       keras_model: a compiled `tf_keras.Model`; or, for a model that Keras cannot copy, a function without arguments
         that builds and compiles it.
-      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel folder), instead of `keras_model`.
+      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel directory), instead of `keras_model`.
       custom_objects: dict of names to the custom classes and functions of the model.
-      model_dir: folder for checkpoints and events, made when missing; None: `config.model_dir` or a temporary folder.
+      model_dir: directory for checkpoints and events, made when missing; None: `config.model_dir` or a temporary one.
       config: `RunConfig`; `train_distribute` is where it trains, `eval_distribute` where it is evaluated.
       checkpoint_format: "checkpoint" or "saver", as tf.estimator has them; both write object-based checkpoints.
       metric_names_map: dict of every compiled metric name to the name it gets in results.

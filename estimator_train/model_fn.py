@@ -156,8 +156,8 @@ class PreparedModel(abc.ABC):
         """
 
     @abc.abstractmethod
-    def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
-        """Writes a SavedModel into `folder`, with a MetaGraph for each mode of the dict `receiver_fns`."""
+    def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
+        """Writes a SavedModel into `directory`, with a MetaGraph for each mode of the dict `receiver_fns`."""
 
     @abc.abstractmethod
     def with_metrics(self, metric_fn):

@@ -40,7 +40,7 @@ class RunConfig:
     TF_CONFIG is read from the environment once, at construction. The defaults are tf.estimator.RunConfig's.
 
     Args:
-      model_dir: folder of checkpoints and summaries, str or PathLike; None: from TF_CONFIG or the Estimator.
+      model_dir: directory of checkpoints and summaries, str or PathLike; None: from TF_CONFIG or the Estimator.
       tf_random_seed: int, for `tf.random.set_seed` when training starts.
       save_summary_steps: global steps between summaries.
       save_checkpoints_steps: global steps between checkpoints. Giving it sets `save_checkpoints_secs` to

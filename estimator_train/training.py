@@ -248,10 +248,10 @@ class _Evaluation:
             self.checkpoint = checkpoint
         for index, exporter in enumerate(spec.exporters):
             if self.exports[index] is None:
-                folder = os.path.join(estimator.model_dir, "export", exporter.name)
+                directory = os.path.join(estimator.model_dir, "export", exporter.name)
                 self.exports[index] = exporter.export(
                     estimator=estimator,
-                    export_path=folder,
+                    export_path=directory,
                     checkpoint_path=checkpoint,
                     eval_result=self.metrics,
                     is_the_final_export=is_the_final_export,

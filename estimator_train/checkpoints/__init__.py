@@ -50,9 +50,9 @@ def damage_of(path):
 
 def stamp(path):
     """A value that changes when the checkpoint at prefix `path` is written again."""
-    folder, prefix = os.path.split(f"{path}.")
-    names = tf.io.gfile.listdir(folder or ".") if tf.io.gfile.isdir(folder or ".") else []  # glob starts threads
-    files = [os.path.join(folder, name) for name in sorted(names) if name.startswith(prefix)]
+    directory, prefix = os.path.split(f"{path}.")
+    names = tf.io.gfile.listdir(directory or ".") if tf.io.gfile.isdir(directory or ".") else []  # glob starts threads
+    files = [os.path.join(directory, name) for name in sorted(names) if name.startswith(prefix)]
     return tuple((file, *_length_and_time(file)) for file in files)
 
 

@@ -36,7 +36,7 @@ class ObjectSaver:
         """Called by Scaffold.finalize(); an object-based checkpoint needs no ops."""
 
     def save(self, session, save_path, global_step, **_):
-        """Writes `<save_path>-<global_step>` and the folder's `checkpoint` file; deletes what is beyond keep_max."""
+        """Writes `<save_path>-<global_step>` and the directory's `checkpoint` file; deletes what is beyond keep_max."""
         with eager_mode(), synchronous.explaining_lost_worker(self._config.train_distribute), root_logger_left_alone():
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(

@@ -39,22 +39,22 @@ class DiscardingSaverHook(SaverHook):
     """Takes part in the chief's saving, as every worker of a MultiWorkerMirroredStrategy has to, and keeps nothing."""
 
     def __init__(self, timer, scaffold):
-        self._folder = tempfile.TemporaryDirectory()
+        self._directory = tempfile.TemporaryDirectory()
         super().__init__(
-            self._folder.name, timer, scaffold, [_DeleteCheckpoints(self._folder.name)], save_graph_def=False
+            self._directory.name, timer, scaffold, [_DeleteCheckpoints(self._directory.name)], save_graph_def=False
         )
 
     def end(self, session):
         super().end(session)
-        self._folder.cleanup()
+        self._directory.cleanup()
 
 
 class _DeleteCheckpoints(v1.train.CheckpointSaverListener):
-    def __init__(self, folder):
-        self._folder = folder
+    def __init__(self, directory):
+        self._directory = directory
 
     def after_save(self, session, global_step_value):
-        for path in Path(self._folder).glob("model.ckpt-*"):
+        for path in Path(self._directory).glob("model.ckpt-*"):
             path.unlink()
 
 

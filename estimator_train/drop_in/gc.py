@@ -9,14 +9,14 @@ import tensorflow as tf
 
 
 class Path(NamedTuple):
-    """A file or folder, and its version, an int or None."""
+    """A file or directory, and its version, an int or None."""
 
     path: str
     export_version: int | None
 
 
 def _get_paths(base_dir, parser):
-    """The entries of a folder, sorted. `parser` gives each `Path` its version, or None where it is to be left out."""
+    """The entries of a directory, sorted. `parser` gives each `Path` its version, or None to leave it out."""
     entries = [Path(os.path.join(base_dir, name.rstrip("/")), None) for name in tf.io.gfile.listdir(base_dir)]
     return sorted(parsed for parsed in map(parser, entries) if parsed)
 

@@ -96,8 +96,8 @@ class GraphModel(PreparedModel):
         creator = GraphSessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
-    def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
-        builder = v1.saved_model.Builder(folder)
+    def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
+        builder = v1.saved_model.Builder(directory)
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(config, None):
                 receiver = receiver_fn()

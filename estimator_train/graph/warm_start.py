@@ -27,7 +27,7 @@ class WarmStartSettings(
     """Which checkpoint, and which variables start from it.
 
     Args:
-      ckpt_to_initialize_from: a checkpoint's path prefix, a folder of checkpoints, or a SavedModel's folder.
+      ckpt_to_initialize_from: a checkpoint's path prefix, a directory of checkpoints, or a SavedModel's directory.
       vars_to_warm_start: a regular expression of names of trainable variables; a list of them, of all global variables;
         or None, for those of `var_name_to_vocab_info` alone. As for `tf.compat.v1.train.warm_start`.
       var_name_to_vocab_info: dict of variable names to `VocabInfo`, for variables with a row a vocabulary entry.

@@ -56,7 +56,7 @@ def stop_if_higher_hook(
       estimator: the `Estimator` that is trained.
       metric_name: of a metric of its evaluations.
       threshold: the value to pass.
-      eval_dir: folder of the evaluation's events. None: in `train_and_evaluate` the evaluation without a name, or the
+      eval_dir: directory of an evaluation's events. None: in `train_and_evaluate` the evaluation without a name, or the
         only one; elsewhere `estimator.eval_dir()`.
       min_steps: evaluations at earlier global steps do not count.
       run_every_secs, run_every_steps: as for `make_early_stopping_hook`.

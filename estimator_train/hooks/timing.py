@@ -24,7 +24,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     The first call of a session is warm-up, which the summary tells apart. Tracing comes before it and is in no step.
 
     Args:
-      output_dir: folder for `timing.json`, written at the end, and for TensorBoard's scalars; None: neither.
+      output_dir: directory for `timing.json`, written at the end, and for TensorBoard's scalars; None: neither.
       every_n_steps: steps between two writes of the scalars `examples/sec` and `input_wait_share`.
     """
 

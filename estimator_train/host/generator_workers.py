@@ -48,7 +48,7 @@ def _worker():
             [sys.executable, "-c", f"from {__name__} import _main; _main()", str(writing)],
             stdin=subprocess.PIPE,
             pass_fds=[writing],
-            # The devices are for training. A folder of the user's in front of this package is in sys.path later.
+            # The devices are for training. A directory of the user's in front of this package is in sys.path later.
             env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _ROOT},
             start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
         )

@@ -1,4 +1,4 @@
-"""Decoded images in memory or in a folder, read by their numbers.
+"""Decoded images in memory or in a directory, read by their numbers.
 
 Not `Dataset.cache`: it gives its elements in the order in which it got them, and a shuffle behind it would hold
 decoded images.
@@ -23,7 +23,7 @@ from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
 from estimator_train.session.private_names import eager_mode
 
 _CACHE_LINE = 64  # bytes
-_FORMAT = 1  # of the files in a folder
+_FORMAT = 1  # of the files in a directory
 
 
 def open_cache(cache, paths, image_size, *, fast, skip):
@@ -32,7 +32,7 @@ def open_cache(cache, paths, image_size, *, fast, skip):
     Images are kept as they come out of `decoded`, in the order of `paths`: float32, with one channel if grayscale.
 
     Args:
-      cache: "memory", or a folder, where a file is kept for the paths, sizes and times of the files, the image size
+      cache: "memory", or a directory, where a file is kept for the paths, sizes and times of the files, the image size
         and `fast`. The first of several processes that want the same fills it; one that is interrupted leaves nothing
         that counts.
       paths: of the files.

@@ -39,14 +39,14 @@ def frozen_features(
         With the same seed, the order is the same.
       buffer_size: examples that the shuffle of an epoch draws from.
       seed: of the shuffle; None takes TensorFlow's global seed.
-      cache: "memory", or a folder on a local disk, made when missing. What is there serves later runs as long as the
+      cache: "memory", or a directory on a local disk, made when missing. What is there serves later runs as long as the
         frozen layers, their weights, `dtype` and the examples are the same. Filling that was interrupted goes on where
         it was; of several processes one fills, and the others wait.
       dtype: what float32 features are kept in. "float16" takes half the room, with features rounded to 11 bits, so that
         losses differ in the third or fourth digit. The labels, and features of other types, are kept as they are.
 
-    Whether the examples in a folder are still the same is told by `examples.fingerprint()`, a str, where the input_fn
-    has such a function; else all are read, but not computed, once in each process, and compared by their SHA-256.
+    If the input_fn has a method `fingerprint()` that returns a str, that says whether the examples of a directory are
+    still the same; otherwise all are read once in each process, without computing, and compared by their SHA-256.
 
     The features stay in memory as long as the input_fn and the Estimator: further calls of `train` do not fill again.
 

@@ -1,4 +1,4 @@
-"""An input_fn from image files in one folder a class."""
+"""An input_fn from image files in one directory a class."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def image_files(
     deterministic: bool = True,
     service: str | None = None,
 ) -> ImageFiles | FrozenFeatures:
-    """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its folder.
+    """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its directory.
 
     The arguments up to `prefetch_buffer_size` and their defaults are those of the input_fn in Kashif
     Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data", and so are the values of
@@ -54,12 +54,12 @@ def image_files(
       prefetch_buffer_size: batches prepared ahead; None lets tf.data choose.
       one_hot: False gives labels as int64 class indices of shape (batch,).
       seed: of the shuffle; None takes TensorFlow's global seed.
-      on_error: "raise", or "skip" to leave out files that cannot be decoded or whose folder is not in
+      on_error: "raise", or "skip" to leave out files that cannot be decoded or whose directory is not in
         `labels`. Those are in the list `input_fn.skipped` and are logged in one line when the data ends;
         data without end logs a line whenever it meets new ones.
-      cache: "memory" or a folder: the first call of the input_fn decodes and resizes all files, behind a progress bar
-        in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They take
-        four bytes a pixel, three times that in colour. A folder serves later processes too, as long as the files'
+      cache: "memory" or a directory: the first call of the input_fn decodes and resizes all files, behind a progress
+        bar in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They take
+        four bytes a pixel, three times that in colour. A directory serves later processes too, as long as the files'
         paths, sizes and times, `image_size` and `fast` are the same; what no longer is stays there until it is
         deleted. "features": what a model's frozen layers make of the images is kept in memory: see `frozen_features`;
         for `train` of a Keras model's Estimator.
@@ -79,8 +79,8 @@ def image_files(
     the batch: see `protocols.PreprocessesOnDevice`.
 
     Raises:
-      FileNotFoundError: a pattern matches nothing, or no file has a folder in `labels`.
-      ValueError: a file's folder is not in `labels`, `on_error` is neither "raise" nor "skip", `service` is no such
+      FileNotFoundError: a pattern matches nothing, or no file has a directory in `labels`.
+      ValueError: a file's directory is not in `labels`, `on_error` is neither "raise" nor "skip", `service` is no such
         address, there are both `cache` and `service`, or `cache` is "features" and `deterministic` False.
       ConnectionError: from the input_fn, where nothing answers at `service`.
       MemoryError, OSError: from the input_fn, where the cache has no room.
@@ -235,7 +235,7 @@ class ImageFiles:
 
 
 def _list_files(file_pattern, labels, skip):
-    """Returns (paths, int64 class indices, paths skipped for their folder), sorted by path."""
+    """Returns (paths, int64 class indices, paths skipped for their directory), sorted by path."""
     patterns = [file_pattern] if isinstance(file_pattern, str | os.PathLike) else file_pattern
     index_of = {label: index for index, label in enumerate(labels)}
     paths, indices, skipped = [], [], []

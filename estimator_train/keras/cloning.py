@@ -26,7 +26,7 @@ class ModelSource:
     """A compiled Keras model as it is when given: makes copies of it with the same state.
 
     The given model is read once, and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept
-    in a temporary folder as an object-based checkpoint.
+    in a temporary directory as an object-based checkpoint.
 
     Raises:
       ValueError: the model is not compiled, is no tf_keras model, or cannot be copied.
@@ -46,9 +46,9 @@ class ModelSource:
                 "The model is compiled with run_eagerly=True, which the Estimator does not follow: its steps are "
                 "compiled. To go through them in Python, use the model's own fit."
             )
-        folder = tempfile.mkdtemp(prefix="estimator_train-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._state = os.path.join(folder, "given")
+        directory = tempfile.mkdtemp(prefix="estimator_train-")
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        self._state = os.path.join(directory, "given")
         with object_based.root_logger_left_alone():
             tf.train.Checkpoint(root=given).write(self._state)
         # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.

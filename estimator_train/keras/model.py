@@ -68,7 +68,7 @@ class KerasModel(PreparedModel):
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return Run(hook_graph.graph, spec, FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers))
 
-    def export(self, receiver_fns, config, params, checkpoint_path, folder, as_text):
+    def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
         with eager_mode():
@@ -81,7 +81,7 @@ class KerasModel(PreparedModel):
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
-            write_saved_model(state.model, serve, receiver_fns[ModeKeys.PREDICT], folder, as_text)
+            write_saved_model(state.model, serve, receiver_fns[ModeKeys.PREDICT], directory, as_text)
 
     def _state(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)

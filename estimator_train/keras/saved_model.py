@@ -14,8 +14,8 @@ from estimator_train.export import signatures
 v1 = tf.compat.v1
 
 
-def write_saved_model(model, serve, receiver_fn, folder, as_text):
-    """Writes a SavedModel of `model` into `folder`.
+def write_saved_model(model, serve, receiver_fn, directory, as_text):
+    """Writes a SavedModel of `model` into `directory`.
 
     Args:
       serve: function of the receiver's features that gives a dict of `export.ExportOutput` by signature.
@@ -34,8 +34,8 @@ def write_saved_model(model, serve, receiver_fn, folder, as_text):
     root.parts = _variables_and_resources(model)  # not the model: Keras would trace all of its layers, too
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
-        tf.saved_model.save(root, folder, signatures=functions)
-    _edit(folder, {key: signature.method_name for key, signature in defs.items()}, as_text)
+        tf.saved_model.save(root, directory, signatures=functions)
+    _edit(directory, {key: signature.method_name for key, signature in defs.items()}, as_text)
 
 
 def _function(wrapped, signature):
@@ -61,9 +61,9 @@ def _variables_and_resources(model):
     return [part for part in object_based.parts_by_key(model).values() if isinstance(part, kinds)]
 
 
-def _edit(folder, methods, as_text):
+def _edit(directory, methods, as_text):
     """Writes the methods of the signatures, for TensorFlow saves all as those of the Predict API."""
-    path = os.path.join(folder, "saved_model.pb")
+    path = os.path.join(directory, "saved_model.pb")
     with tf.io.gfile.GFile(path, "rb") as file:
         saved_model = saved_model_pb2.SavedModel.FromString(file.read())
     for key, method in methods.items():

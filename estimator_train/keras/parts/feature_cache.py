@@ -122,10 +122,10 @@ def columns_of(features, dataset, compute, frozen_id):
 
 
 class _Store:
-    """Columns that grow by rows, in memory or in the files of a folder.
+    """Columns that grow by rows, in memory or in the files of a directory.
 
-    A manifest in the folder, replaced as a whole, tells how many rows are good: what a killed process wrote behind them
-    is cut off.
+    A manifest in the directory, replaced as a whole, says how many rows are good: what a killed process wrote behind
+    them is cut off.
 
     Attributes:
       rows: how many there are.
@@ -137,7 +137,7 @@ class _Store:
         self._folder = folder
         self.rows, self.digest, self.is_complete = 0, None, False
         self._columns = []  # of each (name of the dtype, shape of a row)
-        self._memory = []  # of each an array with room for more rows, without a folder
+        self._memory = []  # of each an array with room for more rows, without a directory
         if folder is not None and not self._load():
             self.clear()
 
@@ -210,7 +210,7 @@ class _Store:
         ]
 
     def _load(self):
-        """Takes up what is in the folder; False where that is nothing or damaged."""
+        """Takes up what is in the directory; False where that is nothing or damaged."""
         path = os.path.join(self._folder, "manifest.json")
         if not os.path.exists(path):
             return False
