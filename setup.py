@@ -52,8 +52,8 @@ setup(
             "tensorflow-datasets>=4.9",
             "importlib_resources",
             "ruff>=0.9",  # lints and formats
-            "mypy>=1.13",  # checks the hints of the public modules, and needs no stubs for TensorFlow
-            "jedi>=0.19.2",  # what editors complete
+            "mypy>=2",  # checks the hints of the public modules, and needs no stubs for TensorFlow
+            "jedi>=0.20",  # what editors complete
         ],
     },
     entry_points={"console_scripts": ["estimator_train = estimator_train.cli:main"]},

@@ -15,7 +15,7 @@ from estimator_train.export import ExportOutput, PredictOutput
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
-# Types of public signatures. An input_fn takes those of `mode`, `params`, `config` and `input_context` that it names.
+# Types that public signatures share. An input_fn is called with those of mode, params, config, input_context it names.
 InputFn = Callable[..., tf.data.Dataset]
 FeatureColumn = Any  # TensorFlow has no public class for what tf.feature_column makes
 
@@ -113,7 +113,7 @@ class EstimatorSpec(
         return EstimatorSpec(**(self._asdict() | changes))
 
 
-# It takes those of `features`, `labels`, `mode`, `params` and `config` that it names.
+# A model_fn is called with those of features, labels, mode, params and config that it names.
 ModelFn = Callable[..., EstimatorSpec]
 
 

@@ -8,7 +8,6 @@ import inspect
 import os
 from collections.abc import Callable
 from numbers import Real
-from operator import attrgetter
 from typing import Any
 
 import tensorflow as tf
@@ -100,16 +99,55 @@ class RunConfig:
     jit_compile: bool = dataclasses.field(default=False, kw_only=True)
     async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
 
-    cluster_spec = property(lambda self: tf.train.ClusterSpec(self._task.cluster))
-    task_type = property(attrgetter("_task.task_type"))
-    task_id = property(attrgetter("_task.task_id"))
-    global_id_in_cluster = property(attrgetter("_task.global_id_in_cluster"))
-    is_chief = property(attrgetter("_task.is_chief"))
-    num_worker_replicas = property(attrgetter("_task.num_worker_replicas"))
-    num_ps_replicas = property(attrgetter("_task.num_ps_replicas"))
-    master = property(attrgetter("_task.master"))
-    evaluation_master = property(attrgetter("_task.evaluation_master"))
-    service = property(attrgetter("_task.service"))
+    @property
+    def cluster_spec(self) -> tf.train.ClusterSpec:
+        """The cluster's jobs and addresses; empty without a cluster."""
+        return tf.train.ClusterSpec(self._task.cluster)
+
+    @property
+    def task_type(self) -> str:
+        """One of `TaskType`."""
+        return self._task.task_type
+
+    @property
+    def task_id(self) -> int:
+        """Index of the task among those of its type."""
+        return self._task.task_id
+
+    @property
+    def global_id_in_cluster(self) -> int | None:
+        """Index among all tasks but evaluators: the chief first, then workers, then parameter servers."""
+        return self._task.global_id_in_cluster
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this task writes checkpoints and events."""
+        return self._task.is_chief
+
+    @property
+    def num_worker_replicas(self) -> int:
+        """Number of tasks that train, the chief among them."""
+        return self._task.num_worker_replicas
+
+    @property
+    def num_ps_replicas(self) -> int:
+        """Number of parameter servers."""
+        return self._task.num_ps_replicas
+
+    @property
+    def master(self) -> str:
+        """Address of the server that training sessions connect to; "" for one in this process."""
+        return self._task.master
+
+    @property
+    def evaluation_master(self) -> str:
+        """The same for evaluations."""
+        return self._task.evaluation_master
+
+    @property
+    def service(self) -> dict | None:
+        """What TF_CONFIG has as `service`."""
+        return self._task.service
 
     def __post_init__(self):
         self._normalize_and_check()

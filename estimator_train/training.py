@@ -120,7 +120,7 @@ class EvalSpec(
         return tuple(self)[:-1], {"every_steps": self.every_steps}  # for copies: it is keyword-only
 
 
-# A cluster's None is left out of the types: the caller in one process, who unpacks the pair, is spared checks for it.
+# In a cluster it returns None. The hints say Any for that, so that callers in one process can unpack the pair.
 @overload
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec

@@ -22,7 +22,7 @@ _OWN = {
     "extenders.py": {"_model"},
     "graph/model.py": {"_metric_fns"},
     "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
-    "run_config.py": {"_normalize_and_check", "_task"},
+    "run_config.py": {"_normalize_and_check"},
     "training.py": {"_config", "_prepare"},
 }
 

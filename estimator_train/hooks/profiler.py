@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import tensorflow as tf
 
 
@@ -15,7 +17,7 @@ class ProfilerHook(tf.compat.v1.train.ProfilerHook):
         self,
         save_steps: int | None = None,
         save_secs: float | None = None,
-        output_dir: str = "",
+        output_dir: str | os.PathLike[str] = "",
         show_dataflow: bool = True,
         show_memory: bool = False,
     ) -> None:

@@ -28,7 +28,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
       every_n_steps: steps between two writes of the scalars `examples/sec` and `input_wait_share`.
     """
 
-    def __init__(self, output_dir: str | None = None, *, every_n_steps: int = 100) -> None:
+    def __init__(self, output_dir: str | os.PathLike[str] | None = None, *, every_n_steps: int = 100) -> None:
         self._output_dir = output_dir
         self._every_n_steps = every_n_steps
         self._calls = []

@@ -58,9 +58,9 @@ def image_files(
         `labels`. Those are in the list `input_fn.skipped` and are logged in one line when the data ends;
         data without end logs a line whenever it meets new ones.
       cache: "memory" or a directory: the first call of the input_fn decodes and resizes all files, behind a progress
-        bar in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They take
-        four bytes a pixel, three times that in colour. A directory serves later processes too, as long as the files'
-        paths, sizes and times, `image_size` and `fast` are the same; what no longer is stays there until it is
+        bar in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They
+        take four bytes a pixel, three times that in colour. A directory serves later processes too, as long as the
+        files' paths, sizes and times, `image_size` and `fast` are the same; what no longer is stays there until it is
         deleted. "features": what a model's frozen layers make of the images is kept in memory: see `frozen_features`;
         for `train` of a Keras model's Estimator.
       fast: whether the JPEG decoder scales down by 2, 4 or 8 what is at least that many times larger than

@@ -12,7 +12,7 @@ from estimator_train.session.private_names import eager_mode
 v1 = tf.compat.v1
 
 
-def write_image_grid(model_dir: str, name: str, step: int, rows: np.ndarray) -> str:
+def write_image_grid(model_dir: str | os.PathLike[str], name: str, step: int, rows: np.ndarray) -> str:
     """Writes `model_dir`/images/`name`-`step`.png, and the same to the events of `model_dir`, and returns its path.
 
     Args:
