@@ -98,6 +98,8 @@ class RunConfig:
     recompute: bool = dataclasses.field(default=False, kw_only=True)
     jit_compile: bool = dataclasses.field(default=False, kw_only=True)
     async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
+    _task: ClusterTask = dataclasses.field(init=False)
+    _distribute_coordinator_mode: str | None = dataclasses.field(init=False)
 
     @property
     def cluster_spec(self) -> tf.train.ClusterSpec:
@@ -171,7 +173,7 @@ class RunConfig:
         Raises:
           ValueError: for a name that is no constructor argument, or a value the constructor would refuse.
         """
-        allowed = [field.name for field in dataclasses.fields(RunConfig)]
+        allowed = [field.name for field in dataclasses.fields(RunConfig) if field.init]
         for name in changes:
             if name not in allowed:
                 raise ValueError(f"Replacing {name} is not supported. Allowed properties are {allowed}.")
