@@ -8,7 +8,7 @@ import inspect
 import os
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -98,8 +98,10 @@ class RunConfig:
     recompute: bool = dataclasses.field(default=False, kw_only=True)
     jit_compile: bool = dataclasses.field(default=False, kw_only=True)
     async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
-    _task: ClusterTask = dataclasses.field(init=False)
-    _distribute_coordinator_mode: str | None = dataclasses.field(init=False)
+
+    # Every instance has its own; as ClassVars they are no arguments of the constructor, for editors neither.
+    _task: ClassVar[ClusterTask]
+    _distribute_coordinator_mode: ClassVar[str | None]
 
     @property
     def cluster_spec(self) -> tf.train.ClusterSpec:
@@ -173,7 +175,7 @@ class RunConfig:
         Raises:
           ValueError: for a name that is no constructor argument, or a value the constructor would refuse.
         """
-        allowed = [field.name for field in dataclasses.fields(RunConfig) if field.init]
+        allowed = [field.name for field in dataclasses.fields(RunConfig)]
         for name in changes:
             if name not in allowed:
                 raise ValueError(f"Replacing {name} is not supported. Allowed properties are {allowed}.")
