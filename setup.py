@@ -52,6 +52,7 @@ setup(
             "tensorflow-datasets>=4.9",
             "importlib_resources",
             "ruff>=0.9",  # lints and formats
+            "import-linter>=2.5",  # imports run one way; pyproject.toml has the contracts
             "mypy>=2",  # checks the hints of the public modules, and needs no stubs for TensorFlow
             "jedi>=0.20",  # what editors complete
         ],
