@@ -31,8 +31,8 @@ def check_columns(columns, argument, *, dense):
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
         is_dense = isinstance(column, private_names.dense_column_class())
         if not is_dense and (dense or not _is_categorical(column)):
-            mend = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "leave it out"
-            raise ValueError(f"{argument} cannot have a {type(column).__name__}; {mend}: {column!r}")
+            fix = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "leave it out"
+            raise ValueError(f"{argument} cannot have a {type(column).__name__}; {fix}: {column!r}")
         if column.name in by_name:
             raise ValueError(f"{argument} has two columns named {column.name!r}: {by_name[column.name]!r}, {column!r}")
         by_name[column.name] = column

@@ -57,12 +57,12 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
     ) -> None:
         seconds = time.perf_counter() - self._start
-        about = run_values.results
+        values = run_values.results
         call = _Call(
-            steps=int(about.get(step_outputs.STEPS, 1)),  # a graph of a model_fn does one
+            steps=int(values.get(step_outputs.STEPS, 1)),  # a graph of a model_fn does one
             seconds=seconds,
-            examples=about.get(step_outputs.EXAMPLES, math.nan),
-            input_seconds=about.get(step_outputs.INPUT_SECONDS, math.nan),
+            examples=values.get(step_outputs.EXAMPLES, math.nan),
+            input_seconds=values.get(step_outputs.INPUT_SECONDS, math.nan),
             is_warmup=self._is_first,
         )
         self._is_first = False

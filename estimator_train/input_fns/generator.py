@@ -62,8 +62,8 @@ def generator(
     if workers < 0:
         raise ValueError(f"workers must be 0 or above, got {workers}")
     if workers > 1 and "input_context" not in inspect.signature(make_generator).parameters:
-        mend = "give it a parameter input_context, and yield the share of that input pipeline"
-        raise ValueError(f"each of {workers} workers would yield all that make_generator yields; {mend}")
+        fix = "give it a parameter input_context, and yield the share of that input pipeline"
+        raise ValueError(f"each of {workers} workers would yield all that make_generator yields; {fix}")
     return GeneratorExamples(
         make_generator, batch_size, num_epochs, output_signature, augment, elements_per_epoch, workers
     )

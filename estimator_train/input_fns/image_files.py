@@ -247,8 +247,8 @@ def _list_files(file_pattern, labels, skip):
         elif skip:
             skipped.append(path)
         else:
-            mend = 'add it or pass on_error="skip"'
-            raise ValueError(f"{path} is in folder {folder!r}, which is none of the labels {labels}; {mend}")
+            fix = 'add it or pass on_error="skip"'
+            raise ValueError(f"{path} is in folder {folder!r}, which is none of the labels {labels}; {fix}")
     if not paths:
         raise FileNotFoundError(f"no file of {file_pattern!r} is in a folder named like a label: {labels}")
     return paths, np.array(indices, np.int64), skipped

@@ -58,8 +58,8 @@ def distribute(batches, service):
         # TensorFlow itself would try for ever, in silence.
         socket.create_connection((address.hostname, address.port), _CONNECT_SECS).close()
     except OSError as error:
-        mend = "start its dispatcher or mend the address"
-        raise ConnectionError(f"no tf.data service answers at {service} ({error}); {mend}") from error
+        fix = "start its dispatcher or mend the address"
+        raise ConnectionError(f"no tf.data service answers at {service} ({error}); {fix}") from error
     sharding = tf.data.experimental.service.ShardingPolicy.DYNAMIC
     return batches.apply(tf.data.experimental.service.distribute(sharding, service))
 

@@ -191,13 +191,13 @@ class _Store:
         """Raises MemoryError or OSError where so many rows like those of `arrays` do not fit; returns their bytes."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
         if self._folder is None:
-            free, kind, place, mend = free_memory(), MemoryError, "memory", "a folder as cache"
+            free, kind, place, fix = free_memory(), MemoryError, "memory", "a folder as cache"
         else:
             free, kind = shutil.disk_usage(self._folder).free, OSError
-            place, mend = f"the disk of {self._folder}", "another folder"
+            place, fix = f"the disk of {self._folder}", "another folder"
         if size > free:
             left = f"{place} has {_mb(free)} left"
-            raise kind(f'The frozen layers\' outputs take {_mb(size)}, and {left}; give {mend}, or dtype="float16".')
+            raise kind(f'The frozen layers\' outputs take {_mb(size)}, and {left}; give {fix}, or dtype="float16".')
         return size
 
     def arrays(self):
@@ -320,10 +320,10 @@ def _narrowed(array, dtype):
     if array.dtype != np.float32 or dtype == "float32":
         return array
     with np.errstate(over="ignore"):
-        narrow = array.astype(dtype)
-    if not np.array_equal(np.isfinite(array), np.isfinite(narrow)):
+        narrowed = array.astype(dtype)
+    if not np.array_equal(np.isfinite(array), np.isfinite(narrowed)):
         raise ValueError(f"float16 does not hold features of {np.abs(array).max():.3g}; give dtype=float32")
-    return narrow
+    return narrowed
 
 
 def _element(batch):

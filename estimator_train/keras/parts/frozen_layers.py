@@ -75,10 +75,10 @@ def _leading(model, calls, effects):
         leads = made >= inputs
         reason = next((after[id(tensor)] for tensor in call.keras_inputs if id(tensor) in after), None)
         if reason and call.layer.weights and not is_trained:
-            why, mend = reason
+            why, fix = reason
             raise LayerGraphError(
                 f"{why}, and frozen layers such as {call.layer.name} come after it, which cannot be computed once an "
-                f"example; {mend}, or train without frozen_features."
+                f"example; {fix}, or train without frozen_features."
             )
         if leads and not is_trained and effect is None:
             frozen.append(call)
@@ -86,8 +86,8 @@ def _leading(model, calls, effects):
             continue
         if leads and effect and (not is_trained or isinstance(call.layer, keras.layers.BatchNormalization)):
             why = f"Layer {call.layer.name} ({type(call.layer).__name__}) {effect}"
-            mend = "freeze it" if is_trained else "leave it out, call the model around it with training=False"
-            reason = why, mend
+            fix = "freeze it" if is_trained else "leave it out, call the model around it with training=False"
+            reason = why, fix
             reasons.append(why)
         elif is_trained:
             reason = None
