@@ -65,7 +65,8 @@ class RunConfig:
       mixed_precision: "bfloat16" or "float16": layers compute in it, but for those that give the outputs, and for
         preprocessing layers; variables stay float32. With float16 the loss is scaled, by Keras' LossScaleOptimizer.
       recompute: whether most activations are computed again in the backward pass, instead of kept; of functional and
-        Sequential models.
+        Sequential models. Layers such as BatchNormalization and Dropout, which cannot run twice, are not recomputed: a
+        model with one after every convolution saves memory only with `jit_compile`.
       jit_compile: whether training steps are compiled with XLA; for one replica.
       async_checkpoints: whether training goes on while a checkpoint is written, from a copy of the variables in memory;
         not between workers that train synchronously. Saving listeners are called when it is written.

@@ -214,6 +214,20 @@ def nodes_by_depth(model):
     return model._nodes_by_depth
 
 
+def keras_mask(tensor):
+    """The mask that a layer has given with `tensor`, or None. Public properties give those of symbolic tensors only."""
+    _check_that_layers_attach_masks()
+    return getattr(tensor, "_keras_mask", None)
+
+
+@functools.cache
+def _check_that_layers_attach_masks():
+    with eager_mode():
+        masked = keras.layers.Masking()(tf.zeros([1, 1, 1]))
+    if not hasattr(masked, "_keras_mask"):
+        raise AttributeError("Keras layers do not attach masks to their outputs as _keras_mask")
+
+
 def is_stateful_op(name):
     """Whether ops of that name are stateful. A `tf.Operation` tells in its `op_def`, a node of a GraphDef does not."""
     from tensorflow.python.framework import op_def_registry

@@ -277,6 +277,24 @@ def test_the_layer_calls_of_a_functional_model():
     assert nodes[2][0].is_input
 
 
+def test_the_masks_that_layers_give():
+    """A model whose frozen layers give a mask would be trained over cached features without it, on padding, too."""
+    steps = tf.constant([[[1.0], [0.0]]])
+    masked = keras.layers.Masking()(steps)
+    assert private_names.keras_mask(masked).numpy().tolist() == [[True, False]]
+    assert private_names.keras_mask(keras.layers.Flatten()(steps)) is None
+
+
+def test_masks_kept_elsewhere_are_an_error(monkeypatch):
+    """They would be lost, see above: a tensor without the attribute has no mask."""
+    check = private_names.keras_mask.__globals__["_check_that_layers_attach_masks"]
+    check.cache_clear()
+    monkeypatch.setattr(keras.layers.Masking, "compute_mask", lambda self, inputs, mask=None: None)
+    monkeypatch.setattr(keras.layers.Masking, "call", lambda self, inputs: inputs)
+    with pytest.raises(AttributeError, match="_keras_mask"):
+        private_names.keras_mask(tf.constant(1.0))
+
+
 def test_ops_that_do_not_compute_the_same_each_time():
     """Frozen layers that draw random numbers, or change state, would be computed once and then read from a cache."""
     assert private_names.is_stateful_op("RandomUniform")

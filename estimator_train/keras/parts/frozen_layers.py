@@ -1,4 +1,4 @@
-"""Where the frozen leading layers of a Keras model end: what of it is computed once an example, and what is trained."""
+"""Splits a Keras model behind its frozen leading layers, whose outputs can be computed once for each example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from estimator_train.keras.parts.layer_graph import (
     Segment,
     SubModel,
     calls_within,
-    gives_mask,
+    is_masked,
     needed_calls,
     outputs_of,
     side_effects,
@@ -19,15 +19,15 @@ from estimator_train.keras.parts.recomputation import into_segments
 
 
 def split(model, strategy, *, recompute=False):
-    """The frozen and the trained part of a compiled model, two `SubModel`s; one's outputs are the other's inputs.
+    """Splits a compiled model into two `SubModel`s, frozen and trained; the first's outputs are the second's inputs.
 
-    The frozen part has the leading layers that have no weights which are trained,
-    draw no random numbers, change no state in training, and add nothing to the loss but penalties of weights. Models
-    that are layers are divided, too. The trained part is compiled.
+    The frozen part has the leading layers that train no weights, draw no random numbers, change no state in training,
+    and add nothing to the loss but penalties of weights. Models used as layers are split inside. The trained part is
+    compiled.
 
     Args:
       model: a functional or Sequential `tf_keras` model, made in the scope of `strategy`.
-      recompute: whether the trained part computes activations again, see `recomputation`.
+      recompute: whether the backward pass of the trained part recomputes activations, see `recomputation`.
 
     Raises:
       LayerGraphError: the model is of a class of its own or does not know its input, no frozen layers lead it,
@@ -48,11 +48,11 @@ def split(model, strategy, *, recompute=False):
             f"No frozen layers lead the model {model.name}{at}; set trainable = False on its first layers before "
             "compile, or train it without frozen_features."
         )
-    for call in frozen:
-        if gives_mask(call) and outputs_of([call]).keys() & _ids(cut):
+    for tensor in cut:
+        if is_masked(tensor):
             raise LayerGraphError(
-                f"Layer {call.layer.name}, the last that is frozen, gives a mask, which is not kept; train without "
-                "frozen_features."
+                f"Layer {tensor.node.layer.name}, the last that is frozen, gives a mask, which is not kept; train "
+                "without frozen_features."
             )
     with strategy.scope():
         segments = into_segments(rest, outputs, effects) if recompute else [Segment(rest, outputs_of(rest))]
@@ -62,13 +62,13 @@ def split(model, strategy, *, recompute=False):
 
 
 def _leading(model, calls, effects):
-    """The calls of the frozen part, and the reasons why others of frozen layers are not in it.
+    """Returns the calls of the frozen part, and a list of reasons why it has no more.
 
-    `effects`: what `side_effects` gives.
+    `effects`: as returned by `side_effects`.
     """
     trained = _ids(model.trainable_variables)
     made, frozen, reasons = _ids(model.inputs), [], []
-    after = {}  # tensors that would be the frozen part's but for a call, by id, to why that is not
+    after = {}  # by id of a tensor that one call keeps out of the frozen part: (why, remedy)
     for call in calls:
         effect, inputs = effects.get(call), _ids(call.keras_inputs)
         is_trained = bool(trained & _ids(call.layer.weights))

@@ -1,7 +1,7 @@
-"""The calls of a Keras model's layers, and parts of the model as models of their own.
+"""Divides a functional Keras model into sub-models, also inside models that it uses as layers.
 
-A call is a Keras `Node`, which has a `layer`, its `call_args` and `call_kwargs`, `keras_inputs` and `outputs`. Tensors
-between calls are KerasTensors, told apart by their id.
+A call is a Keras `Node`: a `layer`, its `call_args` and `call_kwargs`, the tensors among these as `keras_inputs`, and
+the `outputs`. Tensors are KerasTensors; sets and dicts have their ids, because tensors cannot be hashed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _READS = (
 
 
 class LayerGraphError(ValueError):
-    """A model that cannot be divided as it was asked."""
+    """The model cannot be divided in the way that an option asks for."""
 
 
 def calls_within(model, option):
-    """The calls of a model's layers, in order, and its outputs, a list; none of these layers is a graph of layers.
+    """Returns all calls that a model makes, in order, and the list of its outputs.
 
-    Keras' sub-models end at tensors of one graph. So where layers of the model are functional models, the layers in
-    these are called once more, on the tensors of the model around them.
+    Keras makes sub-models only between tensors of the same graph. If the model uses functional models as layers, the
+    layers of these are called again on the outer model's tensors, which puts all calls into one graph.
 
     Args:
-      model: a functional or Sequential `tf_keras` model; call in the scope of its strategy.
-      option: the setting that asks for the calls, for errors.
+      model: a functional or Sequential `tf_keras` model; call this in the scope of its strategy.
+      option: the setting that needs the calls, for error messages.
 
     Raises:
       LayerGraphError: the model is of a class of its own, or does not know its input.
@@ -64,14 +64,19 @@ def calls_of(model):
     return [node for node in nodes if not node.is_input]
 
 
+def is_masked(tensor):
+    """Whether a KerasTensor has a mask."""
+    return private_names.keras_mask(tensor) is not None
+
+
 def _is_graph(layer):
     return is_functional(layer) and bool(layer.inputs)
 
 
 def _call_layers(model, inputs, training, calls, option):
-    """Calls the layers of a functional model on other KerasTensors, and adds the calls to a list; returns the outputs.
+    """Calls the layers of a functional model on other KerasTensors; returns the outputs, and adds to the list `calls`.
 
-    `training`: what the model around it calls it with, if anything.
+    `training`: the argument with which the outer model calls this one, or None.
     """
     tensors = dict(zip(map(id, model.inputs), inputs, strict=True))
     for call in calls_of(model):
@@ -101,20 +106,20 @@ def _has_layers(layer):
 
 
 def _arguments(call, values):
-    """The (args, kwargs) of a call, with the values of its tensors, a dict by id, in their place."""
+    """Returns (args, kwargs) of a call with its tensors replaced by their `values`, a dict by the tensors' ids."""
     arguments = call.call_args, dict(call.call_kwargs)
     return tf.nest.map_structure(lambda argument: values.get(id(argument), argument), arguments)
 
 
 def _in_order(model, inputs):
-    """What a functional model is called with, as a list in the order of its inputs."""
+    """Lists the inputs given to a functional model in the model's order, as Keras does for dicts of input names."""
     if isinstance(inputs, dict) and not isinstance(model.input, dict) and inputs.keys() >= set(model.input_names):
         return [inputs[name] for name in model.input_names]
     return tf.nest.flatten(inputs)
 
 
 def _conform(tensor, model_input, calls):
-    """`tensor`, as Keras reshapes and casts it for an input of a functional model; adds to `calls` what does that."""
+    """Reshapes and casts a tensor as Keras does for an input of a functional model; adds to the list `calls`."""
     if not tensor.shape.is_compatible_with(model_input.shape):
         reshape = tf.squeeze if tensor.shape.rank > model_input.shape.rank else tf.expand_dims
         tensor = reshape(tensor, axis=-1)
@@ -126,14 +131,14 @@ def _conform(tensor, model_input, calls):
 
 
 def side_effects(model, calls, strategy):
-    """A dict of those of the model's calls that do more in training than give outputs, to a text that says what.
+    """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
 
-    `strategy`: that in whose scope the model was made. Nothing is run.
+    The calls are traced over `strategy`, in whose scope the model was made, and never run.
     """
     nodes, adds_losses = {}, {}
 
     class Training(keras.layers.Layer):
-        """Layers learn from the layer around them whether they train."""
+        """Tells the layers that it calls that they train."""
 
         def call(self, tensors, training):
             operations = tf.compat.v1.get_default_graph().get_operations
@@ -144,7 +149,7 @@ def side_effects(model, calls, strategy):
                 results = tf.nest.flatten(call.layer(*args, **kwargs))
                 values.update(zip(map(id, tf.nest.flatten(call.outputs)), results, strict=True))
                 nodes[call] = [operation.node_def for operation in operations()[before:]]
-                # Penalties of weights are computed anew each time; a loss that the call has added is the same tensor.
+                # Each access computes penalties of weights anew, but returns the very tensor that a call has added.
                 losses, again = call.layer.losses, call.layer.losses
                 adds_losses[call] = any(loss is other for loss in losses for other in again)
             return []
@@ -175,16 +180,11 @@ def side_effects(model, calls, strategy):
     return effects
 
 
-def gives_mask(call):
-    masks = call.layer.get_output_mask_at(call.layer.inbound_nodes.index(call))
-    return any(mask is not None for mask in tf.nest.flatten(masks))
-
-
 class Segment:
-    """Calls in a row as one Keras model, from the tensors that they need to those that are needed after them."""
+    """Consecutive calls as one Keras model."""
 
     def __init__(self, calls, needed, recompute=False):
-        """`needed`: ids of tensors. `recompute`: whether activations in it are computed again in the backward pass."""
+        """`needed`: ids of the tensors to output. `recompute`: whether the backward pass runs the calls again."""
         self.calls = calls
         made = outputs_of(calls)
         used = {id(tensor): tensor for call in calls for tensor in call.keras_inputs}
@@ -197,7 +197,7 @@ class Segment:
         """Adds its outputs to `values`, a dict of the ids of tensors to their values."""
 
         def run(*tensors):
-            # The backward pass calls it outside of the model around it, from which its layers learn of `training` here.
+            # The backward pass runs this outside of the SubModel's call, where layers would not know `training`.
             return tf.nest.flatten(self._model(tensors, training=training))
 
         run = tf.recompute_grad(run) if self._recompute else run
@@ -206,20 +206,20 @@ class Segment:
 
 
 class SubModel(keras.Model):
-    """Segments of a model as a model.
+    """A part of a model, run in segments.
 
-    The layers are shared with the model. The sub-model is compiled, where it is to be trained, with the model's own
-    optimizer, loss and metrics; its variables and losses are those of the whole model.
+    It shares the layers of the whole model, has the whole model's variables and losses, and trains with the same
+    optimizer, loss and metrics after `compile_as_whole`.
     """
 
     def __init__(self, whole, segments, outputs, inputs=None):
-        """`outputs`: tensors, nested. `inputs`: a list of tensors; None: what the whole model can be called with."""
+        """`outputs`: nested tensors. `inputs`: a list of tensors; None: whatever the whole model can be called with."""
         super().__init__(name=whole.name, autocast=False)
         self._whole = whole  # Keras finds all variables and losses there, in the order that the optimizer knows
         arrange = keras.Model(whole.input, whole.inputs) if inputs is None else tf.nest.flatten
         inputs = whole.inputs if inputs is None else inputs
 
-        # Closures, since Keras would find the variables of layers in attributes, too.
+        # A closure, because Keras would add the variables of layers that it finds in attributes.
         def run(features, training):
             given = zip(inputs, tf.nest.flatten(arrange(features)), strict=True)
             values = {id(tensor): tf.cast(value, tensor.dtype) for tensor, value in given}
@@ -244,7 +244,7 @@ class SubModel(keras.Model):
 
 
 def needed_calls(calls, needed):
-    """Those of the calls that the tensors of the ids `needed` depend on."""
+    """Returns the calls that the tensors with the ids `needed` depend on."""
     needed, kept = set(needed), []
     for call in reversed(calls):
         if needed & outputs_of([call]).keys():
@@ -254,7 +254,7 @@ def needed_calls(calls, needed):
 
 
 def outputs_of(calls):
-    """A dict of the tensors that calls give, by their ids."""
+    """Returns a dict of the calls' output tensors by their ids."""
     return {id(tensor): tensor for call in calls for tensor in tf.nest.flatten(call.outputs)}
 
 

@@ -1,4 +1,4 @@
-"""Activations of a Keras model, computed again in the backward pass instead of kept: less memory, more time."""
+"""Recomputes activations of a Keras model in the backward pass instead of keeping them: less memory, more time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from estimator_train.keras.parts.layer_graph import (
     Segment,
     SubModel,
     calls_within,
-    gives_mask,
+    is_masked,
     needed_calls,
     outputs_of,
     side_effects,
@@ -20,10 +20,10 @@ from estimator_train.keras.parts.layer_graph import (
 
 
 def recomputing(model, strategy):
-    """The model as a `SubModel` that trains alike, and keeps of its activations those between segments alone.
+    """Returns a `SubModel` of the whole model that trains alike, but keeps only activations between segments.
 
-    Of n layers there are about the square root of n segments. Layers that give other outputs each time, or change in
-    training (Dropout, BatchNormalization), are in none of them.
+    n layers make about sqrt(n) segments. Layers whose outputs vary or whose state changes in training, such as Dropout
+    and BatchNormalization, are not recomputed.
 
     Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
 
@@ -44,14 +44,14 @@ def recomputing(model, strategy):
 
 
 def into_segments(calls, outputs, kept_as_it_is):
-    """The calls as a list of `Segment`s; those that are not in `kept_as_it_is` are recomputed.
+    """Groups calls into a list of `Segment`s, which recompute all calls but those in `kept_as_it_is`.
 
-    `outputs`: the tensors that are used after all of them.
+    `outputs`: the tensors that are used after the last call.
     """
-    masked = [call.layer.name for call in calls if gives_mask(call)]
+    masked = [call.layer.name for call in calls if any(map(is_masked, tf.nest.flatten(call.outputs)))]
     if masked:
         raise LayerGraphError(f"Layer {masked[0]} gives a mask, which would be lost; train without recompute.")
-    # Calls that add to the loss are made for that; what they give may be needed by none.
+    # Calls with side effects stay even if nothing uses their outputs: an added loss is one.
     needed = {id(output) for output in outputs} | outputs_of(kept_as_it_is).keys()
     calls = needed_calls(calls, needed)
     length = math.ceil(math.sqrt(len(calls)))
@@ -68,5 +68,5 @@ def into_segments(calls, outputs, kept_as_it_is):
 
 
 def _is_floating(call):
-    """Whether tf.recompute_grad takes its tensors: it adds a zero made of the gradients to all that come in."""
+    """Whether all tensors are floating-point, as tf.recompute_grad needs: it adds a zero to each of its inputs."""
     return all(tensor.dtype.is_floating for tensor in [*call.keras_inputs, *tf.nest.flatten(call.outputs)])
