@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm_python
 
 from estimator_train.cli.commands.launch import free_addresses
 
@@ -100,9 +101,9 @@ def test_a_worker_that_is_terminated_ends_all_with_a_checkpoint_and_the_training
     processes = []
     for job in cluster:
         environment = os.environ | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": job, "index": 0}})}
-        command = [sys.executable, "-m", "estimator_train", *map(str, flags)]
-        with (tmp_path / job).open("w") as log:
-            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=ROOT))
+        log = tmp_path / job
+        command = ["-m", "estimator_train", *flags]
+        processes.append(warm_python.Popen(command, env=environment, stdout=log, stderr=log, cwd=ROOT))
     try:
         end = time.monotonic() + 120
         while not (tmp_path / "run" / "model.ckpt-10.index").exists() and time.monotonic() < end:
