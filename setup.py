@@ -46,7 +46,8 @@ setup(
         ],  # tfds:NAME; it forgets to ask for the latter
         "test": [
             "pytest>=8",
-            "pytest-xdist>=3.5",  # two processes of tests: TensorFlow builds its graphs on one core
+            "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever
+            "pytest-xdist>=3.5",  # several processes of tests: TensorFlow builds its graphs on one core
             "pandas>=2",  # the frames that pandas_input_fn takes
             "pyyaml>=6",  # reads the manifests of examples/cluster
             "tensorflow-datasets>=4.9",

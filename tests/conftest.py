@@ -13,10 +13,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import warm_python
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 3
 )
+
+
+def pytest_unconfigure():
+    warm_python.stop()
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,13 @@
 import os
 import runpy
 import signal
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import warm_python
 
 import estimator_train as et
 from estimator_train import export
@@ -297,9 +296,8 @@ if __name__ == "__main__":
 def test_the_best_model_is_exported_though_a_kill_came_between_its_evaluation_and_its_export(tmp_path):
     script, model_dir = tmp_path / "killed.py", str(tmp_path / "run")
     script.write_text(KILLED)
-    environment = os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(et.__file__))}
-    killed = subprocess.run([sys.executable, script, model_dir], env=environment, timeout=100, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    killed = warm_python.run([script, model_dir], tmp_path, timeout=100)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     estimator = et.Estimator(model_fn, model_dir)
     assert estimator.latest_checkpoint().endswith("-3")
     metrics, exports = runpy.run_path(str(script))["train"](model_dir, killed_export=None)

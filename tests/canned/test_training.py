@@ -33,52 +33,68 @@ def make(generation, kind, model, columns, head=None, **arguments):
         }
     if head is not None:
         arguments["head"] = head
+    arguments.setdefault("config", RunConfig(save_summary_steps=None, checkpoint_save_graph_def=False))
     return getattr(generation, f"{model}{kind}")(**arguments)
 
 
-@pytest.mark.parametrize("model", ["Linear", "DNN", "DNNLinearCombined", "Baseline"])
-class TestEveryModel:
-    def test_classifier_learns_and_predicts_classes(self, generation, model, columns, examples):
-        estimator = make(generation, "Classifier", model, columns)
-        start = estimator.train(examples(), steps=1).evaluate(examples(), steps=2)
-        results = estimator.train(examples(), steps=20).evaluate(examples(), steps=2)
-        assert results["average_loss"] < start["average_loss"]
-        assert {"accuracy", "auc", "precision", "recall", "label/mean", "loss", "global_step"} <= set(results)
-        prediction = next(estimator.predict(examples()))
-        assert set(prediction) == CLASSIFIER_KEYS
-        assert prediction["probabilities"].shape == (2,)
-        assert prediction["classes"].shape == (1,)
+every_model = pytest.mark.parametrize("model", ["Linear", "DNN", "DNNLinearCombined", "Baseline"])
 
-    def test_three_classes_have_three_probabilities(self, generation, model, columns, examples):
-        estimator = make(generation, "Classifier", model, columns, n_classes=3)
-        estimator.train(examples(labels=lambda label: 2 * label), steps=2)
-        prediction = next(estimator.predict(examples()))
-        assert prediction["probabilities"].shape == (3,)
-        assert set(prediction) == CLASSIFIER_KEYS - {"logistic"}
 
-    def test_regressor_learns_two_numbers(self, generation, model, columns, examples):
-        estimator = make(generation, "Regressor", model, columns, label_dimension=2)
-        input_fn = examples(labels=lambda label: np.concatenate([label + 1, label - 1], axis=1).astype("float32"))
-        start = estimator.train(input_fn, steps=1).evaluate(input_fn, steps=2)
-        results = estimator.train(input_fn, steps=20).evaluate(input_fn, steps=2)
-        assert results["average_loss"] < start["average_loss"]
-        assert next(estimator.predict(input_fn))["predictions"].shape == (2,)
+def losses(log_lines):
+    """The losses of the first and of the last step that the log tells of."""
+    (first,) = (float(line.split(",")[0].removeprefix("loss = ")) for line in log_lines if line.endswith("step = 0"))
+    *_, last = (float(line.split()[-1].rstrip(".")) for line in log_lines if line.startswith("Loss for final step"))
+    return first, last
 
-    def test_estimator_takes_several_heads(self, generation, model, columns, examples):
-        head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
-        estimator = make(generation, "Estimator", model, columns, head)
-        input_fn = examples(labels=lambda label: {"sign": label, "pair": np.concatenate([label, -label], 1) * 1.0})
-        results = estimator.train(input_fn, steps=2).evaluate(input_fn, steps=2)
-        assert results["loss"] == pytest.approx(results["loss/sign"] + results["loss/pair"], rel=1e-5)
-        assert results["global_step"] == 2
 
-    def test_training_goes_on_from_a_checkpoint(self, generation, model, columns, examples, tmp_path):
-        unbroken = make(generation, "Classifier", model, columns).train(examples(), steps=1)
-        names = unbroken.get_variable_names()
-        make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=2)
-        resumed = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=2)
-        assert resumed.get_variable_value("global_step") == 4
-        assert resumed.get_variable_names() == names
+@every_model
+def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
+    generation, model, columns, examples, tmp_path, log_lines
+):
+    started = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
+    names = started.get_variable_names()
+    estimator = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=19)
+    assert estimator.get_variable_value("global_step") == 20
+    assert estimator.get_variable_names() == names
+    first, last = losses(log_lines)  # of the same batch
+    assert last < first
+    results = estimator.evaluate(examples(), steps=2)
+    assert results["loss"] < first
+    assert {"accuracy", "auc", "precision", "recall", "label/mean", "average_loss", "global_step"} <= set(results)
+    prediction = next(estimator.predict(examples()))
+    assert set(prediction) == CLASSIFIER_KEYS
+    assert prediction["probabilities"].shape == (2,)
+    assert prediction["classes"].shape == (1,)
+
+
+@every_model
+def test_three_classes_have_three_probabilities(generation, model, columns, examples):
+    estimator = make(generation, "Classifier", model, columns, n_classes=3)
+    estimator.train(examples(labels=lambda label: 2 * label), steps=2)
+    prediction = next(estimator.predict(examples()))
+    assert prediction["probabilities"].shape == (3,)
+    assert set(prediction) == CLASSIFIER_KEYS - {"logistic"}
+
+
+@every_model
+def test_regressor_learns_two_numbers(generation, model, columns, examples, log_lines):
+    estimator = make(generation, "Regressor", model, columns, label_dimension=2)
+    input_fn = examples(labels=lambda label: np.concatenate([label + 1, label - 1], axis=1).astype("float32"))
+    results = estimator.train(input_fn, steps=19).evaluate(input_fn, steps=2)
+    first, last = losses(log_lines)  # of the same batch
+    assert last < first and results["loss"] < first
+    assert {"average_loss", "label/mean", "prediction/mean"} <= set(results)
+    assert next(estimator.predict(input_fn))["predictions"].shape == (2,)
+
+
+@every_model
+def test_estimator_takes_several_heads(generation, model, columns, examples):
+    head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
+    estimator = make(generation, "Estimator", model, columns, head)
+    input_fn = examples(labels=lambda label: {"sign": label, "pair": np.concatenate([label, -label], 1) * 1.0})
+    results = estimator.train(input_fn, steps=2).evaluate(input_fn, steps=2)
+    assert results["loss"] == pytest.approx(results["loss/sign"] + results["loss/pair"], rel=1e-5)
+    assert results["global_step"] == 2
 
 
 @pytest.mark.parametrize("model", ["DNNLinearCombined", "Baseline"])
@@ -88,14 +104,17 @@ def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, colum
         make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
         arguments = {"warm_start_from": WarmStartSettings(str(tmp_path))}
 
-    def loss(strategy, batch_size):
-        config = RunConfig(train_distribute=strategy)
+    def variables(strategy, batch_size):
+        config = RunConfig(train_distribute=strategy, save_summary_steps=None, checkpoint_save_graph_def=False)
         reduction = "weighted_sum_over_batch_size" if generation.is_v1 else "sum_over_batch_size"
         estimator = make(generation, "Classifier", model, columns, config=config, loss_reduction=reduction, **arguments)
         estimator.train(examples(batch_size=batch_size), steps=3)
-        return estimator.evaluate(examples(), steps=2)["average_loss"]
+        return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
-    assert loss(mirrored(2), 4) == pytest.approx(loss(None, 8), rel=1e-5)
+    two, one = variables(mirrored(2), 4), variables(None, 8)
+    assert two.keys() == one.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_batch_norm_and_dropout_are_of_training_only(generation, columns, examples):

@@ -8,25 +8,34 @@ import time
 from pathlib import Path
 
 import pytest
+import warm_python
 
 from estimator_train.cli.commands.launch import free_addresses
 
 ROOT = Path(__file__).parents[2]
 
 
-def launch(*arguments):
+# Stands in for TensorFlow where a test needs none of it. It has an estimator, so that install leaves it alone.
+TENSORFLOW = "import logging\n__version__, estimator, get_logger = '2.15', object(), logging.getLogger\n"
+
+
+def launch(*arguments, folder=ROOT):
     return subprocess.run(
         [sys.executable, "-m", "estimator_train", "launch", *map(str, arguments)],
         capture_output=True,
         text=True,
-        cwd=ROOT,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         timeout=120,
     )
 
 
 @pytest.fixture
 def script(tmp_path):
+    """Writes a script of these lines, in a folder where it finds no TensorFlow."""
+
     def write(text):
+        (tmp_path / "tensorflow.py").write_text(TENSORFLOW)
         path = tmp_path / "script.py"
         path.write_text(text)
         return path
@@ -84,14 +93,14 @@ def test_a_task_that_is_not_in_its_cluster_is_refused_before_anything_is_done(co
 
 
 @pytest.mark.slow
-def test_the_first_failure_stops_the_others_and_is_the_exit_code(script):
+def test_the_first_failure_stops_the_others_and_is_the_exit_code(script, tmp_path):
     path = script(
         "import json, os, sys, time\n"
         "task = json.loads(os.environ['TF_CONFIG'])['task']\n"
         "print('here is', task['type'], sys.argv[1:], flush=True)\n"
         "time.sleep(100) if task['type'] == 'chief' else sys.exit(7)\n"
     )
-    done = launch("--workers", 2, "--", "run", path, "--its", "own")
+    done = launch("--workers", 2, "--", "run", path, "--its", "own", folder=tmp_path)
     assert done.returncode == 7
     assert "[worker 0] here is worker ['--its', 'own']" in done.stdout
     assert "worker 0 failed with exit code 7; stopping the others" in done.stderr
@@ -107,9 +116,9 @@ def test_a_worker_that_is_terminated_ends_all_with_a_checkpoint_and_the_training
     processes = []
     for job in cluster:
         environment = os.environ | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": job, "index": 0}})}
-        command = [sys.executable, "-m", "estimator_train", *map(str, flags)]
-        with (tmp_path / job).open("w") as log:
-            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=ROOT))
+        log = tmp_path / job
+        command = ["-m", "estimator_train", *flags]
+        processes.append(warm_python.Popen(command, env=environment, stdout=log, stderr=log, cwd=ROOT))
     try:
         end = time.monotonic() + 120
         while not (tmp_path / "run" / "model.ckpt-10.index").exists() and time.monotonic() < end:
@@ -129,7 +138,7 @@ def test_a_launch_that_is_terminated_stops_its_processes(script, tmp_path):
         f"import os, pathlib, time\npathlib.Path({str(tmp_path)!r}, f'pid-{{os.getpid()}}').touch()\ntime.sleep(100)\n"
     )
     command = [sys.executable, "-m", "estimator_train", "launch", "--workers", "2", "--", "run", str(path)]
-    process = subprocess.Popen(command, cwd=ROOT)
+    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
     end = time.monotonic() + 120
     while len(pids := [int(file.name[4:]) for file in tmp_path.glob("pid-*")]) < 2 and time.monotonic() < end:
         time.sleep(0.1)

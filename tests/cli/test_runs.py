@@ -4,19 +4,18 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm_python
 from PIL import Image
 
 pytestmark = pytest.mark.slow
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
-COMMAND = [sys.executable, "-m", "estimator_train"]
+COMMAND = ["-m", "estimator_train"]
 
 OWN_CODE = """
 import numpy as np
@@ -39,8 +38,7 @@ def build():
 
 @pytest.fixture
 def run(tmp_path):
-    def run(*arguments):
-        return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path)
+    return lambda *arguments: warm_python.run([*COMMAND, *arguments], tmp_path, cwd=tmp_path)
 
     return run
 
@@ -89,9 +87,7 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(run, tmp_path):
         "own.py:build",
     ]
     flags += ["--model-dir", "run", "--save-checkpoints-steps", "20"]
-    process = subprocess.Popen(
-        [*COMMAND, *flags, "--max-steps", "1000000"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = warm_python.Popen([*COMMAND, *flags, "--max-steps", "1000000"], cwd=tmp_path)
     try:
         deadline = time.monotonic() + 120
         while not list((tmp_path / "run").glob("model.ckpt-[1-9]*.index")):

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+import warm_python
 
 pytestmark = pytest.mark.slow
 
@@ -50,8 +51,9 @@ def build():
     model.compile(keras.optimizers.SGD(0.05), "mse")
     return model
 """
-COMMAND = [sys.executable, "-m", "estimator_train"]
+COMMAND = ["-m", "estimator_train"]
 LIMIT = 120  # seconds
+ERRORS = "errors.log"
 
 
 @pytest.fixture
@@ -62,72 +64,72 @@ def start(tmp_path):
 
     def start(*flags, train="train_input_fn", evaluate="eval_input_fn"):
         own = ["--input-fn", f"own.py:{train}", "--eval-input-fn", f"own.py:{evaluate}", "--model", "own.py:build"]
-        process = subprocess.Popen(
-            [*COMMAND, *own, "--model-dir", "run", "--max-steps", "10000000", *flags],
-            cwd=tmp_path,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        processes.append(process)
-        return process
+        command = [*COMMAND, *own, "--model-dir", "run", "--max-steps", "10000000", *flags]
+        processes.append(warm_python.Popen(command, cwd=tmp_path, stderr=tmp_path / ERRORS))
+        return processes[-1]
 
     yield start
     for process in processes:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
-def wait_for(process, folder, pattern):
+@pytest.fixture
+def errors(tmp_path):
+    """Gives what the process has written on standard error."""
+    return (tmp_path / ERRORS).read_text
+
+
+def wait_until(process, is_so, errors):
     deadline = time.monotonic() + LIMIT
-    while not list(folder.glob(pattern)):
-        assert process.poll() is None, process.communicate()[1]
+    while not is_so():
+        assert process.poll() is None, errors()
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_ctrl_c_saves_a_checkpoint_and_says_the_command_that_goes_on(start, tmp_path):
+def wait_for_file(process, folder, pattern, errors):
+    wait_until(process, lambda: list(folder.glob(pattern)), errors)
+
+
+def test_ctrl_c_saves_a_checkpoint_and_says_the_command_that_goes_on(start, errors, tmp_path):
     process = start("--save-checkpoints-steps", "20", "--steps-per-loop", "5")
-    wait_for(process, tmp_path, "run/model.ckpt-20.index")
+    wait_for_file(process, tmp_path, "run/model.ckpt-20.index", errors)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
+    assert process.wait(LIMIT) == 130
+    assert "Traceback" not in errors()
     pattern = r"stopped by SIGINT with run/model\.ckpt-(\d+) saved; go on with: estimator_train (.*)$"
-    said = re.search(pattern, errors, re.MULTILINE)
+    said = re.search(pattern, errors(), re.MULTILINE)
     step, arguments = int(said.group(1)), shlex.split(said.group(2))
     assert (tmp_path / "run" / f"model.ckpt-{step}.index").exists()
 
     command = [*COMMAND, *arguments, "--max-steps", str(step + 3)]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    result = warm_python.run(command, tmp_path, cwd=tmp_path, timeout=LIMIT)
     assert result.returncode == 0, result.stderr
     assert f"run, going on from model.ckpt-{step}" in result.stdout
     assert "trained 3 steps" in result.stdout and f"evaluated run/model.ckpt-{step + 3}: loss" in result.stdout
 
 
-def test_sigterm_ends_an_evaluation_on_the_way_too(start, tmp_path):
+def test_sigterm_ends_an_evaluation_on_the_way_too(start, errors, tmp_path):
     process = start("--evaluate-every", "4", evaluate="endless_eval_input_fn")
-    wait_for(process, tmp_path, "evaluating")
+    wait_for_file(process, tmp_path, "evaluating", errors)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)  # as it comes to a process and to its group
-    _, errors = process.communicate(timeout=LIMIT)
-    assert process.returncode == 143
-    assert "Traceback" not in errors
-    assert "stopped by SIGTERM with run/model.ckpt-4 saved; go on with" in errors
+    assert process.wait(LIMIT) == 143
+    assert "Traceback" not in errors()
+    assert "stopped by SIGTERM with run/model.ckpt-4 saved; go on with" in errors()
     assert not list(tmp_path.glob("run/eval/events*")), "half an evaluation was written"
 
 
-def test_a_second_ctrl_c_ends_a_step_that_waits(start, tmp_path):
+def test_a_second_ctrl_c_ends_a_step_that_waits(start, errors, tmp_path):
     process = start(train="waiting_input_fn")
-    wait_for(process, tmp_path, "waiting")
+    wait_for_file(process, tmp_path, "waiting", errors)
     process.send_signal(signal.SIGINT)
-    for line in process.stderr:
-        if "SIGINT: stopping; Ctrl-C now stops at once" in line:
-            break
+    wait_until(process, lambda: "SIGINT: stopping; Ctrl-C now stops at once" in errors(), errors)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=LIMIT) == 130
-    assert "saved" not in process.stderr.read()
+    assert "saved" not in errors()
 
 
 def test_handlers_are_given_back(command, own_flags, tmp_path):
@@ -142,7 +144,7 @@ def test_handlers_are_given_back(command, own_flags, tmp_path):
 def test_ctrl_c_before_training_is_one_line(scans, tmp_path):
     (tmp_path / "tensorflow.py").write_text("raise KeyboardInterrupt")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    command = [*COMMAND, "--dataset", "images", "--data-dir", scans, "--quiet"]
+    command = [sys.executable, *COMMAND, "--dataset", "images", "--data-dir", scans, "--quiet"]
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 130
     assert result.stderr.strip() == "estimator_train: interrupted"

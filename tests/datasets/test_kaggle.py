@@ -21,6 +21,7 @@ from pathlib import Path
 import filelock
 import numpy as np
 import pytest
+import warm_python
 from PIL import Image
 
 from estimator_train import datasets
@@ -251,9 +252,7 @@ def test_a_killed_download_goes_on_where_it_was_and_the_data_trains_a_model(serv
 
     flags = ["--dataset", "oct2017", "--data-dir", str(tmp_path / "data"), "--model", "small_cnn", "--image-size", "16"]
     flags += ["--max-steps", "2", "--batch-size", "4", "--model-dir", str(tmp_path / "run")]
-    trained = subprocess.run(
-        [sys.executable, "-m", "estimator_train", *flags], capture_output=True, text=True, timeout=300, check=False
-    )
+    trained = warm_python.run(["-m", "estimator_train", *flags], tmp_path)
     assert trained.returncode == 0, trained.stderr
     assert "oct2017: 12 images to train on and 8 to evaluate on" in trained.stdout
 

@@ -4,14 +4,13 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import warm_python
 
 import estimator_train as et
 from estimator_train import distribution
@@ -31,15 +30,14 @@ def start(tmp_path):
         cluster = dict(zip(("chief", "worker"), ([address] for address in free_addresses(2)), strict=True))
         started = []
         for task in tasks:
-            environment = os.environ | {"PYTHONPATH": str(Path(et.__file__).parents[1])}
+            environment = dict(os.environ)
             if task != "alone":
                 environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}})
                 settings["strategy"] = "multi_worker"
             folder = tmp_path / (model_dir if isinstance(model_dir, str) else model_dir[task])
             log = tmp_path / f"{len(processes)}-{task}.log"
-            with log.open("wb") as file:
-                command = [sys.executable, SCRIPT, folder, json.dumps(settings)]
-                started.append(subprocess.Popen(command, env=environment, stdout=file, stderr=file))
+            command = [SCRIPT, folder, json.dumps(settings)]
+            started.append(warm_python.Popen(command, env=environment, stdout=log, stderr=log))
             started[-1].log = log
             processes.append(started[-1])
         return started

@@ -5,13 +5,12 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
+import warm_python
 
 import estimator_train as et
 from estimator_train.cli.commands.launch import free_addresses
@@ -30,16 +29,11 @@ def start(tmp_path):
     processes = []
 
     def start(task_type, index=0, max_steps=100, secs_a_step=0.0, chiefs_last_step=None):
-        environment = os.environ | {
-            "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": task_type, "index": index}}),
-            "PYTHONPATH": str(Path(et.__file__).parents[1]),
-        }
+        task = {"type": task_type, "index": index}
+        environment = os.environ | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
         arguments = [tmp_path / "run", max_steps, secs_a_step, *([chiefs_last_step] if chiefs_last_step else [])]
-        log = (tmp_path / f"{task_type}-{index}.log").open("ab")
-        process = subprocess.Popen(
-            [sys.executable, SCRIPT, *map(str, arguments)], env=environment, stdout=log, stderr=log
-        )
-        log.close()
+        log = tmp_path / f"{task_type}-{index}.log"
+        process = warm_python.Popen([SCRIPT, *arguments], env=environment, stdout=log, stderr=log)
         processes.append(process)
         return process
 

@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
@@ -26,11 +25,11 @@ def close_to(value):
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_script_gives_the_numbers_of_tensorflow_2_15(script, tmp_path):
-    command = [sys.executable, "-m", "estimator_train", "run", script, "--model_dir", tmp_path]
+    command = ["-m", "estimator_train", "run", script, "--model_dir", tmp_path / "run"]
     # A GPU sums in another order; `run` sets TF_USE_LEGACY_KERAS itself.
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
     environment["CUDA_VISIBLE_DEVICES"] = "-1"
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    done = warm_python.run(command, tmp_path, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     results = [line.removeprefix("results: ") for line in done.stdout.splitlines() if line.startswith("results: ")]
     assert json.loads(results[-1]) == close_to(EXPECTED[script.stem])

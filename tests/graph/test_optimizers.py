@@ -159,22 +159,26 @@ def test_an_optimizer_that_would_train_otherwise_is_refused(make, message):
         train(make)
 
 
+LEGACY, NEW, V1 = keras.optimizers.legacy.SGD, keras.optimizers.SGD, v1.train.GradientDescentOptimizer
+
+
 @pytest.mark.parametrize(
-    "make",
+    ("kind", "shared", "reduction"),
     [
-        lambda: keras.optimizers.legacy.SGD(0.1),
-        lambda: keras.optimizers.SGD(0.1),
-        lambda: v1.train.GradientDescentOptimizer(0.1),
+        (LEGACY, False, "sum_over_batch_size"),
+        (LEGACY, True, "sum"),
+        (NEW, True, "sum_over_batch_size"),
+        (NEW, False, "sum"),
+        (V1, True, "sum_over_batch_size"),
+        (V1, False, "sum"),
     ],
-    ids=["legacy", "new", "v1"],
 )
-@pytest.mark.parametrize("shared", [False, True], ids=["one a replica", "shared"])
-# The weights are those of TensorFlow 2.15.1's LinearRegressor with a legacy SGD. It reported 42 for the mean: the sum.
-@pytest.mark.parametrize(("reduction", "weight", "loss"), [("sum_over_batch_size", 1.7, 21.0), ("sum", 6.8, 84.0)])
 def test_replicas_average_their_gradients_or_add_up_summed_losses(
-    make, shared, reduction, weight, loss, tmp_path, mirrored, log_lines
+    kind, shared, reduction, tmp_path, mirrored, log_lines
 ):
-    outside = make()
+    # Weights of TensorFlow 2.15.1's LinearRegressor with a legacy SGD. It reported a loss of 42, the sum, for the mean.
+    weight, loss = {"sum_over_batch_size": (1.7, 21.0), "sum": (6.8, 84.0)}[reduction]
+    outside = kind(0.1)
 
     def model_fn(features, labels, mode):
         kernel = v1.get_variable("kernel", initializer=[[0.0]])
@@ -183,7 +187,7 @@ def test_replicas_average_their_gradients_or_add_up_summed_losses(
             mode,
             features["x"] @ kernel,
             labels,
-            optimizer=outside if shared else make(),
+            optimizer=outside if shared else kind(0.1),
             trainable_variables=[kernel],
         )
 

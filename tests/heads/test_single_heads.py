@@ -19,7 +19,7 @@ from estimator_train.heads import (
     RegressionHead,
     binary_or_multi_class_head,
 )
-from estimator_train.model_fn import ModeKeys
+from estimator_train.model_fn import ModeKeys, metric_pair
 
 v1 = tf.compat.v1
 
@@ -198,26 +198,24 @@ def spec_of(case, mode, logits=None, optimizer=None, variables=None, **arguments
 
 
 @cases
-def test_loss_and_metrics_are_those_of_tf_215(case, evaluate):
-    results = evaluate(spec_of(case, ModeKeys.EVAL, weight_column="weight"))
-    assert results == pytest.approx({"loss": case.losses[1], **case.metrics}, abs=2e-5)
+def test_metrics_and_every_reduction_of_the_loss_are_those_of_tf_215(case, run):
+    unweighted = spec_of(case, ModeKeys.EVAL).loss
+    summed = spec_of(case, ModeKeys.EVAL, weight_column="weight", loss_reduction="sum").loss
+    spec = spec_of(case, ModeKeys.EVAL, weight_column="weight")
+    pairs = {key: metric_pair(key, metric) for key, metric in spec.eval_metric_ops.items()}
+    values = {key: value for key, (value, _) in pairs.items()}
+    losses, results = run([update for _, update in pairs.values()], [[unweighted, spec.loss, summed], values])
+    assert losses == pytest.approx(case.losses, abs=2e-5)
+    assert results == pytest.approx(case.metrics, abs=2e-5)
 
 
-@cases
-def test_loss_is_reduced_and_weighed_as_in_tf_215(case, run):
-    losses = [
-        spec_of(case, ModeKeys.EVAL).loss,
-        spec_of(case, ModeKeys.EVAL, weight_column="weight").loss,
-        spec_of(case, ModeKeys.EVAL, weight_column="weight", loss_reduction="sum").loss,
-    ]
-    assert run(losses) == pytest.approx(case.losses, abs=2e-5)
+LEGACY, NEW, V1 = keras.optimizers.legacy.SGD, keras.optimizers.SGD, v1.train.GradientDescentOptimizer
 
 
-@cases
 @pytest.mark.parametrize(
-    "optimizer",
-    [keras.optimizers.legacy.SGD, keras.optimizers.SGD, v1.train.GradientDescentOptimizer],
-    ids=["legacy", "new", "v1"],
+    ("case", "optimizer"),
+    [*((case, LEGACY) for case in CASES.values()), (CASES["binary"], NEW), (CASES["multi-class"], V1)],
+    ids=[*CASES, "binary with a new optimizer", "multi-class with a v1 optimizer"],
 )
 def test_a_training_step_is_that_of_tf_215(case, optimizer, run):
     logits = v1.get_variable("logits", initializer=case.logits)
