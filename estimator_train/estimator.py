@@ -158,7 +158,7 @@ class Estimator:
                 "over parameter servers, without train_distribute."
             )
         hooks = check_hooks(hooks)
-        listeners = self._check_listeners(saving_listeners, hooks)
+        listeners = _check_listeners(saving_listeners)
 
         checkpoint = self.latest_checkpoint()
         step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
@@ -352,19 +352,6 @@ class Estimator:
             hooks=hooks,
         )
 
-    def _check_listeners(self, listeners, hooks):
-        listeners = tuple(listeners or ())
-        for listener in listeners:
-            if not isinstance(listener, v1.train.CheckpointSaverListener):
-                raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
-        saves = self._config.save_checkpoints_secs or self._config.save_checkpoints_steps
-        if listeners and not saves and not any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in hooks):
-            raise ValueError(
-                "There should be a CheckpointSaverHook to use saving_listeners. "
-                "Set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
-            )
-        return listeners
-
     def _trained_checkpoint(self):
         path = self.latest_checkpoint()
         if path is None:
@@ -423,6 +410,14 @@ def _check_overrides(kind):
             "Subclasses of Estimator cannot override members of Estimator. "
             f"{kind.__name__} does override {sorted(overridden)}; give those methods names of their own."
         )
+
+
+def _check_listeners(listeners):
+    listeners = tuple(listeners or ())
+    for listener in listeners:
+        if not isinstance(listener, v1.train.CheckpointSaverListener):
+            raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
+    return listeners
 
 
 def _check_positive(name, count):

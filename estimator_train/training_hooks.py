@@ -29,18 +29,29 @@ def training_hooks(run, config, user_hooks, listeners, stop_at):
       stop_at: `steps` and `max_steps` of `Estimator.train`.
 
     Raises:
-      ValueError: there is a CheckpointSaverHook among `user_hooks`, and several workers train.
+      ValueError: there are listeners and no checkpoints, or a CheckpointSaverHook is among `user_hooks` and several
+        workers train.
     """
     spec = run.spec
+    savers = [
+        hook
+        for hook in (*user_hooks, *spec.training_hooks, *spec.training_chief_hooks)
+        if isinstance(hook, v1.train.CheckpointSaverHook)
+    ]
     spans_workers = synchronous.spans_workers(config.train_distribute)
     timer = _checkpoint_timer(config, spans_workers)
+    if listeners and not savers and not timer:
+        raise ValueError(
+            "There should be a CheckpointSaverHook to use saving_listeners. "
+            "Set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
+        )
     hooks = []
     if spans_workers:
         synchronous.check_hooks(user_hooks)
         sums = synchronous.summing(config.train_distribute)
         hooks.append(synchronous.SameStartHook(config, sums))
     if config.is_chief:
-        hooks += _chief_hooks(spec, config, user_hooks, listeners, timer)
+        hooks += _chief_hooks(spec, config, savers, listeners, timer)
     elif spans_workers and timer:
         hooks.append(DiscardingSaverHook(timer, spec.scaffold))
     hooks += [*run.input_hooks, *user_hooks]
@@ -66,15 +77,14 @@ def _checkpoint_timer(config, spans_workers):
     return kind(every_secs=config.save_checkpoints_secs)
 
 
-def _chief_hooks(spec, config, user_hooks, listeners, timer):
-    """Those of them that save checkpoints and write events."""
+def _chief_hooks(spec, config, savers, listeners, timer):
+    """The chief's hooks, which save checkpoints and write events; `savers`: the CheckpointSaverHooks of others."""
     if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
         v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
 
     hooks = []
-    savers_of_user = [hook for hook in user_hooks if isinstance(hook, v1.train.CheckpointSaverHook)]
-    if savers_of_user:
-        add_listeners(savers_of_user[0], listeners)
+    if savers:
+        add_listeners(savers[0], listeners)
     elif timer:
         waits = [WaitUntilWritten(spec.scaffold)] if config.async_checkpoints and listeners else []
         save_graph_def = config.checkpoint_save_graph_def
@@ -82,7 +92,7 @@ def _chief_hooks(spec, config, user_hooks, listeners, timer):
             SaverHook(config.model_dir, timer, spec.scaffold, [*waits, *listeners], save_graph_def=save_graph_def)
         )
     if config.async_checkpoints:
-        for saver in savers_of_user:
+        for saver in savers:
             wait_before_listeners(saver, spec.scaffold)
     hooks += spec.training_chief_hooks
     if config.log_step_count_steps:

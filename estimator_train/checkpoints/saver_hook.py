@@ -27,7 +27,7 @@ class SaverHook(v1.train.CheckpointSaverHook):
     def __init__(self, model_dir, timer, scaffold, listeners=(), *, save_graph_def=True):
         super().__init__(
             model_dir,
-            save_steps=1,  # of a timer that is replaced
+            save_steps=1,  # a placeholder: the timer is replaced below
             scaffold=scaffold,
             listeners=list(listeners),
             save_graph_def=save_graph_def,
@@ -69,7 +69,7 @@ class WaitUntilWritten(v1.train.CheckpointSaverListener):
 
 
 def add_listeners(hook, listeners):
-    """Adds those of `listeners` to a user's CheckpointSaverHook that it does not have yet."""
+    """Puts `listeners` behind the other listeners of a user's CheckpointSaverHook, each once."""
     own = [listener for listener in private_names.listeners(hook) if listener not in listeners]
     private_names.set_listeners(hook, [*own, *listeners])
 

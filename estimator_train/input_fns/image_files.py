@@ -174,7 +174,7 @@ class ImageFiles:
 
     def fingerprint(self) -> str:
         files = key_of_files(self.paths, self.image_size, self.fast)
-        return repr((files, self.indices.tolist(), self.one_hot, self.on_error))
+        return repr((files, self.indices.tolist(), self.one_hot and self.num_classes, self.on_error))
 
     def _batches(self, input_context):
         context = input_context or tf.distribute.InputContext()

@@ -16,14 +16,18 @@ class PreprocessesOnDevice(Protocol):
     replica, so that less is moved to the devices. Whoever calls the input_fn gets preprocessed batches.
     """
 
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        """Returns the dataset of preprocessed batches."""
+
     def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         """Returns the dataset of (features, labels) batches whose features still have to be preprocessed."""
 
     def preprocess(self, features: Any) -> Any:
-        """Returns the features as the model takes them; runs in a compiled step.
+        """Returns the features as the model takes them; runs in a compiled step, without AutoGraph.
 
-        A step that was compiled for one input_fn serves every other with an equal `preprocess`: make it a function of
-        the module or a static method.
+        It must leave features alone that are preprocessed already: at the end of the data, examples are shared out over
+        several replicas, and are preprocessed before. A step that was compiled for one input_fn serves every other with
+        an equal `preprocess`: make it a function of the module or a static method.
         """
 
 

@@ -166,14 +166,14 @@ class Loop:
             initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
             return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)
 
-        # tf.function traces twice what creates variables; those of another thread are none that it creates.
+        # tf.function traces a function that creates variables twice; variables of another thread do not count.
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
             self._outputs[name] = thread.submit(make).result()
         self._outputs[name].assign(value)
 
 
 class PredictionLoop:
-    """As `Loop`, of a `PredictionProgram`: one batch a call, on one device."""
+    """The loop of a `PredictionProgram`, with the interface of `Loop`: one batch a call, on one device."""
 
     def __init__(self, program):
         self._program = program

@@ -17,15 +17,13 @@ from estimator_train.model_fn import ModeKeys, PreparedModel, Run, argument_name
 from estimator_train.session.function_session import FunctionSessionCreator
 from estimator_train.session.private_names import eager_mode
 
-v1 = tf.compat.v1
-log = tf.get_logger()
-
 
 class KerasModel(PreparedModel):
     """The `PreparedModel` of a Keras model.
 
-    One copy of the model trains, another evaluates and predicts from checkpoints, so that neither disturbs the other; a
-    third stays as given, for evaluation before training. They and their compiled functions live as long as it does.
+    One copy of the model trains, others evaluate and predict from checkpoints, so that none disturbs another; a further
+    one stays as given, for evaluation before training. Each strategy has its own. They and their compiled loops live as
+    long as the KerasModel.
     """
 
     has_initial_values = True
@@ -77,7 +75,7 @@ class KerasModel(PreparedModel):
                 state.restore(checkpoint_path)
 
             def serve(features):
-                predictions = predict(state.model, features)
+                predictions = predict(state.model, state.model.predict_step, features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 

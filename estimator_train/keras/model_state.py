@@ -26,7 +26,7 @@ TRAINED = "trained"  # what variables hold that have moved on from every checkpo
 
 
 class ModelState:
-    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled functions by mode."""
+    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program."""
 
     def __init__(self, source, strategy, role, config):
         """`role`: "train", or what is evaluated: the state of a "checkpoint", or the model as it was "given"."""
@@ -86,6 +86,7 @@ class ModelState:
         if stamp == self.loaded:
             return
         log.info("Restoring parameters from %s", path)
+        self.loaded = TRAINED  # what an error leaves behind is no checkpoint's state
         before = statistics(self.model)
         with self.strategy.scope():
             object_based.restore(self.checkpoint, self.model, path, self._trains)

@@ -17,7 +17,16 @@ class StepRunner:
     """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
 
     def __init__(self, state, program, dataset, config, checkpoint_path, last_step):
-        """`program`: the `step_programs.StepProgram` that runs on the `dataset`, of the model of the `ModelState`."""
+        """Traces the steps, and runs none.
+
+        Args:
+          state: the `ModelState`.
+          program: the `step_programs.StepProgram`, of the state's model or of a part of it.
+          dataset: the distributed dataset that feeds it.
+          config: the `RunConfig`.
+          checkpoint_path: prefix of the checkpoint that the state holds; None: the given model's.
+          last_step: the global step at which training ends, or None.
+        """
         self._state = state
         self._program = program
         self._trains = program.mode == ModeKeys.TRAIN
@@ -51,8 +60,8 @@ class StepRunner:
         self._sessions += 1
         self._loop.reset()
         if self._sessions > 1:
-            newest = checkpoints.latest_intact(self._config.model_dir)
-            if self._trains and newest is not None:  # else it goes on with the variables as they are
+            newest = checkpoints.latest_intact(self._config.model_dir) if self._trains else None
+            if newest is not None:  # else it goes on with the variables as they are
                 self._state.restore(newest)
             dataset_iterators.delete_in_background(self._iterators)
             self._iterators.append(iter(self._dataset))

@@ -144,6 +144,7 @@ class EvaluationProgram(StepProgram):
 
     def __post_init__(self):
         self._test_step = _compiled(self.model.test_step, self.model.jit_compile)
+        self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
     def build_variables(self, strategy, element_spec):
         if step_variables.is_keras_own(self.model, "test_step"):
@@ -156,7 +157,7 @@ class EvaluationProgram(StepProgram):
         features, *rest = self._data(batch)
         outputs = {"features": features, "labels": rest[0] if rest else None}
         if "predictions" in self.parts:
-            outputs["predictions"] = predict(self.model, features)
+            outputs["predictions"] = predict(self.model, self._predict_step, features)
         return {part: outputs[part] for part in self.parts}
 
     def reset(self):
@@ -177,17 +178,17 @@ class PredictionProgram(StepProgram):
 
     def step(self, batch):
         features, *_ = self._data(batch)
-        return _by_output_name(self.model, self._predict_step((features,)))
+        return predict(self.model, self._predict_step, features)
 
 
-def predict(model, features):
-    """The predictions of `model` for a batch of features, a dict of output names to tensors.
+def predict(model, predict_step, features):
+    """The predictions of `model`, by its `predict_step`, for a batch of features: a dict of output names to tensors.
 
     A dict of one feature serves a model of one input, whatever its name.
     """
     if isinstance(features, dict) and len(features) == len(model.inputs or ()) == 1:
         (features,) = features.values()
-    return _by_output_name(model, model.predict_step((features,)))
+    return _by_output_name(model, predict_step((features,)))
 
 
 def _compiled(step, jit_compile):

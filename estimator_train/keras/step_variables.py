@@ -1,9 +1,11 @@
-"""The variables that Keras makes in the first step of a model, made before: tf.function traces twice what makes any."""
+"""Creates variables before the first step, because tf.function traces a function that creates variables twice."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 import tf_keras as keras
+
+from estimator_train.session import private_names
 
 
 def of_optimizer(model, strategy):
@@ -32,8 +34,9 @@ def of_metrics(model, strategy, element_spec, data):
         model.compiled_loss(labels, predictions, weights)
         model.compute_metrics(features, labels, predictions, weights)
 
-    # Traced, and never run.
-    traced = tf.function(lambda batch: strategy.run(update, args=(batch,)), autograph=False)
+    # Traced, and never run. Losses of the user's own go through AutoGraph, as in the step.
+    converted = private_names.with_autograph(update)
+    traced = tf.function(lambda batch: strategy.run(converted, args=(batch,)), autograph=False)
     traced.get_concrete_function(element_spec)
 
 

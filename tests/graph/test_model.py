@@ -429,6 +429,25 @@ def test_hooks_of_the_spec_run_once_under_replicas(mirrored, make_estimator):
     assert len(begun) == 1
 
 
+@pytest.mark.parametrize("field", ["training_hooks", "training_chief_hooks"])
+def test_a_checkpoint_saver_hook_of_the_spec_replaces_ours_and_takes_listeners(field, make_estimator):
+    saved = []
+
+    class Listener(et.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            saved.append(int(global_step_value))
+
+    def with_saver(features, labels, mode, config):
+        saver = et.CheckpointSaverHook(config.model_dir, save_steps=2)
+        return mean_spec(mode, tf.reduce_mean(features["x"]), **{field: [saver]})
+
+    make_estimator(with_saver).train(numbers(12), saving_listeners=[Listener()])
+    assert saved == [0, 2, 3]
+    without = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
+    make_estimator(with_saver, **without).train(numbers(12), saving_listeners=[Listener()])
+    assert saved == [0, 2, 3, 3, 5, 6]
+
+
 # the spec's parts
 
 

@@ -193,6 +193,57 @@ def test_steps_of_the_model_may_have_conditions_on_tensors(tmp_path):
     assert list(prediction.values()) == [[2.0]]
 
 
+def test_a_loss_may_have_conditions_on_tensors(tmp_path):
+    def loss(labels, predictions):
+        if tf.reduce_sum(labels) > 0:
+            return tf.reduce_mean(predictions - labels)
+        return tf.reduce_mean(labels - predictions)
+
+    model = keras.Sequential([layers.Dense(1, kernel_initializer="ones", input_shape=[1])])
+    model.compile(keras.optimizers.SGD(0.0), loss)
+    estimator = estimator_of(model, tmp_path)
+    for label, expected in ((3.0, -1.0), (-3.0, -5.0)):
+        metrics = estimator.train(lambda: one(2.0, label), steps=1).evaluate(lambda: one(2.0, label))  # noqa: B023
+        assert metrics["loss"] == expected
+
+
+def test_added_metrics_take_predictions_of_layers_with_conditions_on_tensors(tmp_path):
+    class Absolute(layers.Layer):
+        def call(self, inputs):
+            if tf.reduce_sum(inputs) > 0:
+                return inputs
+            return -inputs
+
+    model = keras.Sequential([layers.Dense(1, kernel_initializer="ones", input_shape=[1]), Absolute()])
+    model.compile("sgd", "mse")
+
+    def metric_fn(predictions):
+        (output,) = predictions.values()
+        return {"sum": tf.compat.v1.metrics.mean(output)}
+
+    estimator = et.add_metrics(estimator_of(model, tmp_path), metric_fn)
+    assert estimator.evaluate(lambda: one(-2.0, 0.0))["sum"] == 2.0
+
+
+def test_a_checkpoint_that_could_not_be_restored_leaves_nothing_behind(tmp_path):
+    def model(units):
+        model = keras.Sequential([layers.Dense(4, input_shape=[1]), layers.Dense(units)])
+        model.compile("sgd", "mse")
+        return model
+
+    one_unit, two_units = estimator_of(model(1), tmp_path / "one"), estimator_of(model(2), tmp_path / "two")
+    before = one_unit.train(lambda: one(1.0, 1.0)).evaluate(lambda: one(1.0, 1.0))
+    other = two_units.train(lambda: one(1.0, 1.0)).latest_checkpoint()
+    with pytest.raises(ValueError, match="is of another model"):
+        one_unit.evaluate(lambda: one(1.0, 1.0), checkpoint_path=other)
+    assert one_unit.evaluate(lambda: one(1.0, 1.0)) == before
+
+
+def one(feature, label):
+    """The dataset of one example."""
+    return tf.data.Dataset.from_tensors(([[feature]], [[label]]))
+
+
 class Subclassed(keras.Model):
     def __init__(self, units=8):
         super().__init__()
