@@ -57,9 +57,8 @@ def test_import_leaves_onednn_off_where_it_is_set_off():
         "from tensorflow.python.util import _pywrap_util_port\n"
         "assert _pywrap_util_port.IsMklEnabled() is False"
     )
-    subprocess.run(
-        [sys.executable, "-c", program], check=True, env=_environment_as_it_comes() | {"TF_ENABLE_ONEDNN_OPTS": "0"}
-    )
+    environment = _environment_as_it_comes() | {"TF_ENABLE_ONEDNN_OPTS": "0"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 def test_import_after_tensorflow_does_not_break_it():
