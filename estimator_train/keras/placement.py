@@ -75,7 +75,8 @@ def _class_on(layer_class, device):
                 return super().__call__(*args, **kwargs)
 
         def call(self, *args, **kwargs):
-            return _differentiate_on(device, functools.partial(layer_class.call, self), args, kwargs)
+            own_call = private_names.with_autograph(layer_class.call)
+            return _differentiate_on(device, functools.partial(own_call, self), args, kwargs)
 
         call = private_names.as_wrapper(call, layer_class.call)  # so that Keras finds `training`, `mask` and the like
 

@@ -1,5 +1,6 @@
 """Sixteen examples with a numeric pair, a number and a category, and the columns of a wide and of a deep model."""
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,14 +8,26 @@ import pytest
 import tensorflow as tf
 
 from estimator_train.canned import baseline, dnn, dnn_linear_combined, linear, v1
+from estimator_train.run_config import RunConfig
+
+KINDS = ("Classifier", "Regressor", "Estimator")
 
 
 @pytest.fixture(params=["v2", "v1"])
 def generation(request):
-    """The canned estimators of tf.estimator, then those of tf.compat.v1.estimator, by name; and `is_v1`."""
+    """The canned estimators of tf.estimator, then those of tf.compat.v1.estimator, by name; and `is_v1`.
+
+    Without a config of their own they train from a seed, and write neither summaries nor graphs: no test reads any.
+    """
     modules = {"v2": (linear, dnn, dnn_linear_combined, baseline), "v1": (v1,)}[request.param]
-    names = {name: value for module in modules for name, value in vars(module).items() if name[0] != "_"}
-    return SimpleNamespace(**names, is_v1=request.param == "v1")
+    config = RunConfig(tf_random_seed=3, save_summary_steps=None, checkpoint_save_graph_def=False)
+    estimators = {
+        name: functools.partial(value, config=config)
+        for module in modules
+        for name, value in vars(module).items()
+        if name.endswith(KINDS)
+    }
+    return SimpleNamespace(**estimators, is_v1=request.param == "v1")
 
 
 @pytest.fixture

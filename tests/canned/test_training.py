@@ -33,9 +33,6 @@ def make(generation, kind, model, columns, head=None, **arguments):
         }
     if head is not None:
         arguments["head"] = head
-    arguments.setdefault(
-        "config", RunConfig(tf_random_seed=3, save_summary_steps=None, checkpoint_save_graph_def=False)
-    )
     return getattr(generation, f"{model}{kind}")(**arguments)
 
 
