@@ -31,8 +31,6 @@ def install() -> None:
         os.environ[_LEGACY_KERAS] = "1"
     import tensorflow as tf
 
-    from estimator_train.session import private_names
-
     log = tf.get_logger()
     if hasattr(tf, "estimator"):
         log.warning("TensorFlow %s has a tf.estimator of its own; estimator_train leaves it alone.", tf.__version__)
@@ -49,6 +47,9 @@ def install() -> None:
         log.warning(
             "estimator_train replaces the installed tensorflow_estimator, which is of TensorFlow 2.15 or older."
         )
+
+    from estimator_train.session import private_names  # not before: old TensorFlows have no tf_keras
+
     sys.meta_path.insert(0, _Finder())
     tf.estimator = importlib.import_module("tensorflow.estimator")
     for version in ("v1", "v2"):
