@@ -136,7 +136,7 @@ def test_a_shared_embedding_is_trained(generation, examples):
     def input_fn():
         return examples()().map(lambda features, label: ({**features, "d": features["c"]}, label))
 
-    estimator = generation.DNNClassifier([3], shared).train(input_fn, steps=1)
+    estimator = generation.DNNClassifier([16], shared).train(input_fn, steps=1)
     (name,) = (name for name in estimator.get_variable_names() if name.endswith("c_d_shared_embedding"))
     before = estimator.get_variable_value(name)
     assert (estimator.train(input_fn, steps=3).get_variable_value(name) != before).any()

@@ -3,8 +3,6 @@
 The file needs nothing but TensorFlow, tf_keras and this package, so that it can run alone on any TensorFlow.
 """
 
-import functools
-
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
 # isort: split
@@ -29,7 +27,9 @@ def graph():
 
 @pytest.fixture
 def two_replicas():
-    return functools.partial(tf.distribute.MirroredStrategy, ["CPU:0", "CPU:1"])
+    # Not the default reduction: its collective ops would meet those of other strategies of the process.
+    reduction = tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=reduction)
 
 
 def test_eager_mode_inside_a_v1_graph(graph):
@@ -62,13 +62,13 @@ def test_random_ops_after_the_read_of_the_global_step_have_the_seeds_that_tf_est
 
 def test_the_default_reduction_of_a_mirrored_strategy_is_recognised(two_replicas):
     """In a v1 graph it hangs on CPU devices; a strategy that has it is replaced there."""
-    assert private_names.reduces_by_collectives(two_replicas())
-    assert not private_names.reduces_by_collectives(two_replicas(cross_device_ops=tf.distribute.ReductionToOneDevice()))
+    assert private_names.reduces_by_collectives(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    assert not private_names.reduces_by_collectives(two_replicas)
 
 
 def test_v1_optimizers_divide_the_loss_by_the_replicas_and_note_it(two_replicas):
     """The gradients of replicas would be added up, not averaged; or the sum of their losses reported, not the mean."""
-    strategy = two_replicas(cross_device_ops=tf.distribute.ReductionToOneDevice())
+    strategy = two_replicas
 
     def gradient():
         weight = v1.get_variable("weight", [])
@@ -194,7 +194,7 @@ def test_a_v1_optimizer_whose_state_is_elsewhere_is_an_error():
 
 def test_autograph_in_a_step_that_is_traced_without_it(two_replicas):
     """A train_step with `if tensor:` in it could not be traced, or Keras' optimizers not reduce gradients in it."""
-    strategy = two_replicas()
+    strategy = two_replicas
     with strategy.scope():
         weight = tf.Variable(8.0)
         optimizer = keras.optimizers.SGD(0.5)
@@ -216,7 +216,7 @@ def test_autograph_in_a_step_that_is_traced_without_it(two_replicas):
 
 def test_the_tensors_that_metrics_returned_last(two_replicas):
     """Over several workers metrics would be added up: their results are those of all workers already."""
-    strategy = two_replicas()
+    strategy = two_replicas
     with strategy.scope():
         accuracy, unused = keras.metrics.Mean(), keras.metrics.Mean()
     found = []
