@@ -316,3 +316,11 @@ def test_an_estimator_makes_grayscale_images_rgb_on_the_device(replicas, mirrore
         results.append((loss, np.concatenate([example["dense"] for example in estimator.predict(given)])))
     assert results[0][0] == results[1][0]
     np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_a_fingerprint_changes_with_the_width_of_the_labels(folder, one_hot):
+    fingerprints = {
+        image_files(folder / "*/*", labels, one_hot=one_hot).fingerprint() for labels in (CLASSES, [*CLASSES, "more"])
+    }
+    assert len(fingerprints) == (2 if one_hot else 1)
