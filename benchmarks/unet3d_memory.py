@@ -1,4 +1,4 @@
-"""What a step of the 3-D U-Net takes of memory, over what `keras.devices.memory_estimate` estimates: on the CPU.
+"""Measures the memory of a step of the 3-D U-Net on the CPU, over the estimate of `keras.devices.memory_estimate`.
 
     python -m benchmarks.unet3d_memory
 

@@ -24,11 +24,11 @@ class ApiV2:
     partitioner = None
 
     def variable_scope(self, name, partitioner):
-        """Where a branch makes its variables."""
+        """Returns the variable scope of a branch."""
         return v1.variable_scope(name, partitioner=partitioner, auxiliary_name_scope=False)
 
     def train_scope(self, names):
-        """Where the optimizers of the branches called `names` make their variables."""
+        """Returns the scope in which the optimizers of the branches called `names` create their variables."""
         return contextlib.nullcontext()
 
 

@@ -136,7 +136,7 @@ class DNNLinearCombinedRegressor(CannedEstimator):
 
 
 class _Linear(NamedTuple):
-    """What the linear model is given."""
+    """The arguments of the linear model."""
 
     feature_columns: Iterable[FeatureColumn] | None
     optimizer: Optimizer
@@ -144,7 +144,7 @@ class _Linear(NamedTuple):
 
 
 class _Dnn(NamedTuple):
-    """What the network is given."""
+    """The arguments of the network."""
 
     feature_columns: Iterable[FeatureColumn] | None
     optimizer: Optimizer

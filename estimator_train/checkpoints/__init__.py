@@ -44,7 +44,10 @@ def latest_intact(model_dir):
 
 
 def damage_of(path):
-    """What keeps the checkpoint at prefix `path` from being read whole, one line, or None. Reads it once a change."""
+    """Returns why the checkpoint at prefix `path` cannot be read whole, in one line, or None.
+
+    A checkpoint is read again only when its files have changed.
+    """
     return _damage_of(path, stamp(path))
 
 
@@ -80,7 +83,7 @@ def _read(reader, key):
 
 
 def _length_and_time(name):
-    """Of a file; nothing of one that a training has meanwhile deleted."""
+    """Returns (length, modification time) of a file, or () if a training has deleted it in the meantime."""
     with contextlib.suppress(FileNotFoundError, tf.errors.NotFoundError):
         if os.path.exists(name):
             status = os.stat(name)  # TensorFlow's own tells whole seconds only

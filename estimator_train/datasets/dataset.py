@@ -1,4 +1,4 @@
-"""What training asks of a dataset, whoever wrote it."""
+"""The interface of datasets that training needs."""
 
 from __future__ import annotations
 

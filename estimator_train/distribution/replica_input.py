@@ -31,7 +31,7 @@ def _auto_sharded(dataset, context):
     policy = dataset.options().experimental_distribute.auto_shard_policy
     if policy in (policies.AUTO, policies.OFF):
         return dataset
-    # What experimental_distribute_dataset does, which would also take the batch for that of all replicas. In a dataset
+    # This is how experimental_distribute_dataset shards, which would also split batches over the replicas. In a dataset
     # sparse and ragged tensors are variants.
     specs = [
         (spec.dtype, spec.shape) if isinstance(spec, tf.TensorSpec) else (tf.variant, tf.TensorShape(None))

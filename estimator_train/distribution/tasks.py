@@ -1,4 +1,4 @@
-"""What each task of a TF_CONFIG cluster does in train_and_evaluate.
+"""Runs train_and_evaluate as one task of a TF_CONFIG cluster.
 
 The chief and the workers train: synchronously, by a MultiWorkerMirroredStrategy, or asynchronously, each with a graph
 of its own, on variables that parameter servers hold. Only the chief writes checkpoints and summaries; the evaluator

@@ -35,7 +35,7 @@ class StepProgram:
         """
 
     def step(self, batch):
-        """Runs on each replica with its batch; returns a dict of value names to tensors."""
+        """Runs on each replica with its batch; returns a dict of value names to tensors. Every program has its own."""
         raise NotImplementedError
 
     def batch_outputs(self, batch):

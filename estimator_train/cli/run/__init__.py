@@ -1,1 +1,1 @@
-"""What each command does once its arguments are checked, with TensorFlow."""
+"""Runs the commands, with TensorFlow, once their arguments are checked."""

@@ -110,7 +110,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
 
 
 def diagnosis(timing, training, input_fn):
-    """What limits the training of that `TimingHook.summary()`: see `report.diagnosis`."""
+    """Says what limits a training, given its `TimingHook.summary()`: see `report.diagnosis`."""
     flags = {"--cache": training.cache, "--steps-per-loop": training.steps_per_loop > 1}
     flags |= {"--cache features": training.cache == "features", "--mixed-precision": training.mixed_precision}
     ceiling = None if training.cache == "features" else input_ceiling(input_fn)
