@@ -114,6 +114,11 @@ def _restore_of_215(checkpoint, model, path, trains):
         raise other_model(path, differences)
 
 
+def holds(path, name):
+    """Whether the checkpoint at prefix `path` has a value for the attribute `name` of a `tf.train.Checkpoint`."""
+    return tf.train.load_checkpoint(path).has_tensor(name + _VALUE)
+
+
 def check_same_model(model, path):
     """Checks that `model` and the checkpoint at prefix `path` have the same weights, as far as the model is built.
 

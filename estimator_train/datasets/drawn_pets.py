@@ -40,7 +40,7 @@ class DrawnPets(Dataset):
     def _input_fn(self, numbers, image_size, options):
         import tensorflow as tf
 
-        from estimator_train.datasets.pipeline import as_model_input, examples_input_fn
+        from estimator_train.datasets.pipeline import as_model_input, ExampleBatches
 
         @functools.cache
         def drawn():
@@ -52,7 +52,7 @@ class DrawnPets(Dataset):
         def load(image, label):
             return as_model_input(image, label, image_size, len(CLASS_NAMES))
 
-        return examples_input_fn(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, **options)
+        return ExampleBatches(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, len(numbers), **options)
 
 
 def open_dataset() -> DrawnPets:

@@ -66,15 +66,11 @@ class ArrayDataset(Dataset):
         import tensorflow as tf
 
         from estimator_train import input_fns
-        from estimator_train.datasets.pipeline import as_model_input
+        from estimator_train.datasets.pipeline import MappedBatches, as_model_input
 
         rows = input_fns.arrays(x if x.ndim == 4 else x[..., np.newaxis], y, **options)
         to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
-
-        def input_fn(input_context=None):
-            return rows(input_context).map(to_input, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-
-        return input_fn
+        return MappedBatches(rows, to_input)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+
+from estimator_train.input_fns.order import draw_seed, share_of_pipeline, shuffled
+
+_BUFFER_SIZE = 4096
 
 
 def as_model_input(
@@ -24,28 +29,65 @@ def as_model_input(
     return images, tf.one_hot(labels, num_classes)
 
 
-def examples_input_fn(
-    examples: Callable[[], tf.data.Dataset],
-    load: Callable[..., Any],
-    *,
-    batch_size: int,
-    num_epochs: int | None = 1,
-    shuffle: bool = False,
-    seed: int | None = None,
-) -> Callable[..., tf.data.Dataset]:
-    """Returns an input_fn over the batches of `load` of the examples of the tf.data.Dataset that `examples` returns.
+@dataclasses.dataclass(frozen=True, eq=False)
+class MappedBatches:
+    """An input_fn of what `function` makes of the batches of `input_fn`, which follows the protocol StartsAnywhere."""
+
+    input_fn: Callable[..., tf.data.Dataset]
+    function: Callable[..., Any]
+
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        batches = self.input_fn(input_context)
+        return batches.map(self.function, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+    def starting_at(self, examples: int, seed: int) -> MappedBatches:
+        return dataclasses.replace(self, input_fn=self.input_fn.starting_at(examples, seed))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExampleBatches:
+    """An input_fn over the batches of `load` of the examples of a tf.data.Dataset. Follows the protocol StartsAnywhere.
 
     It takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the examples. With
-    `shuffle`, those of an epoch are drawn from a buffer of 4096.
+    `shuffle`, those of an epoch are drawn from a buffer of 4096. Where it begins inside an epoch, the examples before
+    are read, but `load` does not get them.
+
+    Attributes:
+      examples: returns the dataset of one epoch.
+      load: makes an element of an example.
+      num_examples: how many examples the dataset has.
+      batch_size: examples in a batch.
+      num_epochs: passes over the examples; None is forever.
+      shuffle: whether each epoch has an order of its own.
+      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
+      first: how many examples are left out at the beginning, over all epochs and input pipelines.
     """
 
-    def input_fn(input_context=None):
-        dataset = examples()
-        if input_context is not None:
-            dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
-        if shuffle:
-            dataset = dataset.shuffle(4096, seed=seed)
-        dataset = dataset.repeat(num_epochs).map(load, num_parallel_calls=tf.data.AUTOTUNE)
-        return dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)
+    examples: Callable[[], tf.data.Dataset]
+    load: Callable[..., Any]
+    num_examples: int
+    batch_size: int
+    num_epochs: int | None = 1
+    shuffle: bool = False
+    seed: int | None = None
+    first: int = 0
 
-    return input_fn
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        context = input_context or tf.distribute.InputContext()
+        pipelines, pipeline = context.num_input_pipelines, context.input_pipeline_id
+        of_epoch = self.examples().shard(pipelines, pipeline)
+        length = max(1, len(range(pipeline, self.num_examples, pipelines)))
+        first_epoch, first = divmod(share_of_pipeline(self.first, context), length)
+        seed = draw_seed() if self.seed is None else self.seed
+
+        def examples_of(epoch):
+            ordered = shuffled(of_epoch, _BUFFER_SIZE, (seed, epoch)) if self.shuffle else of_epoch
+            return ordered.skip(tf.where(epoch > first_epoch, tf.constant(0, tf.int64), first))
+
+        last_epoch = tf.int64.max if self.num_epochs is None else self.num_epochs
+        dataset = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(examples_of)
+        dataset = dataset.map(self.load, num_parallel_calls=tf.data.AUTOTUNE)
+        return dataset.batch(self.batch_size).prefetch(tf.data.AUTOTUNE)
+
+    def starting_at(self, examples: int, seed: int) -> ExampleBatches:
+        return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)

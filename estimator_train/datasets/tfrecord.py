@@ -31,15 +31,15 @@ class TfrecordDataset(Dataset):
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
     ) -> Callable[..., tf.data.Dataset]:
         options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
-        return self._input_fn(self.train_paths, image_size, options)
+        return self._input_fn(self.train_paths, self.train_examples, image_size, options)
 
     def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
-        return self._input_fn(self.eval_paths, image_size, {"batch_size": batch_size})
+        return self._input_fn(self.eval_paths, self.eval_examples, image_size, {"batch_size": batch_size})
 
-    def _input_fn(self, paths, image_size, options):
+    def _input_fn(self, paths, num_examples, image_size, options):
         import tensorflow as tf
 
-        from estimator_train.datasets.pipeline import examples_input_fn
+        from estimator_train.datasets.pipeline import ExampleBatches
         from estimator_train.input_fns.decoding import decode_image
 
         features = {
@@ -55,7 +55,7 @@ class TfrecordDataset(Dataset):
             with tf.control_dependencies([tf.debugging.assert_less(label, tf.constant(number, tf.int64), message)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
-        return examples_input_fn(lambda: tf.data.TFRecordDataset(paths), load, **options)
+        return ExampleBatches(lambda: tf.data.TFRecordDataset(paths), load, num_examples, **options)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordDataset:

@@ -63,6 +63,14 @@ def summing(strategy):
     return sums
 
 
+def agreed(config, value):
+    """The chief's `value`, an int, in every process that trains by the `RunConfig` `config`."""
+    if not spans_workers(config.train_distribute):
+        return value
+    total, replicas = summing(config.train_distribute)(value if config.is_chief else 0, config.is_chief)
+    return total // replicas
+
+
 def check_hooks(user_hooks):
     """Raises ValueError if there is a CheckpointSaverHook among `user_hooks`."""
     if any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in user_hooks):

@@ -70,6 +70,8 @@ class GraphModel(PreparedModel):
                 "MultiWorkerMirroredStrategy trains Keras models; a model_fn trains on several machines over parameter "
                 "servers, ps in TF_CONFIG's cluster, without a strategy."
             )
+        if mode == ModeKeys.TRAIN and config.resume_input:
+            raise ValueError("resume_input is for Keras models; leave it out, and train starts a model_fn's input_fn anew.")
         specs = []
 
         def build(features, labels):

@@ -27,12 +27,21 @@ class Share:
     num_replicas_in_sync: int
 
 
-def epochs(make_generator, *, num_epochs, augment, input_context):
-    """Yields the tuples of every epoch, augmented, and its `Skipped`s; and None behind each epoch."""
+def epochs(make_generator, *, num_epochs, augment, input_context, start=(0, 0)):
+    """Yields the tuples of every epoch, augmented, and its `Skipped`s; and None behind each epoch.
+
+    `start`: the epoch and the number of its element to begin with. A generator without a parameter `first` makes the
+    elements before, too.
+    """
     parameters = inspect.signature(make_generator).parameters
-    for epoch in itertools.count() if num_epochs is None else range(num_epochs):
-        offered = {"input_context": input_context, "epoch": epoch}
-        for element in make_generator(**{name: offered[name] for name in offered if name in parameters}):
+    first_epoch, first = start
+    for epoch in itertools.count(first_epoch) if num_epochs is None else range(first_epoch, num_epochs):
+        offered = {"input_context": input_context, "epoch": epoch, "first": first}
+        elements = make_generator(**{name: offered[name] for name in offered if name in parameters})
+        if "first" not in parameters:
+            elements = itertools.islice(elements, first, None)
+        first = 0
+        for element in elements:
             if isinstance(element, Skipped):
                 yield element
             elif isinstance(element, tuple):
@@ -43,13 +52,15 @@ def epochs(make_generator, *, num_epochs, augment, input_context):
         yield None
 
 
-def in_turn(streams):
+def in_turn(streams, first=0):
     """Yields what iterators over `epochs` yield, one of each in turn, and None where all of them have ended an epoch.
 
     Where each has every n-th example, from its own number on, they come in the order that one iterator would give.
+    `first`: how many examples of the first epoch have been yielded before.
     """
+    behind = first % len(streams)
     while True:
-        going_on = list(streams)
+        going_on, behind = [*streams[behind:], *streams[:behind]], 0
         while going_on:
             for stream in list(going_on):
                 try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from estimator_train.input_fns.order import number_batches, share_of_pipeline
 
 
 def arrays(
@@ -17,10 +19,9 @@ def arrays(
     batch_size: int = 64,
     num_epochs: int | None = 1,
     shuffle: bool = False,
-    buffer_size: int | None = None,
     seed: int | None = None,
     drop_remainder: bool = False,
-) -> Callable[..., tf.data.Dataset]:
+) -> Arrays:
     """Returns an input_fn over the rows of numpy arrays.
 
     Elements are batches of `x`, `(x, y)` or `(x, y, sample_weight)` with the dtypes of the arrays; a tuple
@@ -33,9 +34,8 @@ def arrays(
       sample_weight: an array of shape (n,); needs `y`.
       batch_size: rows a batch on each replica.
       num_epochs: passes over the rows; None is forever.
-      shuffle: whether to shuffle, anew each epoch.
-      buffer_size: rows the shuffle draws from; None is all.
-      seed: of the shuffle; None takes TensorFlow's global seed.
+      shuffle: whether to shuffle all rows, anew each epoch.
+      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
       drop_remainder: whether to leave a short last batch out; gives a static batch size.
 
     The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
@@ -49,29 +49,57 @@ def arrays(
     data = {"x": x, "y": y, "sample_weight": sample_weight}
     data = {name: _as_arrays(value) for name, value in data.items() if value is not None}
     num_rows = _common_length(data)
-    columns = tf.nest.flatten(data)
-    dtypes = [tf.as_dtype(column.dtype) for column in columns]
+    return Arrays(data, num_rows, batch_size, num_epochs, shuffle, seed, drop_remainder)
 
-    def rows(indices):
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Arrays:
+    """The input_fn that `arrays` returns; follows the protocol `StartsAnywhere`.
+
+    Attributes:
+      data: those given of "x", "y" and "sample_weight", with numpy arrays as leaves.
+      num_rows: the length of the arrays.
+      first: how many rows are left out at the beginning, over all epochs and input pipelines.
+      The others are the arguments of `arrays`.
+    """
+
+    data: dict[str, Any]
+    num_rows: int
+    batch_size: int
+    num_epochs: int | None
+    shuffle: bool
+    seed: int | None
+    drop_remainder: bool
+    first: int = 0
+
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        context = input_context or tf.distribute.InputContext()
+        shard = range(context.input_pipeline_id, self.num_rows, context.num_input_pipelines)
+        batches = number_batches(
+            len(shard),
+            batch_size=self.batch_size,
+            num_epochs=self.num_epochs,
+            shuffle=self.shuffle,
+            seed=self.seed,
+            start=share_of_pipeline(self.first, context),
+            drop_remainder=self.drop_remainder,
+        )
+        return batches.map(lambda numbers: self._rows(shard.start + numbers * shard.step)).prefetch(tf.data.AUTOTUNE)
+
+    def starting_at(self, examples: int, seed: int) -> Arrays:
+        return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
+
+    def _rows(self, indices):
+        columns = tf.nest.flatten(self.data)
         # Gathered by numpy: the arrays stay where they are instead of becoming constants of the graph.
+        dtypes = [tf.as_dtype(column.dtype) for column in columns]
         batch = tf.numpy_function(lambda i: [column[i] for column in columns], [indices], dtypes)
         for tensor, column in zip(batch, columns, strict=True):
             tensor.set_shape((*indices.shape, *column.shape[1:]))
-        batch = tf.nest.pack_sequence_as(data, batch)
+        batch = tf.nest.pack_sequence_as(self.data, batch)
         if set(batch) == {"x"} and not isinstance(batch["x"], tuple):
             return batch["x"]
         return tuple(batch[name] for name in ("x", "y", "sample_weight") if name in batch)
-
-    def input_fn(input_context=None):
-        indices = tf.data.Dataset.range(num_rows)
-        if input_context is not None:
-            indices = indices.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
-        if shuffle:
-            indices = indices.shuffle(buffer_size or num_rows, seed=seed)
-        indices = indices.repeat(num_epochs).batch(batch_size, drop_remainder=drop_remainder)
-        return indices.map(rows).prefetch(tf.data.AUTOTUNE)
-
-    return input_fn
 
 
 def _as_arrays(value):

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.input_fns.order import number_batches, share_of_pipeline
+
 _DTYPES = ("float32", "float16")
 
 
@@ -19,7 +21,6 @@ def frozen_features(
     num_epochs: int | None = None,
     *,
     shuffle: bool = False,
-    buffer_size: int = 4096,
     seed: int | None = None,
     cache: str | os.PathLike[str] = "memory",
     dtype: str = "float32",
@@ -35,10 +36,8 @@ def frozen_features(
         size is what the frozen layers take at once.
       batch_size: examples a batch on each replica; only the very last batch may be short.
       num_epochs: passes over the examples; None is forever.
-      shuffle: whether to shuffle as `image_files` does: all examples once, and again each epoch within `buffer_size`.
-        With the same seed, the order is the same.
-      buffer_size: examples that the shuffle of an epoch draws from.
-      seed: of the shuffle; None takes TensorFlow's global seed.
+      shuffle: whether to shuffle as `image_files` does. With the same seed, the order is the same.
+      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
       cache: "memory", or a directory on a local disk, made when missing. What is there serves later runs as long as the
         frozen layers, their weights, `dtype` and the examples are the same. Filling that was interrupted goes on where
         it was; of several processes one fills, and the others wait.
@@ -64,12 +63,15 @@ def frozen_features(
     if not callable(examples):
         raise ValueError(f"examples must be an input_fn, a function that returns a tf.data.Dataset, got {examples!r}")
     folder = None if cache == "memory" else os.fspath(cache)
-    return FrozenFeatures(examples, folder, dtype, batch_size, num_epochs, shuffle, buffer_size, seed)
+    return FrozenFeatures(examples, folder, dtype, batch_size, num_epochs, shuffle, seed)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FrozenFeatures:
-    """What `frozen_features` was given; `folder` None is memory."""
+    """What `frozen_features` was given; `folder` None is memory. Follows the protocol `StartsAnywhere`.
+
+    `first`: how many examples are left out at the beginning, over all epochs and input pipelines.
+    """
 
     examples: Callable
     folder: str | None
@@ -77,8 +79,8 @@ class FrozenFeatures:
     batch_size: int
     num_epochs: int | None
     shuffle: bool
-    buffer_size: int
     seed: int | None
+    first: int = 0
 
     def __call__(self) -> NoReturn:
         raise ValueError(
@@ -86,7 +88,12 @@ class FrozenFeatures:
             "models an input_fn of the examples."
         )
 
-    def batches(self, columns: Sequence[np.ndarray], structure: Any) -> tf.data.Dataset:
+    def starting_at(self, examples: int, seed: int) -> FrozenFeatures:
+        return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
+
+    def batches(
+        self, columns: Sequence[np.ndarray], structure: Any, input_context: tf.distribute.InputContext
+    ) -> tf.data.Dataset:
         """The `tf.data.Dataset` over `columns`, arrays of (examples, ...) for the leaves of `structure`."""
 
         def rows(indices):
@@ -98,10 +105,12 @@ class FrozenFeatures:
             return tf.nest.pack_sequence_as(structure, batch)
 
         dtypes = [tf.as_dtype(column.dtype) for column in columns]
-        indices = tf.data.Dataset.range(len(columns[0]))
-        if self.shuffle:
-            # The shuffles of image_files, so that the order is the same.
-            indices = indices.shuffle(len(columns[0]), seed=self.seed, reshuffle_each_iteration=False)
-            indices = indices.shuffle(self.buffer_size, seed=self.seed)
-        batches = indices.repeat(self.num_epochs).batch(self.batch_size)
+        batches = number_batches(
+            len(columns[0]),
+            batch_size=self.batch_size,
+            num_epochs=self.num_epochs,
+            shuffle=self.shuffle,
+            seed=self.seed,
+            start=share_of_pipeline(self.first, input_context),
+        )
         return batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_train.host.generator_stream import Share, Skipped, epochs, in_turn
 from estimator_train.host.generator_workers import in_workers
+from estimator_train.input_fns.order import share_of_pipeline, without_first
 
 
 def generator(
@@ -40,8 +41,8 @@ def generator(
         of the first tuple.
       augment: a function (features, labels) -> (features, labels) of numpy and Python, called on every
         tuple in every epoch, before the signature is checked.
-      elements_per_epoch: how many tuples, skipped ones counted, every epoch has; one that ends earlier is an error.
-        None: as many as there are.
+      elements_per_epoch: how many tuples, skipped ones counted, every epoch of an input pipeline has; one that ends
+        earlier, or goes on, is an error. None: as many as there are.
       workers: processes that run the iterators and `augment`, of which each is an input pipeline of its own, with the
         context of one; they give a tuple each in turn. 0: this process. What they are sent must be picklable by
         cloudpickle; what they have to import, with TensorFlow if need be, is imported in each of them.
@@ -50,6 +51,12 @@ def generator(
     itself, and nothing shards what it yields: a `make_generator` with a parameter `input_context` gets the
     context for that, which is to say `num_input_pipelines` and `input_pipeline_id`. One with a parameter `epoch` gets
     the number of the epoch, from 0, for one.
+
+    Training that is resumed with `RunConfig(resume_input=True)` begins in the epoch where it stopped if both
+    `batch_size` and `elements_per_epoch` are given; otherwise it reads everything before. A `make_generator` with a
+    parameter `first` gets the number of the element, from 0, that its first epoch is to begin with, and yields none
+    before; without it, those are made and dropped. It has to yield the same elements in the same order each time. What
+    it skipped was not trained on, so that as many examples come again.
 
     Raises:
       ValueError: there are several workers, but `make_generator` has no parameter `input_context`: each would yield
@@ -71,10 +78,11 @@ def generator(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GeneratorExamples:
-    """The input_fn that `generator` returns, with its arguments.
+    """The input_fn that `generator` returns, with its arguments. Follows the protocol `StartsAnywhere`.
 
     Attributes:
       skipped: what the `Skipped`s met so far say, each once.
+      first: how many examples are left out at the beginning, over all epochs and input pipelines.
     """
 
     make_generator: Callable
@@ -84,30 +92,49 @@ class GeneratorExamples:
     augment: Callable | None
     elements_per_epoch: int | None
     workers: int
-    skipped: list[str] = dataclasses.field(default_factory=list, init=False)
+    skipped: list[str] = dataclasses.field(default_factory=list)
+    first: int = 0
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         signature = self._signature(context)
+        jumps = self.batch_size is not None and self.elements_per_epoch is not None
+        before = share_of_pipeline(self.first, context)
+        epoch, first = divmod(before, self.elements_per_epoch) if jumps else (0, 0)
 
         def items():
             arguments = {"num_epochs": self.num_epochs, "augment": self.augment}
             if not self.workers:
-                yield from epochs(self._make_fresh, input_context=context, **arguments)
+                yield from epochs(self._make_fresh, input_context=context, start=(epoch, first), **arguments)
                 return
-            shares = _shares(context, self.workers)
-            functions = [functools.partial(epochs, self.make_generator, input_context=s, **arguments) for s in shares]
+            functions = [
+                functools.partial(
+                    epochs,
+                    self.make_generator,
+                    input_context=share,
+                    start=(epoch, len(range(worker, first, self.workers))),
+                    **arguments,
+                )
+                for worker, share in enumerate(_shares(context, self.workers))
+            ]
             with in_workers(functions) as streams:
-                yield from in_turn(streams)
+                yield from in_turn(streams, first)
 
         dataset = tf.data.Dataset.from_generator(
-            lambda: _checked(items(), signature, self.elements_per_epoch, self.skipped), output_signature=signature
+            lambda: _checked(items(), signature, self.elements_per_epoch, self.skipped, first),
+            output_signature=signature,
         )
         if self.batch_size is not None:
+            dataset = dataset if jumps else dataset.skip(before)
             dataset = dataset.batch(self.batch_size, num_parallel_calls=tf.data.AUTOTUNE)
+        else:
+            dataset = without_first(dataset, before)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+    def starting_at(self, examples: int, seed: int) -> GeneratorExamples:
+        return dataclasses.replace(self, first=examples)
 
     def _signature(self, context):
         signature = self.output_signature
@@ -179,9 +206,12 @@ def _signature_of(value, batched):
     return tf.TensorSpec(shape, tf.as_dtype(value.dtype))
 
 
-def _checked(items, signature, elements_per_epoch, skipped):
-    """The tuples among `items`, of `epochs`; each of them, and the number of every epoch's, as announced."""
-    number = num_yielded = num_skipped = 0
+def _checked(items, signature, elements_per_epoch, skipped, first):
+    """The tuples among `items`, of `epochs`; each of them, and the number of every epoch's, as announced.
+
+    `first`: how many elements the first epoch lacks at its beginning.
+    """
+    number, num_yielded, num_skipped = 0, first, 0
     for item in items:
         if item is None:
             _check_epoch(num_yielded, num_skipped, elements_per_epoch)
@@ -211,6 +241,9 @@ def _check_epoch(num_yielded, num_skipped, expected):
         raise ValueError(f"make_generator skipped all {num_skipped} elements of an epoch")
     if expected is not None and num_elements < expected:
         raise ValueError(f"make_generator ended early: it yielded {num_elements} of {expected} elements of an epoch")
+    if expected is not None and num_elements > expected:
+        fix = "or pass elements_per_epoch as many as there are"
+        raise ValueError(f"make_generator yielded {num_elements} elements in an epoch of {expected}; end it there, {fix}")
 
 
 def _fits(value, signature):

@@ -13,7 +13,8 @@ from estimator_train.host import host_memory
 from estimator_train.input_fns.cache import key_of_files, open_cache
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_own_channels, to_rgb, to_rgb_on_device
 from estimator_train.input_fns.frozen_features import FrozenFeatures, frozen_features
-from estimator_train.input_fns.service import check_service, distribute, index_batches
+from estimator_train.input_fns.order import number_batches, share_of_pipeline, without_first
+from estimator_train.input_fns.service import check_service, distribute
 
 
 def image_files(
@@ -47,13 +48,14 @@ def image_files(
         `tf.io.gfile`. Files are listed once, here, and sorted; one that two patterns match is read twice.
       labels: the class names, in the order of their indices.
       image_size: (height, width) in pixels.
-      shuffle: whether to shuffle: all paths once, and again each epoch within `buffer_size`.
+      shuffle: whether to shuffle all files, anew each epoch.
       batch_size: images a batch on each replica; only the very last batch may be short.
       num_epochs: passes over the files; None is forever.
-      buffer_size: paths the shuffle of an epoch draws from.
+      buffer_size: has no effect: the shuffle draws from all files, and takes no memory for it. It is here for calls
+        that pass the blog post's arguments by position.
       prefetch_buffer_size: batches prepared ahead; None lets tf.data choose.
       one_hot: False gives labels as int64 class indices of shape (batch,).
-      seed: of the shuffle; None takes TensorFlow's global seed.
+      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
       on_error: "raise", or "skip" to leave out files that cannot be decoded or whose directory is not in
         `labels`. Those are in the list `input_fn.skipped` and are logged in one line when the data ends;
         data without end logs a line whenever it meets new ones.
@@ -67,9 +69,9 @@ def image_files(
         `image_size`. The values differ: see docs/input_fns.md.
       deterministic: False lets batches come as they are ready.
       service: "grpc://host:port", the dispatcher of a tf.data service whose workers read and decode the files; they
-        find them under the same paths. Every image still comes once an epoch, in batches that come as they are ready,
-        and `shuffle` draws from all files, whatever `buffer_size` is. The workers send 0.2 MB for a grayscale image of
-        the default size, 0.6 MB for one in colour. What a worker had in hand when it died is missing in that epoch.
+        find them under the same paths. Every image still comes once an epoch, in batches that come as they are ready.
+        The workers send 0.2 MB for a grayscale image of the default size, 0.6 MB for one in colour. What a worker had
+        in hand when it died is missing in that epoch.
 
     The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
     files, and caches that alone.
@@ -77,6 +79,9 @@ def image_files(
     `input_fn.host_batches()` gives, with on_error="raise", batches of one channel where all images of a batch are
     grayscale; `input_fn.preprocess` makes three of it. The Estimator of a Keras model does so on the device that takes
     the batch: see `protocols.PreprocessesOnDevice`.
+
+    Training that is resumed with `RunConfig(resume_input=True)` begins at any image without reading those before it;
+    with on_error="skip" it has to read them, to know which were left out.
 
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file has a directory in `labels`.
@@ -107,7 +112,7 @@ def image_files(
             on_error=on_error,
             fast=fast,
         )
-        return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, buffer_size=buffer_size, seed=seed)
+        return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, seed=seed)
     image_size = tuple(int(pixels) for pixels in image_size)  # type: ignore[assignment]  # two of them
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
@@ -119,7 +124,6 @@ def image_files(
         shuffle=shuffle,
         batch_size=batch_size,
         num_epochs=num_epochs,
-        buffer_size=buffer_size,
         prefetch_buffer_size=prefetch_buffer_size,
         one_hot=one_hot,
         seed=seed,
@@ -134,12 +138,14 @@ def image_files(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ImageFiles:
-    """The input_fn that `image_files` returns; follows the protocols `PreprocessesOnDevice` and `HasFingerprint`.
+    """The input_fn that `image_files` returns; follows all protocols of `protocols`.
 
     Attributes:
       paths: of the files, sorted.
       indices: their class indices, an int64 array.
       skipped: paths that are left out, as far as they have been met.
+      first: how many images are left out at the beginning, over all epochs and input pipelines.
+      caches: the decoded images of each input pipeline, filled when it is first called.
       The others are the arguments of `image_files`.
     """
 
@@ -150,7 +156,6 @@ class ImageFiles:
     shuffle: bool
     batch_size: int
     num_epochs: int | None
-    buffer_size: int
     prefetch_buffer_size: int | None
     one_hot: bool
     seed: int | None
@@ -160,7 +165,8 @@ class ImageFiles:
     deterministic: bool
     service: str | None
     skipped: list[str]
-    _caches: dict = dataclasses.field(default_factory=dict, init=False, repr=False)
+    first: int = 0
+    caches: dict = dataclasses.field(default_factory=dict, repr=False)
 
     preprocess = staticmethod(to_rgb_on_device)
 
@@ -172,6 +178,9 @@ class ImageFiles:
         """Batches as `__call__` gives them, but those of grayscale images alone have one channel."""
         return self._prefetched(self._batches(input_context))
 
+    def starting_at(self, examples: int, seed: int) -> ImageFiles:
+        return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
+
     def fingerprint(self) -> str:
         files = key_of_files(self.paths, self.image_size, self.fast)
         return repr((files, self.indices.tolist(), self.one_hot and self.num_classes, self.on_error))
@@ -180,22 +189,21 @@ class ImageFiles:
         context = input_context or tf.distribute.InputContext()
         shard = slice(context.input_pipeline_id, None, context.num_input_pipelines)
         paths = self.paths[shard]
-        if self.service is None:
-            batches = tf.data.Dataset.range(len(paths))
-            if self.shuffle:
-                # The first shuffle spreads the classes over the whole list, the second draws anew each epoch.
-                batches = batches.shuffle(len(self.paths), seed=self.seed, reshuffle_each_iteration=False)
-                batches = batches.shuffle(self.buffer_size, seed=self.seed)
-            batches = batches.repeat(self.num_epochs).batch(self.batch_size)
-        else:
-            order = {"num_epochs": self.num_epochs, "shuffle": self.shuffle, "seed": self.seed}
-            batches = index_batches(len(paths), batch_size=self.batch_size, **order)
+        skips, first = self.on_error == "skip", share_of_pipeline(self.first, context)
+        batches = number_batches(
+            len(paths),
+            batch_size=self.batch_size,
+            num_epochs=self.num_epochs,
+            shuffle=self.shuffle,
+            seed=self.seed,
+            start=0 if skips else first,
+        )
         batches = batches.map(self._loader(shard), num_parallel_calls=tf.data.AUTOTUNE)
         if self.service is not None:
             batches = distribute(batches, self.service)
-        if self.on_error == "skip":
+        if skips:
             batches = _leave_out(batches, self.skipped, len(set(paths)), endless=self.num_epochs is None)
-            batches = batches.rebatch(self.batch_size)
+            batches = without_first(batches, first).rebatch(self.batch_size)
         options = tf.data.Options()
         options.deterministic = self.deterministic
         # Many images at once, each on one core, take less processor time than each on all cores.
@@ -225,9 +233,9 @@ class ImageFiles:
     def _cached(self, shard):
         """The cache of a shard's files, filled once an input_fn."""
         key, skip = (shard.start, shard.step), self.on_error == "skip"
-        if key not in self._caches:
-            self._caches[key] = open_cache(self.cache, self.paths[shard], self.image_size, fast=self.fast, skip=skip)
-        return self._caches[key]
+        if key not in self.caches:
+            self.caches[key] = open_cache(self.cache, self.paths[shard], self.image_size, fast=self.fast, skip=skip)
+        return self.caches[key]
 
     def _prefetched(self, batches):
         number = self.prefetch_buffer_size

@@ -32,11 +32,34 @@ class PreprocessesOnDevice(Protocol):
 
 
 @runtime_checkable
+class StartsAnywhere(Protocol):
+    """An input_fn that can begin at an example without reading those before it.
+
+    With `RunConfig(resume_input=True)` the Estimator of a Keras model asks for that in place of reading the data from
+    its beginning and dropping what has been trained on.
+    """
+
+    def starting_at(self, examples: int, seed: int) -> Callable[..., tf.data.Dataset]:
+        """Returns the input_fn of what comes after the first `examples` examples.
+
+        They are counted over all epochs and input pipelines. The order must be the same at every start: `seed`, which
+        the checkpoints keep, is for an input_fn that was given none.
+        """
+
+
+@runtime_checkable
 class HasFingerprint(Protocol):
     """An input_fn that can say, without reading its examples, whether they are those of an earlier run."""
 
     def fingerprint(self) -> str:
         """Returns a text that changes when an example does."""
+
+
+def starting_at(input_fn: Callable, examples: int, seed: int) -> tuple[Callable, int]:
+    """(`input_fn` as it begins after the first `examples` examples, how many of these are left to be dropped)"""
+    if isinstance(input_fn, StartsAnywhere):
+        return input_fn.starting_at(examples, seed), 0
+    return input_fn, examples
 
 
 def on_host_and_device(input_fn: Callable) -> tuple[Callable, Callable | None]:

@@ -6,10 +6,19 @@ import tensorflow as tf
 
 from estimator_train.distribution.replica_input import call_input_fn, distribute
 from estimator_train.host import dataset_iterators
+from estimator_train.input_fns.order import share_of_pipeline, without_first
+from estimator_train.input_fns.protocols import on_host_and_device, starting_at
 
 
-def distributed_dataset(strategy, input_fn, preprocess, **offered):
-    """The input_fn's data for the replicas of `strategy`, which `preprocess` the features; None: not at all."""
+def distributed_dataset(strategy, input_fn, position, **offered):
+    """The input_fn's data for the replicas of `strategy`, which do the rest of its preprocessing.
+
+    `position`: how many examples have been trained on, and the seed of the run; None: the data from its beginning.
+    """
+    to_drop = 0
+    if position is not None:
+        input_fn, to_drop = starting_at(input_fn, *position)
+    input_fn, preprocess = on_host_and_device(input_fn)
 
     def dataset_fn(input_context):
         dataset = call_input_fn(input_fn, input_context=input_context, **offered)
@@ -27,7 +36,7 @@ def distributed_dataset(strategy, input_fn, preprocess, **offered):
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) > 3:
             raise ValueError(f"input_fn's data must be (features, labels) or (features, labels, weights), got: {spec}")
-        return _with_ranks(dataset)
+        return without_first(_with_ranks(dataset), share_of_pipeline(to_drop, input_context))
 
     return distribute(strategy, dataset_fn, preprocess)
 

@@ -71,6 +71,7 @@ class Loop:
         )
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
+        self._program.add_examples(examples)
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
         return values
 

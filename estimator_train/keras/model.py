@@ -52,9 +52,14 @@ class KerasModel(PreparedModel):
             if checkpoint_path is not None:
                 state.restore(checkpoint_path)
             program, input_fn = self._step_program(mode, state, input_fn, config)
-            offered = {"mode": mode, "config": config, "params": params}
-            dataset = distributed_dataset(state.strategy, input_fn, program.preprocess, **offered)
-            steps = StepRunner(state, program, dataset, config, checkpoint_path, last_step)
+            resumes = mode == ModeKeys.TRAIN and config.resume_input
+
+            def make_dataset():
+                position = state.input_position() if resumes else None
+                offered = {"mode": mode, "config": config, "params": params}
+                return distributed_dataset(state.strategy, input_fn, position, **offered)
+
+            steps = StepRunner(state, program, make_dataset, config, checkpoint_path, last_step)
         if mode == ModeKeys.TRAIN or hooks or self._metric_fns:
             hook_graph, spec = make_hook_graph(mode, steps.value_specs, state.checkpoint, config)
         else:
@@ -103,9 +108,10 @@ class KerasModel(PreparedModel):
         model = state.model
         if mode == ModeKeys.TRAIN:
             model, input_fn = state.to_train(input_fn)
-        input_fn, preprocess = on_host_and_device(input_fn)
+        _, preprocess = on_host_and_device(input_fn)
         if mode == ModeKeys.TRAIN:
-            program = TrainingProgram(model, preprocess, self._rename, config.jit_compile, config.accumulate_steps)
+            options = config.jit_compile, config.accumulate_steps
+            program = TrainingProgram(model, preprocess, self._rename, *options, state.trained_examples)
         elif mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
             program = EvaluationProgram(model, preprocess, self._rename, tuple(sorted(parts)))

@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from estimator_train import checkpoints
 from estimator_train.checkpoints import object_based
+from estimator_train.distribution import synchronous
 from estimator_train.input_fns.frozen_features import FrozenFeatures
+from estimator_train.input_fns.order import draw_seed
 from estimator_train.keras.cloning import finalize_state, statistics
 from estimator_train.keras.hook_graph import make_hook_graph
 from estimator_train.keras.loop import Loop, PredictionLoop
-from estimator_train.keras.parts.feature_cache import feature_input_fn
+from estimator_train.keras.parts.feature_cache import FeatureBatches
 from estimator_train.keras.parts.frozen_layers import split
 from estimator_train.keras.parts.recomputation import recomputing
 from estimator_train.model_fn import ModeKeys
@@ -40,7 +42,19 @@ class ModelState:
             with strategy.scope():
                 self.model.optimizer.build(self.model.trainable_variables)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        self.checkpoint = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
+        self._without_position = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
+        self.checkpoint = self._without_position
+        self.trained_examples = self._input_seed = None
+        if self._trains:
+            # How far into the input training is, and the seed of an order that the input_fn gives none.
+            self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
+            self._input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
+            self.checkpoint = tf.train.Checkpoint(
+                root=self.model,
+                estimator_global_step=self.global_step,
+                estimator_trained_examples=self.trained_examples,
+                estimator_input_seed=self._input_seed,
+            )
         self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
         self._config = config
         self._loops = {}  # by program
@@ -56,7 +70,7 @@ class ModelState:
         if isinstance(input_fn, FrozenFeatures):
             frozen, trained = self._frozen_and_trained
             held = self._features.setdefault(input_fn, {})
-            return trained, feature_input_fn(input_fn, frozen, self.strategy, held)
+            return trained, FeatureBatches(input_fn, frozen, self.strategy, held)
         return (self._recomputing if self._config.recompute else self.model), input_fn
 
     def loop(self, program):
@@ -88,14 +102,27 @@ class ModelState:
         log.info("Restoring parameters from %s", path)
         self.loaded = TRAINED  # what an error leaves behind is no checkpoint's state
         before = statistics(self.model)
+        has_position = self._trains and object_based.holds(path, "estimator_trained_examples")
         with self.strategy.scope():
-            object_based.restore(self.checkpoint, self.model, path, self._trains)
+            checkpoint = self.checkpoint if has_position else self._without_position
+            object_based.restore(checkpoint, self.model, path, self._trains)
+        if self._trains and not has_position:
+            self.trained_examples.assign(0)
+            self._input_seed.assign(0)
         finalize_state(self.model)
         if self._takes_averages:
             self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
         if before != statistics(self.model):
             self._loops.clear()  # they hold the statistics of Normalization layers as constants
         self.loaded = stamp
+
+    def input_position(self):
+        """(how many examples have been trained on, the seed of the run's order)"""
+        if self.global_step > 0 and self.trained_examples == 0:
+            log.warning("The checkpoint does not tell how many examples have been trained on: the input begins anew.")
+        if self._input_seed == 0:
+            self._input_seed.assign(synchronous.agreed(self._config, draw_seed()))
+        return int(self.trained_examples), int(self._input_seed)
 
     @functools.cached_property
     def _recomputing(self):

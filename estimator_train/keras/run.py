@@ -16,13 +16,13 @@ from estimator_train.session import step_outputs
 class StepRunner:
     """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
 
-    def __init__(self, state, program, dataset, config, checkpoint_path, last_step):
+    def __init__(self, state, program, make_dataset, config, checkpoint_path, last_step):
         """Traces the steps, and runs none.
 
         Args:
           state: the `ModelState`.
           program: the `step_programs.StepProgram`, of the state's model or of a part of it.
-          dataset: the distributed dataset that feeds it.
+          make_dataset: returns the distributed dataset that feeds it from the state's position on.
           config: the `RunConfig`.
           checkpoint_path: prefix of the checkpoint that the state holds; None: the given model's.
           last_step: the global step at which training ends, or None.
@@ -30,13 +30,13 @@ class StepRunner:
         self._state = state
         self._program = program
         self._trains = program.mode == ModeKeys.TRAIN
-        self._dataset = dataset
+        self._make_dataset = make_dataset
         self._config = config
         self._checkpoint_path = checkpoint_path
         self._last_step = last_step
         self._sessions = 0
         self._loaded = state.loaded
-        self._iterators = [iter(dataset)]  # only the current one
+        self._iterators = [iter(make_dataset())]  # only the current one
         weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
         self.global_step = self._first_step = int(state.global_step.numpy())
         was_built = state.model.built
@@ -64,7 +64,7 @@ class StepRunner:
             if newest is not None:  # else it goes on with the variables as they are
                 self._state.restore(newest)
             dataset_iterators.delete_in_background(self._iterators)
-            self._iterators.append(iter(self._dataset))
+            self._iterators.append(iter(self._make_dataset()))
             self.global_step = int(self._state.global_step.numpy())
 
     def __call__(self):

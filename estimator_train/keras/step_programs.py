@@ -49,6 +49,9 @@ class StepProgram:
         """Returns a dict of names to further values of the last step, which are the same on every replica."""
         return {}
 
+    def add_examples(self, examples):
+        """Counts the examples, an int64 scalar, that all replicas have taken in the steps of a call."""
+
     def already_reduced(self):
         """Returns those tensors of the last traced `step` that hold the value over all replicas already."""
         return []
@@ -76,6 +79,7 @@ class TrainingProgram(StepProgram):
     Attributes:
       rename: makes the names that hooks see of the names that the model's step returns.
       accumulate_steps: batches of each replica whose mean gradient makes one update.
+      trained_examples: an int64 variable that counts the examples of all replicas; None counts none.
     """
 
     model: keras.Model
@@ -83,6 +87,7 @@ class TrainingProgram(StepProgram):
     rename: Callable
     jit_compile: bool = False
     accumulate_steps: int = 1
+    trained_examples: tf.Variable | None = dataclasses.field(default=None, compare=False)
 
     mode = ModeKeys.TRAIN
 
@@ -116,6 +121,10 @@ class TrainingProgram(StepProgram):
     def extra_outputs(self):
         rate = _learning_rate(self.model.optimizer)
         return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
+
+    def add_examples(self, examples):
+        if self.trained_examples is not None:
+            self.trained_examples.assign_add(examples)
 
     def already_reduced(self):
         return private_names.last_metric_results(self.model.metrics)

@@ -68,9 +68,13 @@ def test_shuffle_is_anew_each_epoch_and_the_same_for_the_same_seed():
     assert labels_of(arrays(X, Y, batch_size=10, num_epochs=2, shuffle=True, seed=4)()) != [first, second]
 
 
-def test_buffer_size_bounds_how_far_a_row_may_come_early():
-    (order,) = labels_of(arrays(X, Y, shuffle=True, buffer_size=2, seed=1)())
-    assert all(row <= place + 1 for place, row in enumerate(order))
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_it_begins_at_any_row(drop_remainder):
+    make = arrays(X, Y, batch_size=4, num_epochs=3, shuffle=True, seed=3, drop_remainder=drop_remainder)
+    everything = sum(labels_of(make()), [])
+    resumed = make.starting_at(13, seed=5)()
+    assert sum(labels_of(resumed), []) == (everything[13:] + [None] * 2)[: 16 if drop_remainder else 17]
+    assert resumed.element_spec == make().element_spec
 
 
 def test_input_pipelines_share_the_rows():

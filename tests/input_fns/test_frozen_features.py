@@ -67,7 +67,7 @@ def train(model_dir, input_fn, strategy=None, **kwargs):
     return estimator, np.array(hook.values)
 
 
-ORDER = {"batch_size": 4, "num_epochs": 2, "shuffle": True, "seed": 3, "buffer_size": 10}
+ORDER = {"batch_size": 4, "num_epochs": 2, "shuffle": True, "seed": 3}
 
 
 def cached(scans):

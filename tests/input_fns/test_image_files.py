@@ -130,7 +130,7 @@ def test_the_global_seed_governs_a_shuffle_without_one(many):
     assert order() == order()
 
 
-def test_classes_are_mixed_even_with_a_small_buffer(many):
+def test_a_shuffle_draws_from_all_files_whatever_the_buffer_size(many):
     make = image_files(many / "*/*", CLASSES, (1, 1), True, num_epochs=1, buffer_size=2, seed=1)
     (order,) = order_of(make())
     changes = sum((a < 20) != (b < 20) for a, b in zip(order, order[1:], strict=False))

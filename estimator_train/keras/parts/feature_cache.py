@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import math
 import os
 import shutil
 import time
+from typing import Any
 
 import filelock
 import numpy as np
@@ -19,6 +21,7 @@ from estimator_train.distribution.replica_input import call_input_fn
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
+from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.input_fns.protocols import HasFingerprint
 
 log = tf.get_logger()
@@ -26,36 +29,47 @@ log = tf.get_logger()
 _COMMIT_SECONDS = 5  # so much computing is lost at most where a process is killed
 
 
-def feature_input_fn(features, frozen, strategy, held):
+@dataclasses.dataclass(frozen=True, eq=False)
+class FeatureBatches:
     """The input_fn over what the frozen layers make of the examples, which it computes where `held` has none.
 
-    Elements are batches (tuple of frozen outputs, labels, ...), with what else the examples' elements have.
+    Elements are batches (tuple of frozen outputs, labels, ...), with what else the examples' elements have. Follows the
+    protocol `input_fns.protocols.StartsAnywhere`.
 
-    Args:
+    Attributes:
       features: the `input_fns.frozen_features.FrozenFeatures`.
       frozen: a `layer_graph.SubModel`, made in the scope of `strategy`.
+      strategy: the `tf.distribute.Strategy`.
       held: a dict that keeps what was computed between calls.
     """
 
-    def input_fn(mode, params, config, input_context):
-        dataset = call_input_fn(features.examples, mode=mode, params=params, config=config, input_context=input_context)
+    features: FrozenFeatures
+    frozen: Any
+    strategy: tf.distribute.Strategy
+    held: dict
+
+    def starting_at(self, examples, seed):
+        return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
+
+    def __call__(self, mode, params, config, input_context):
+        offered = {"mode": mode, "params": params, "config": config, "input_context": input_context}
+        dataset = call_input_fn(self.features.examples, **offered)
         spec = getattr(dataset, "element_spec", None)
         if not all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(spec)):
             raise ValueError(f"frozen_features takes a tf.data.Dataset of batches of dense tensors, got {dataset}")
         inputs, *rest = _element(spec)
         place = input_context.input_pipeline_id, input_context.num_input_pipelines
-        frozen_id = hashlib.sha256(repr((1, frozen.fingerprint(), features.dtype, place)).encode()).hexdigest()
-        if frozen_id not in held:
-            held.clear()
-            local_replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
-            compute = _compiled(frozen, strategy, local_replicas, inputs)
+        of = (1, self.frozen.fingerprint(), self.features.dtype, place)
+        frozen_id = hashlib.sha256(repr(of).encode()).hexdigest()
+        if frozen_id not in self.held:
+            self.held.clear()
+            local_replicas = self.strategy.num_replicas_in_sync // input_context.num_input_pipelines
+            compute = _compiled(self.frozen, self.strategy, local_replicas, inputs)
             with tf.device(None):  # not on the CPU, where input_fns are called
-                held[frozen_id] = columns_of(features, dataset, compute, frozen_id)
-        columns = held[frozen_id]
+                self.held[frozen_id] = columns_of(self.features, dataset, compute, frozen_id)
+        columns = self.held[frozen_id]
         kept = len(columns) - len(tf.nest.flatten(rest))
-        return features.batches(columns, (tuple(range(kept)), *rest))
-
-    return input_fn
+        return self.features.batches(columns, (tuple(range(kept)), *rest), input_context)
 
 
 def _compiled(frozen, strategy, local_replicas, spec):
