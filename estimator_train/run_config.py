@@ -70,10 +70,9 @@ class RunConfig:
       jit_compile: whether training steps are compiled with XLA; for one replica.
       async_checkpoints: whether training goes on while a checkpoint is written, from a copy of the variables in memory;
         not between workers that train synchronously. Saving listeners are called when it is written.
-      resume_input: whether `train` begins in the data where the checkpoint's training stopped, in the middle of an epoch
-        too, in place of calling the input_fn for data from the beginning, as tf.estimator does. Its order must be the
-        same at every start. The input_fns of this package begin there at once; of others the examples before are read
-        and dropped.
+      resume_input: whether `train` begins in the data where the checkpoint's training stopped, be it inside an epoch,
+        instead of at the beginning, as in tf.estimator. The data must come in the same order each time. The input_fns
+        of this package begin there at once; of others the examples before are read and dropped.
 
     Raises:
       ValueError: for a setting out of its range, settings that exclude each other, or a wrong TF_CONFIG.

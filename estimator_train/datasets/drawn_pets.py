@@ -40,7 +40,7 @@ class DrawnPets(Dataset):
     def _input_fn(self, numbers, image_size, options):
         import tensorflow as tf
 
-        from estimator_train.datasets.pipeline import as_model_input, ExampleBatches
+        from estimator_train.datasets.pipeline import ExampleBatches, as_model_input
 
         @functools.cache
         def drawn():

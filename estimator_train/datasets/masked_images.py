@@ -87,6 +87,7 @@ def examples(
     *,
     seed: int | None = None,
     epoch: int = 0,
+    first: int = 0,
     input_context: tf.distribute.InputContext | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray] | Skipped]:
     """Yields (image, masks), arrays of uint8, and `Skipped` for those whose files cannot be read.
@@ -99,12 +100,13 @@ def examples(
       image_size: (height, width) that images and masks are resized to.
       seed: of a new order, and of new rotations, flips and scales, in every epoch. None: in order, as they are.
       epoch: its number.
+      first: how many of this input pipeline's share are left out at its beginning.
       input_context: a `tf.distribute.InputContext`, or what has its numbers: each input pipeline gets a share.
     """
     order = range(len(samples)) if seed is None else np.random.default_rng([seed, epoch]).permutation(len(samples))
     if input_context is not None:
         order = order[input_context.input_pipeline_id :: input_context.num_input_pipelines]
-    for index in order:
+    for index in order[first:]:
         try:
             image, masks = _read(samples[index], image_size)
         except (OSError, SyntaxError) as error:  # Pillow has both for broken files

@@ -63,7 +63,6 @@ class ArrayDataset(Dataset):
         return dataclasses.replace(self, **cut)
 
     def _input_fn(self, x, y, image_size, options):
-        import tensorflow as tf
 
         from estimator_train import input_fns
         from estimator_train.datasets.pipeline import MappedBatches, as_model_input

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train.input_fns.order import draw_seed, share_of_pipeline, shuffled
+from estimator_train.input_fns.protocols import StartsAnywhere
 
 _BUFFER_SIZE = 4096
 
@@ -31,9 +32,9 @@ def as_model_input(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MappedBatches:
-    """An input_fn of what `function` makes of the batches of `input_fn`, which follows the protocol StartsAnywhere."""
+    """An input_fn of what `function` makes of the batches of `input_fn`; both follow the protocol StartsAnywhere."""
 
-    input_fn: Callable[..., tf.data.Dataset]
+    input_fn: StartsAnywhere
     function: Callable[..., Any]
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:

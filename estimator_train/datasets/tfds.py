@@ -66,7 +66,7 @@ class TfdsDataset(Dataset):
         return self._input_fn(self.eval_split, self.eval_examples, image_size, {"batch_size": batch_size})
 
     def _input_fn(self, split, number, image_size, options):
-        from estimator_train.datasets.pipeline import as_model_input, ExampleBatches
+        from estimator_train.datasets.pipeline import ExampleBatches, as_model_input
 
         def load(image, label):
             return as_model_input(image, label, image_size, len(self.class_names))

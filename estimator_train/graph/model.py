@@ -71,7 +71,9 @@ class GraphModel(PreparedModel):
                 "servers, ps in TF_CONFIG's cluster, without a strategy."
             )
         if mode == ModeKeys.TRAIN and config.resume_input:
-            raise ValueError("resume_input is for Keras models; leave it out, and train starts a model_fn's input_fn anew.")
+            raise ValueError(
+                "resume_input is for Keras models; a model_fn's train calls its input_fn anew: leave it out"
+            )
         specs = []
 
         def build(features, labels):

@@ -242,8 +242,8 @@ def _check_epoch(num_yielded, num_skipped, expected):
     if expected is not None and num_elements < expected:
         raise ValueError(f"make_generator ended early: it yielded {num_elements} of {expected} elements of an epoch")
     if expected is not None and num_elements > expected:
-        fix = "or pass elements_per_epoch as many as there are"
-        raise ValueError(f"make_generator yielded {num_elements} elements in an epoch of {expected}; end it there, {fix}")
+        fix = "end it there, or give as many to elements_per_epoch"
+        raise ValueError(f"make_generator yielded {num_elements} elements in an epoch of {expected}; {fix}")
 
 
 def _fits(value, signature):

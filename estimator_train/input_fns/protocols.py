@@ -39,7 +39,10 @@ class StartsAnywhere(Protocol):
     its beginning and dropping what has been trained on.
     """
 
-    def starting_at(self, examples: int, seed: int) -> Callable[..., tf.data.Dataset]:
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        """Returns the dataset of (features, labels) batches from the beginning."""
+
+    def starting_at(self, examples: int, seed: int) -> StartsAnywhere:
         """Returns the input_fn of what comes after the first `examples` examples.
 
         They are counted over all epochs and input pipelines. The order must be the same at every start: `seed`, which

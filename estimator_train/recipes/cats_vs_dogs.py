@@ -18,6 +18,7 @@ import tf_keras as keras
 
 from estimator_train import datasets
 from estimator_train.datasets import drawn_pets
+from estimator_train.datasets.pipeline import MappedBatches
 from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.models.weights import application, check_weights
 from estimator_train.run_config import RunConfig
@@ -63,11 +64,17 @@ def train(
     data = _open(data_dir)
     keras.utils.set_random_seed(seed)
     model = build_model(image_size, len(data.class_names), weights)
-    config = RunConfig(model_dir=model_dir, tf_random_seed=seed, train_distribute=strategy, eval_distribute=strategy)
+    config = RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=seed,
+        train_distribute=strategy,
+        eval_distribute=strategy,
+        resume_input=True,
+    )
     estimator = model_to_estimator(model, config=config)
     sizes = {"image_size": image_size, "batch_size": batch_size}
-    train_input_fn = _with_integer_labels(data.train_input_fn(**sizes, num_epochs=None, seed=seed))
-    eval_input_fn = _with_integer_labels(data.eval_input_fn(**sizes))
+    train_input_fn = MappedBatches(data.train_input_fn(**sizes, num_epochs=None, seed=seed), _with_integer_label)
+    eval_input_fn = MappedBatches(data.eval_input_fn(**sizes), _with_integer_label)
     replicas = strategy.num_replicas_in_sync if strategy else 1
     last_step = max_steps or epochs * math.ceil(data.train_examples / (batch_size * replicas))
 
@@ -114,13 +121,9 @@ def _open(data_dir):
     return datasets.open_dataset("cats_vs_dogs", data_dir)
 
 
-def _with_integer_labels(input_fn):
-    """`input_fn` with class indices, int64 of shape (batch,), instead of one-hot labels."""
-
-    def with_integer_labels(input_context=None):
-        return input_fn(input_context).map(lambda images, one_hot: (images, tf.argmax(one_hot, axis=-1)))
-
-    return with_integer_labels
+def _with_integer_label(images, one_hot):
+    """The batch with class indices, int64 of shape (batch,), instead of one-hot labels."""
+    return images, tf.argmax(one_hot, axis=-1)
 
 
 def _table(before, after):

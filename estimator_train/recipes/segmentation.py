@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints, input_fns
+from estimator_train import input_fns
 from estimator_train.datasets import drawn_tables, masked_images
 from estimator_train.exporter import BestCheckpointExporter
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
@@ -76,14 +76,19 @@ def train(
 
     keras.utils.set_random_seed(seed)
     model = build_model(image_size, filters, learning_rate)
-    config = RunConfig(model_dir=model_dir, tf_random_seed=seed, train_distribute=strategy, eval_distribute=strategy)
+    config = RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=seed,
+        train_distribute=strategy,
+        eval_distribute=strategy,
+        resume_input=True,
+    )
     estimator = model_to_estimator(model, config=config)
     stop = stop_if_no_decrease_hook(
         estimator, "loss", patience * steps_per_epoch, run_every_secs=None, run_every_steps=1
     )
-    epoch = checkpoints.trained_steps(model_dir) // steps_per_epoch
     train_spec = TrainSpec(
-        training_images(samples, image_size, batch_size, seed=seed, first_epoch=epoch, workers=workers),
+        training_images(samples, image_size, batch_size, seed=seed, workers=workers),
         max_steps=max_steps or epochs * steps_per_epoch,
         hooks=[*hooks, stop],
     )
@@ -109,29 +114,34 @@ def training_images(
     batch_size: int,
     *,
     seed: int = 0,
-    first_epoch: int = 0,
     workers: int = 0,
 ) -> Callable[..., tf.data.Dataset]:
-    """An input_fn of endless batches, in a new order and augmented anew in every epoch, from that on."""
-    of_training = {"seed": seed, "num_epochs": None, "first_epoch": first_epoch, "workers": workers}
-    return _images(samples, image_size, batch_size, **of_training)
+    """An input_fn of endless batches, in a new order and augmented anew in every epoch."""
+    return _images(samples, image_size, batch_size, seed=seed, num_epochs=None, workers=workers)
 
 
 def evaluation_images(
     samples: Sequence[masked_images.Sample], image_size: tuple[int, int], batch_size: int
 ) -> Callable[..., tf.data.Dataset]:
     """An input_fn of every image once, in order, as it is."""
-    return _images(samples, image_size, batch_size, seed=None, num_epochs=1, first_epoch=0, workers=0)
+    return _images(samples, image_size, batch_size, seed=None, num_epochs=1, workers=0)
 
 
-def _images(samples, image_size, batch_size, *, seed, num_epochs, first_epoch, workers):
-    def make_generator(epoch, input_context):
-        order = {"seed": seed, "epoch": first_epoch + epoch}
+def _images(samples, image_size, batch_size, *, seed, num_epochs, workers):
+    def make_generator(epoch, first, input_context):
+        order = {"seed": seed, "epoch": epoch, "first": first}
         return masked_images.examples(samples, image_size, **order, input_context=input_context)
 
-    signature = tf.TensorSpec((*image_size, 3), tf.uint8), tf.TensorSpec((*image_size, len(MASKS)), tf.uint8)
     return input_fns.generator(
-        make_generator, batch_size=batch_size, num_epochs=num_epochs, output_signature=signature, workers=workers
+        make_generator,
+        batch_size=batch_size,
+        num_epochs=num_epochs,
+        output_signature=(
+            tf.TensorSpec((*image_size, 3), tf.uint8),
+            tf.TensorSpec((*image_size, len(MASKS)), tf.uint8),
+        ),
+        elements_per_epoch=len(samples),
+        workers=workers,
     )
 
 

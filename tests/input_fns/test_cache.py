@@ -70,7 +70,7 @@ def test_skipped_files_are_those_without_a_cache(folder, cache, warnings):
     for _ in range(2):
         input_fn = make(folder, cache, on_error="skip")
         assert_equal(batches(input_fn), expected)
-        assert input_fn.skipped == [str(folder / "cat/01.png"), str(folder / "dog/11.png")]
+        assert sorted(input_fn.skipped) == [str(folder / "cat/01.png"), str(folder / "dog/11.png")]
     assert len(warnings) == 3
 
 

@@ -51,6 +51,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             recompute=training.recompute,
             jit_compile=training.jit_compile,
             async_checkpoints=training.async_checkpoints,
+            resume_input=True,
         )
     examples = CollectPredictions(settings.class_names)
     estimator = examples.attach(build_estimator(settings, config, settings.weights))
