@@ -55,7 +55,6 @@ _MANY_PARAMETERS = {
     "heads/head.py": {"Head.create_estimator_spec"},
     "heads/multi_label_head.py": {"MultiLabelHead.__init__"},
     "input_fns/arrays.py": {"arrays"},
-    "input_fns/frozen_features.py": {"frozen_features"},
     "input_fns/image_files.py": {"image_files"},
     "inputs.py": {"pandas_input_fn"},
     "keras_estimator.py": {"model_to_estimator"},

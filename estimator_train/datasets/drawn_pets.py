@@ -52,7 +52,7 @@ class DrawnPets(Dataset):
         def load(image, label):
             return as_model_input(image, label, image_size, len(CLASS_NAMES))
 
-        return ExampleBatches(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, len(numbers), **options)
+        return ExampleBatches(lambda: tf.data.Dataset.from_tensor_slices(drawn()), load, **options)
 
 
 def open_dataset() -> DrawnPets:

@@ -56,29 +56,31 @@ class ExampleBatches:
     Attributes:
       examples: returns the dataset of one epoch.
       load: makes an element of an example.
-      num_examples: how many examples the dataset has.
       batch_size: examples in a batch.
       num_epochs: passes over the examples; None is forever.
       shuffle: whether each epoch has an order of its own.
       seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
+      num_examples: how many examples the dataset has; None: it tells itself.
       first: how many examples are left out at the beginning, over all epochs and input pipelines.
     """
 
     examples: Callable[[], tf.data.Dataset]
     load: Callable[..., Any]
-    num_examples: int
     batch_size: int
     num_epochs: int | None = 1
     shuffle: bool = False
     seed: int | None = None
+    num_examples: int | None = None
     first: int = 0
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         pipelines, pipeline = context.num_input_pipelines, context.input_pipeline_id
         of_epoch = self.examples().shard(pipelines, pipeline)
-        length = max(1, len(range(pipeline, self.num_examples, pipelines)))
-        first_epoch, first = divmod(share_of_pipeline(self.first, context), length)
+        first_epoch, first = 0, 0
+        if self.first:
+            number = self.num_examples or int(self.examples().cardinality())
+            first_epoch, first = divmod(share_of_pipeline(self.first, context), len(range(pipeline, number, pipelines)))
         seed = draw_seed() if self.seed is None else self.seed
 
         def examples_of(epoch):

@@ -60,19 +60,19 @@ class TfdsDataset(Dataset):
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
     ) -> Callable[..., tf.data.Dataset]:
         options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
-        return self._input_fn(self.train_split, self.train_examples, image_size, options)
+        return self._input_fn(self.train_split, image_size, options)
 
     def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
-        return self._input_fn(self.eval_split, self.eval_examples, image_size, {"batch_size": batch_size})
+        return self._input_fn(self.eval_split, image_size, {"batch_size": batch_size})
 
-    def _input_fn(self, split, number, image_size, options):
+    def _input_fn(self, split, image_size, options):
         from estimator_train.datasets.pipeline import ExampleBatches, as_model_input
 
         def load(image, label):
             return as_model_input(image, label, image_size, len(self.class_names))
 
         examples = functools.partial(self.builder.as_dataset, split=split, as_supervised=True)
-        return ExampleBatches(examples, load, number, **options)
+        return ExampleBatches(examples, load, **options)
 
 
 def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> TfdsDataset:

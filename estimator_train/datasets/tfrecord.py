@@ -55,7 +55,7 @@ class TfrecordDataset(Dataset):
             with tf.control_dependencies([tf.debugging.assert_less(label, tf.constant(number, tf.int64), message)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
-        return ExampleBatches(lambda: tf.data.TFRecordDataset(paths), load, num_examples, **options)
+        return ExampleBatches(lambda: tf.data.TFRecordDataset(paths), load, num_examples=num_examples, **options)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordDataset:
