@@ -104,7 +104,7 @@ def test_training_ends_where_the_first_worker_has_no_more_data(start):
 
 @pytest.mark.slow
 def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_last_checkpoint(start, tmp_path):
-    settings = {"max_steps": 100, "config": {"save_checkpoints_steps": 20}}
+    settings = {"max_steps": 100, "config": {"save_checkpoints_steps": 20, "resume_input": True}}
     chief, worker = start("chief", "worker", secs_a_step=0.1, **settings)
     end = time.monotonic() + BOUND_SECS
     while not (tmp_path / "run" / "model.ckpt-40.index").exists() and time.monotonic() < end:
@@ -114,9 +114,13 @@ def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_la
     line = chief.log.read_text().splitlines()[-1]
     assert "TF_CONFIG's cluster has lost worker 0. Start that and this task again" in line
     chief, worker = start("chief", "worker", **settings)
-    assert exit_codes([chief, worker]) == [0, 0]
+    (alone,) = start("alone", model_dir="alone", strategy="mirrored", **settings)
+    assert exit_codes([chief, worker, alone]) == [0, 0, 0]
     steps, _ = saved_steps(chief)
     assert steps[0] >= 40 and steps[-1] == 100
+    expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
+    for name in expected.keys() - {"estimator_input_seed/.ATTRIBUTES/VARIABLE_VALUE"}:
+        np.testing.assert_allclose(trained[name], expected[name], atol=1e-4, err_msg=name)
 
 
 @pytest.mark.slow
