@@ -1,5 +1,6 @@
 """Two and three replicas are logical CPU devices; they and tf_keras must be asked for before TensorFlow starts."""
 
+import io
 import logging
 import os
 
@@ -14,6 +15,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 import warm_python
+from PIL import Image
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 3
@@ -79,6 +81,14 @@ def classifier():
         return model
 
     return make
+
+
+@pytest.fixture
+def blank_plots(monkeypatch):
+    """Spares drawing the plots of reports, which takes seconds; tests/report and tests/cli/test_report.py draw them."""
+    file = io.BytesIO()
+    Image.new("RGB", (1, 1)).save(file, "png")
+    monkeypatch.setattr("estimator_train.report.plots._png", lambda figure: file.getvalue())
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def namespace(mirrored):
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch, mirrored):
+def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     """The folder that a page is followed in; data that was downloaded before is not seen."""
     monkeypatch.chdir(tmp_path)
     # Not by XDG_CACHE_HOME: matplotlib would look through all fonts again.
@@ -233,13 +233,17 @@ def instead_of_training(arguments, later):
     flags = dict(itertools.pairwise([*arguments, ""]))
     if "--recipe" in flags:
         return "--dry-run"  # tests/recipes trains each
-    if "--resume" in flags:
-        return RESUME
     name = "own" if "--input-fn" in flags else flags.get("--dataset", "synthetic_oct")
     run = Path(flags.get("--model-dir", f"runs/{name}"))
+    if "--resume" in flags:  # a page's first goes on with the run
+        return RESUME if (run / "model.ckpt-2.index").exists() and not resumed(run) else f"{RESUME} --dry-run"
     if run.exists() or not any(str(run) in command for command in later):
         return ONLY_PLAN
     return TRAIN_OWN if "--input-fn" in flags else TRAIN
+
+
+def resumed(run):
+    return (run / "model.ckpt-3.index").exists()
 
 
 def small_application(build, image_size, weights):

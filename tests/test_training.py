@@ -43,6 +43,10 @@ def make_estimator(request, tmp_path):
     return make
 
 
+# What does not go by the kind of model is tested with the one that is built sooner.
+of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
+
+
 @pytest.fixture
 def estimator(tmp_path):
     return et.Estimator(model_fn, tmp_path / "run")
@@ -106,14 +110,16 @@ class StopAfter(et.SessionRunHook):
 
 
 @pytest.mark.parametrize(
-    ("when", "steps"),
+    ("make_estimator", "when", "steps"),
     [
-        ({"throttle_secs": 0}, [3, 6, 9, 10]),
-        ({}, [3, 10]),
-        ({"every_steps": 6}, [6, 10]),
-        ({"every_steps": 4}, [4, 8, 10]),
+        ("model_fn", {"throttle_secs": 0}, [3, 6, 9, 10]),
+        ("keras", {"throttle_secs": 0}, [3, 6, 9, 10]),
+        ("model_fn", {}, [3, 10]),
+        ("model_fn", {"every_steps": 6}, [6, 10]),
+        ("model_fn", {"every_steps": 4}, [4, 8, 10]),
+        ("keras", {"every_steps": 4}, [4, 8, 10]),
     ],
-    ids=["every checkpoint", "throttled", "every 6", "every 4"],
+    indirect=["make_estimator"],
 )
 def test_evaluations_come_at_exactly_the_steps_asked_for(when, steps, make_estimator):
     estimator = make_estimator()
@@ -125,6 +131,7 @@ def test_evaluations_come_at_exactly_the_steps_asked_for(when, steps, make_estim
     assert exports == []
 
 
+@of_model_fn
 def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=None, save_checkpoints_secs=600)
     et.train_and_evaluate(estimator, et.TrainSpec(FAR, max_steps=5), et.EvalSpec(AT_5, every_steps=2))
@@ -132,6 +139,7 @@ def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estim
     assert estimator.config.save_checkpoints_secs == 600
 
 
+@of_model_fn
 def test_skipped_evaluations_are_logged(make_estimator, log_lines):
     et.train_and_evaluate(make_estimator(), et.TrainSpec(FAR, max_steps=9), et.EvalSpec(AT_5))
     assert log_lines.count("Skip the current checkpoint eval due to throttle secs (600 secs).") == 1
@@ -187,7 +195,11 @@ def test_no_function_is_built_again_for_each_evaluation_of_a_keras_model(tmp_pat
 # the end
 
 
-@pytest.mark.parametrize("end", ["max_steps", "data", "hook", "early stopping"])
+@pytest.mark.parametrize(
+    ("end", "make_estimator"),
+    [*((end, "model_fn") for end in ("max_steps", "data", "hook", "early stopping")), ("data", "keras")],
+    indirect=["make_estimator"],
+)
 def test_final_exporter_exports_the_last_checkpoint_however_training_ended(end, make_estimator):
     estimator = make_estimator()
     early = et.experimental.stop_if_lower_hook(estimator, "loss", 3, run_every_secs=None, run_every_steps=1)
@@ -243,6 +255,7 @@ def test_training_that_goes_on_first_evaluates_what_a_kill_may_have_left_undone(
 # several evaluations
 
 
+@of_model_fn
 def test_each_of_several_evaluations_has_its_own_times_metrics_and_exports(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=2)
     near = et.EvalSpec(AT_5, name="near", every_steps=4, exporters=Recorder("a", exported=[8]))

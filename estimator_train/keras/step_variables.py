@@ -34,10 +34,15 @@ def of_metrics(model, strategy, element_spec, data):
         model.compiled_loss(labels, predictions, weights)
         model.compute_metrics(features, labels, predictions, weights)
 
-    # Traced, and never run. Losses of the user's own go through AutoGraph, as in the step.
+    # Losses of the user's own go through AutoGraph, as in the step.
     converted = private_names.with_autograph(update)
-    traced = tf.function(lambda batch: strategy.run(converted, args=(batch,)), autograph=False)
-    traced.get_concrete_function(element_spec)
+
+    @tf.function(autograph=False)
+    def update_replicas(batch):
+        if not model.compiled_metrics.built:  # else this is the second trace, and the variables are there
+            strategy.run(converted, args=(batch,))
+
+    update_replicas.get_concrete_function(element_spec)  # traced, and never run
 
 
 def is_keras_own(model, step):

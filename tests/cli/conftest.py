@@ -13,7 +13,7 @@ from estimator_train.cli.settings import Settings
 
 
 @pytest.fixture
-def command(monkeypatch, capsys, tmp_path, mirrored):
+def command(monkeypatch, capsys, tmp_path, mirrored, blank_plots):
     """Runs the command in `tmp_path` and returns its exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
     # A process can have one default strategy of two replicas.

@@ -2,15 +2,19 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+import types
 from pathlib import Path
 
 import pytest
 import warm_python
 
 from estimator_train.cli.commands.launch import free_addresses
+from estimator_train.cli.commands.launch import launch as launch_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,6 +34,27 @@ def launch(*arguments, folder=ROOT):
     )
 
 
+class Task(warm_python.Popen):
+    """A process as `launch` starts it, but with TensorFlow imported already; its output is piped."""
+
+    def __init__(self, arguments, env, **_):
+        pipe = Path(tempfile.mkdtemp()) / "pipe"
+        os.mkfifo(pipe)
+        super().__init__(arguments[1:], env=env, stdout=pipe, stderr=pipe)
+        self.stdout = pipe.open(errors="replace")
+
+
+@pytest.fixture
+def warm_launch(command, monkeypatch):
+    """Runs launch in this process; the processes that it starts are spared the import of TensorFlow."""
+    module = sys.modules[launch_command.callback.__module__]
+    started = types.SimpleNamespace(**vars(subprocess) | {"Popen": Task})
+    monkeypatch.setattr(module, "subprocess", started)
+    handler = signal.getsignal(signal.SIGTERM)
+    yield lambda *arguments: subprocess.CompletedProcess(arguments, *command("launch", *arguments))
+    signal.signal(signal.SIGTERM, handler)
+
+
 @pytest.fixture
 def script(tmp_path):
     """Writes a script of these lines, in a folder where it finds no TensorFlow."""
@@ -44,9 +69,9 @@ def script(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cluster_with_a_parameter_server_trains_and_ends(tmp_path):
+def test_a_cluster_with_a_parameter_server_trains_and_ends(warm_launch, tmp_path):
     train = ROOT / "tests" / "data" / "cluster" / "train.py"
-    done = launch("--workers", 1, "--ps", 1, "--", "run", train, tmp_path / "run", 60, 0.01)
+    done = warm_launch("--workers", 1, "--ps", 1, "--", "run", train, tmp_path / "run", 60, 0.01)
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("chief 0", "ps 0"):
         assert f"\n[{name}] " in done.stdout
@@ -54,10 +79,10 @@ def test_a_cluster_with_a_parameter_server_trains_and_ends(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_trains_in_step_and_an_evaluator_evaluates_on_the_way(scans, tmp_path):
+def test_the_command_trains_in_step_and_an_evaluator_evaluates_on_the_way(warm_launch, scans, tmp_path):
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", 32, "--max-steps", 6]
     flags += ["--batch-size", 2, "--evaluate-every", 3, "--model-dir", tmp_path / "run"]
-    done = launch("--workers", 2, "--evaluator", "--", *flags)
+    done = warm_launch("--workers", 2, "--evaluator", "--", *flags)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[chief 0] batch        2 images on each of 2 replicas: 4 a step" in done.stdout
     assert "[chief 0] trained 6 steps" in done.stdout

@@ -261,8 +261,7 @@ class Subclassed(keras.Model):
         return self.head(self.norm(self.hidden(inputs), training=training))
 
 
-@pytest.mark.parametrize("built", [True, False])
-@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize(("built", "replicas"), [(False, None), (False, 2), (True, 2)])
 def test_subclassed_models_train_and_evaluate(built, replicas, data, batches, mirrored, tmp_path):
     model = Subclassed(units=5)
     model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
