@@ -21,9 +21,11 @@ from estimator_train.export import InputReceiver, new_export_directory
 from estimator_train.graph.model import GraphModel
 from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.host import host_memory
+from estimator_train.host.training_lock import training_lock
 from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
 from estimator_train.session import step_outputs, write_graph
+from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.out_of_memory import explaining_oom
 from estimator_train.training_hooks import EvalProgressHook, training_hooks
 
@@ -140,6 +142,7 @@ class Estimator:
             task that does not train.
           TypeError: hooks or listeners of another type.
           NanLossDuringTrainingError: the loss became NaN.
+          ModelDirInUseError: another training is under way in model_dir.
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
@@ -160,14 +163,20 @@ class Estimator:
         hooks = check_hooks(hooks)
         listeners = _check_listeners(saving_listeners)
 
+        alone = training_lock(self.model_dir) if self._config.is_chief else contextlib.nullcontext()
+        with explaining_oom(), explaining_full_disk(self.model_dir), alone:
+            self._train_alone(input_fn, hooks, listeners, steps, max_steps)
+        return self
+
+    def _train_alone(self, input_fn, hooks, listeners, steps, max_steps):
         checkpoint = self.latest_checkpoint()
         step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
         if max_steps is not None and step >= max_steps:
             log.info("Skipping training since max_steps has already saved.")
-            return self
+            return
         last_step = step + steps if steps is not None else max_steps
 
-        with synchronous.explaining_lost_worker(strategy), explaining_oom():
+        with synchronous.explaining_lost_worker(self._config.train_distribute):
             run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
             with run.graph.as_default():
                 if last_step is not None:
@@ -183,7 +192,6 @@ class Estimator:
         if loss is None:
             log.warning("Training made no step: the input_fn gave no data, or a hook had stopped it before.")
         log.info("Loss for final step: %s.", loss)
-        return self
 
     def evaluate(
         self,
@@ -219,7 +227,7 @@ class Estimator:
             )
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
-        with run.graph.as_default():
+        with explaining_oom(), explaining_full_disk(self.model_dir), run.graph.as_default():
             values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
             updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
@@ -232,7 +240,7 @@ class Estimator:
                 *run.spec.evaluation_hooks,
                 results,
             ]
-            with explaining_oom(), v1.train.MonitoredSession(run.session_creator, hooks) as session:
+            with v1.train.MonitoredSession(run.session_creator, hooks) as session:
                 while not session.should_stop():
                     session.run(updates)
             log.info("Inference Time : %0.5fs", time.perf_counter() - start)
@@ -274,7 +282,7 @@ class Estimator:
         hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
         with _suspendable_session(run, hooks) as session:
             while not session.should_stop():
-                with run.graph.as_default(), explaining_oom():
+                with explaining_oom(), explaining_full_disk(self.model_dir), run.graph.as_default():
                     batch = session.run(predictions)
                 yield from _examples(batch) if yield_single_examples else [batch]
 
@@ -333,7 +341,10 @@ class Estimator:
         checkpoint = checkpoint_path or self.latest_checkpoint()
         if checkpoint is None and not self._model.has_initial_values:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
-        with new_export_directory(export_dir_base, assets_extra) as (temporary, final):
+        with (
+            explaining_full_disk(export_dir_base),
+            new_export_directory(export_dir_base, assets_extra) as (temporary, final),
+        ):
             self._model.export(receiver_fns, self.config, self.params, checkpoint, temporary, as_text)
         return final
 

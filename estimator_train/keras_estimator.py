@@ -13,6 +13,7 @@ from estimator_train.export import ExportOutput
 from estimator_train.keras.cloning import ModelSource
 from estimator_train.keras.model import KerasModel
 from estimator_train.run_config import RunConfig
+from estimator_train.session.private_names import LoadedLambdas
 
 
 def model_to_estimator(
@@ -24,6 +25,8 @@ def model_to_estimator(
     checkpoint_format: str = "checkpoint",
     metric_names_map: dict[str, str] | None = None,
     export_outputs: dict[str, type[ExportOutput]] | None = None,
+    *,
+    safe_mode: bool = True,
 ) -> Estimator:
     """An `Estimator` that trains, evaluates and predicts with a copy of a compiled Keras model.
 
@@ -40,15 +43,37 @@ def model_to_estimator(
       checkpoint_format: "checkpoint" or "saver", as tf.estimator has them; both write object-based checkpoints.
       metric_names_map: dict of every compiled metric name to the name it gets in results.
       export_outputs: dict of output names to ExportOutput classes, for the signatures of exports.
+      safe_mode: whether a file at `keras_model_path` that holds a lambda, such as that of a Lambda layer, is refused.
+        A lambda is saved as Python bytecode: pass False only for files that you trust as you trust a program.
 
     Raises:
-      ValueError: no model or two given, not compiled, a Keras 3 model, one that cannot be copied, or a bad format.
+      ValueError: no model or two given, not compiled, a Keras 3 model, one that cannot be copied, a bad format, or a
+        file with a lambda.
     """
     if (keras_model is None) == (keras_model_path is None):
         raise ValueError("Give either keras_model or keras_model_path.")
     if checkpoint_format not in ("checkpoint", "saver"):
         raise ValueError(f"checkpoint_format must be 'checkpoint' or 'saver', given: {checkpoint_format!r}")
     if keras_model_path is not None:
-        keras_model = keras.models.load_model(os.fspath(keras_model_path), custom_objects=custom_objects)
+        keras_model, has_lambda = load_model(keras_model_path, custom_objects, safe_mode)
+        if has_lambda and safe_mode:
+            raise ValueError(
+                f"{os.fspath(keras_model_path)} holds a lambda, Python code that would run; pass safe_mode=False if "
+                "you trust the file as you trust a program."
+            )
     source = ModelSource(keras_model, custom_objects)
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
+
+
+def load_model(
+    path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
+) -> tuple[keras.Model | None, bool]:
+    """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
+    with LoadedLambdas(refused=safe_mode) as lambdas:
+        try:
+            model = keras.models.load_model(os.fspath(path), custom_objects=custom_objects)
+        except ValueError:
+            if not (safe_mode and lambdas.found):
+                raise
+            model = None
+    return model, lambdas.found

@@ -194,6 +194,36 @@ def _check_that_metrics_keep_results():
         raise AttributeError("Keras metrics do not keep their last result as _call_result")
 
 
+class LoadedLambdas:
+    """A context manager that says of the model files loaded inside whether any holds a lambda, in `found`.
+
+    A lambda is saved as Python bytecode, and nothing public refuses it in .h5 files and SavedModels. The loaders of all
+    formats ask this scope, once for each lambda, and only then load it.
+
+    Args:
+      refused: whether lambdas are not loaded. A SavedModel's layer is then made of its graph; other files raise
+        ValueError.
+    """
+
+    def __init__(self, refused):
+        from tf_keras.src.saving.serialization_lib import SafeModeScope
+
+        self.found = False
+        self._refused = refused
+        self._scope = SafeModeScope(self)
+
+    def __bool__(self):
+        self.found = True
+        return self._refused
+
+    def __enter__(self):
+        self._scope.__enter__()
+        return self
+
+    def __exit__(self, *exc_info):
+        self._scope.__exit__(*exc_info)
+
+
 def compile_arguments(model):
     """The arguments of a model's `compile()`, a dict.
 

@@ -1,0 +1,60 @@
+"""A full disk: the error names the folder and its free space, whatever TensorFlow or the system made of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+from pathlib import Path
+
+import tensorflow as tf
+
+_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
+_TEXTS = "|".join(map(os.strerror, _NUMBERS))
+# "{{function_node …}} /runs/oct2017/model.ckpt-0_temp/part-00000-of-00001.data…; No space left on device [Op:SaveV2]"
+_PATH = re.compile(rf"(?:^|}}}} )([^;{{}}\n]+); (?:{_TEXTS})", re.MULTILINE)
+
+
+class FullDiskError(OSError):
+    """A file could not be written because its disk, or the user's share of it, is full."""
+
+
+@contextlib.contextmanager
+def explaining_full_disk(folder):
+    """Raises FullDiskError, in one line, for the errors of what runs inside that come from a full disk.
+
+    TensorFlow raises the same ResourceExhaustedError for a full disk as for a device that is out of memory.
+
+    Args:
+      folder: the one written to, unless the error names another.
+    """
+    try:
+        yield
+    except FullDiskError:
+        raise
+    except (tf.errors.OpError, RuntimeError) as error:  # the writer of event files raises RuntimeError
+        if (found := _PATH.search(str(error))) is None:
+            raise
+        raise _full_disk(Path(found[1]).parent) from error
+    except OSError as error:
+        if error.errno not in _NUMBERS and re.search(_TEXTS, str(error)) is None:  # HDF5 has it in its text only
+            raise
+        raise _full_disk(Path(error.filename).parent if error.filename else Path(folder)) from error
+
+
+def _full_disk(folder):
+    error = FullDiskError(_line(folder))
+    error.errno = errno.ENOSPC
+    return error
+
+
+def _line(folder):
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    usage = shutil.disk_usage(there)
+    free, total = (f"{count / 1e6:,.1f} MB" for count in (usage.free, usage.total))
+    return (
+        f"the disk of {there} is full, a file did not fit: {free} of {total} are free without it; make room, or use a "
+        "folder on another disk"
+    )

@@ -1,0 +1,78 @@
+"""A full disk is reported as one: errors of TensorFlow, Python and the event files' writer, made by /dev/full."""
+
+import errno
+import re
+
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+from estimator_train.session.full_disk import FullDiskError, explaining_full_disk
+from estimator_train.session.out_of_memory import explaining_oom
+
+LINE = r"the disk of {} is full, a file did not fit: [\d,.]+ MB of [\d,.]+ MB are free without it; make room, .*"
+
+
+def write_in_tensorflow():
+    tf.io.write_file("/dev/full", "contents")
+
+
+def write_in_python():
+    with open("/dev/full", "w") as file:
+        file.write("contents")
+
+
+def flush_events():
+    """As EventFileWriter fails, whose thread would print the error, too."""
+    raise RuntimeError("/dev/full; No space left on device\n\tFailed to flush 7 events to /dev/full")
+
+
+@pytest.mark.parametrize(
+    ("write", "told"), [(write_in_tensorflow, "/dev"), (write_in_python, "{tmp_path}"), (flush_events, "/dev")]
+)
+def test_a_full_disk_is_one_line_with_the_folder_and_its_free_space(write, told, tmp_path):
+    with pytest.raises(FullDiskError) as caught, explaining_oom(), explaining_full_disk(tmp_path / "not" / "yet"):
+        write()
+    assert re.fullmatch(LINE.format(told.format(tmp_path=tmp_path)), str(caught.value))
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "broken"), RuntimeError("other"), tf.errors.DataLossError(None, None, "bad")]
+)
+def test_other_errors_are_left_alone(error, tmp_path):
+    with pytest.raises(type(error)) as caught, explaining_full_disk(tmp_path):
+        raise error
+    assert caught.value is error
+
+
+def save_to_full_disk(*args, **kwargs):
+    write_in_tensorflow()
+
+
+@pytest.mark.parametrize("async_checkpoints", [False, True])
+def test_saving_a_checkpoint_on_a_full_disk(async_checkpoints, classifier, data, batches, tmp_path, monkeypatch):
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", save_to_full_disk)
+    config = et.RunConfig(async_checkpoints=async_checkpoints)
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path, config=config)
+    with pytest.raises(FullDiskError, match="the disk of /dev is full"):
+        estimator.train(batches(data, 48))
+
+
+def test_an_export_on_a_full_disk(classifier, data, batches, tmp_path, monkeypatch):
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
+    monkeypatch.setattr(estimator._model, "export", save_to_full_disk)
+    spec = {"dense_input": tf.TensorSpec([None, 4])}
+    with pytest.raises(FullDiskError, match="the disk of /dev is full"):
+        estimator.export_saved_model(tmp_path / "export", et.export.build_raw_serving_input_receiver_fn(spec))
+
+
+def test_a_generator_of_the_user_that_fills_a_disk_keeps_its_own_error(classifier, tmp_path):
+    def examples():
+        write_in_python()
+        yield [0.0] * 4, [0.0] * 3
+
+    spec = tf.TensorSpec(4), tf.TensorSpec(3)
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    with pytest.raises(tf.errors.OpError, match="write_in_python"):
+        estimator.train(lambda: tf.data.Dataset.from_generator(examples, output_signature=spec).batch(1))

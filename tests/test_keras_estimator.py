@@ -1,0 +1,52 @@
+"""A lambda in a model file, Python code of a stranger, runs only where that is asked for."""
+
+import numpy as np
+import pytest
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train.drop_in import keras_lib
+
+NAMES = ["model.keras", "model.h5", "model"]
+
+
+@pytest.fixture(params=NAMES)
+def file(request, tmp_path):
+    """A model with a Lambda layer, saved in each format; its code leaves a file when it runs."""
+    mark = str(tmp_path / "ran")
+    features = keras.Input([4])
+    doubled = keras.layers.Lambda(lambda values, mark=mark: (2 * values, open(mark, "w").close())[0])(features)
+    model = keras.Model(features, keras.layers.Dense(1)(doubled))
+    model.compile("sgd", "mse")
+    model.save(tmp_path / request.param)
+    (tmp_path / "ran").unlink(missing_ok=True)
+    return tmp_path / request.param
+
+
+def test_a_file_with_a_lambda_is_refused_in_every_format(file, tmp_path):
+    with pytest.raises(ValueError, match=f"^{file} holds a lambda, .*; pass safe_mode=False if you trust") as caught:
+        et.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_with_a_lambda_is_loaded_where_asked(file, batches, tmp_path):
+    estimator = et.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run", safe_mode=False)
+    estimator.train(batches((np.ones((8, 4), "float32"), np.ones((8, 1), "float32")), 4))
+    assert (tmp_path / "ran").exists()
+
+
+def test_the_drop_in_warns_and_loads_but_for_keras_files(file, tmp_path, warnings):
+    if file.suffix == ".keras":
+        with pytest.raises(ValueError, match="disallowed by default"):
+            keras_lib.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
+        return
+    keras_lib.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
+    (line,) = [line for line in warnings if "lambda" in line]
+    assert line.startswith(f"{file} holds a lambda") and "\n" not in line
+
+
+def test_a_file_without_a_lambda_is_loaded(classifier, data, batches, tmp_path):
+    classifier().save(tmp_path / "model.h5")
+    estimator = et.model_to_estimator(keras_model_path=tmp_path / "model.h5", model_dir=tmp_path / "run")
+    assert estimator.evaluate(batches(data, 48))["global_step"] == 0
