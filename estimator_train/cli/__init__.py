@@ -1,5 +1,6 @@
 """The estimator_train command. A module a subcommand; arguments are checked before TensorFlow is imported."""
 
+import errno
 import os
 import sys
 
@@ -17,6 +18,7 @@ from estimator_train.cli.commands.recipes import recipes
 from estimator_train.cli.commands.report import report
 from estimator_train.cli.commands.run import run
 from estimator_train.cli.commands.train import train
+from estimator_train.cli.termination import Terminated, raising_terminated
 
 _EXAMPLES = """\b
 Examples:
@@ -68,12 +70,14 @@ def main():
     """Runs the command; wrong input ends with one line on standard error and exit code 2.
 
     An error that needs more lines has them as `lines`. A command may give back a function: it is called here, where
-    none of its errors is taken for wrong input.
+    none of its errors is taken for wrong input, and signals are its own.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on how it was built
     color = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
     try:
-        outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
+        with raising_terminated():
+            outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
+            print(end="", flush=True)
     except click.ClickException as error:
         prefix = click.style("estimator_train:", fg="red")
         lines = getattr(error.__cause__, "lines", [error.format_message()])  # of an error that is meant to have several
@@ -83,4 +87,25 @@ def main():
     except (click.Abort, KeyboardInterrupt):
         click.echo("estimator_train: interrupted", err=True)
         sys.exit(130)
+    except Terminated as error:
+        click.echo(f"estimator_train: stopped by {error.number.name}", err=True)
+        sys.exit(128 + error.number)
+    except BrokenPipeError:  # its reader, such as head, wants no more
+        sys.exit(1)
+    except OSError as error:
+        unwritten = _unwritten(error)
+        if unwritten is None:
+            raise
+        click.echo(f"estimator_train: {unwritten} cannot be written: {error.strerror or error}", err=True)
+        sys.exit(1)
     sys.exit(outcome() if callable(outcome) else outcome)
+
+
+def _unwritten(error):
+    """What an error kept from being written, standard output or a file on a full disk; None for another error."""
+    if error.filename is None:
+        try:
+            click.echo()  # what failed to be written is lost, so only another line can tell
+        except OSError:
+            return "standard output"
+    return error.filename or "a file" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None

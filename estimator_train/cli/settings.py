@@ -54,7 +54,10 @@ class Settings:
             )
         try:
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-            return cls(**values | lists)
+            settings = cls(**values | lists)
+            if not isinstance(settings.class_names, tuple):
+                raise TypeError(f"class_names is {settings.class_names}, and must be a list")
+            return settings
         except TypeError as error:
             raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
 

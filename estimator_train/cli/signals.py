@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a training with its last checkpoint saved."""
+"""Ctrl-C, SIGTERM and SIGHUP end a training with its last checkpoint saved."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import click
 import tensorflow as tf
 import tqdm
 
+from estimator_train.cli.termination import leave_lost_terminal
 from estimator_train.distribution import synchronous
 
 SessionRunHook = tf.compat.v1.train.SessionRunHook
+
+_NUMBERS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # of several, the last says how all workers stop
 
 
 class Stopped(Exception):
@@ -21,16 +24,22 @@ class Stopped(Exception):
 
 
 class StopOnSignal(SessionRunHook):
-    """A hook that ends training at the next step's end where, in its `with` block, SIGINT or SIGTERM has come.
+    """A hook that ends training at the next step's end if SIGINT, SIGTERM or SIGHUP comes in its `with` block.
 
-    A second Ctrl-C ends the process at once. A second SIGTERM does not: some that send it do so to a process and to
-    its group. In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved: for
-    what waits for their end, such as an evaluator, they have not come to it.
+    Before the first training begins, while a model is copied or features are cached, the signal raises `Stopped` at
+    once, because there is nothing to save. A second Ctrl-C ends the process at once. A second SIGTERM does not: some
+    that send it do so to a process and to its group. A signal that the process was started to ignore, as SIGHUP by
+    nohup, stays ignored.
+
+    In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved: for what waits
+    for their end, such as an evaluator, they have not come to it.
     """
 
     def __init__(self, strategy=None):
         self.received = None  # the first signal that has come, here or to another process
+        self._is_said = False
         self._sums = synchronous.summing(strategy) if synchronous.spans_workers(strategy) else None
+        self._waits_for_step = self._sums is not None  # the other workers would miss this one
 
     def __enter__(self):
         # Python calls handlers once TensorFlow's call has returned, which may wait for data. A thread is told at once.
@@ -39,7 +48,8 @@ class StopOnSignal(SessionRunHook):
         self._watcher = threading.Thread(target=self._watch, args=(reader,), daemon=True)
         self._watcher.start()
         self._wakeup_fd = signal.set_wakeup_fd(self._writer.fileno())
-        self._handlers = {number: signal.signal(number, _do_nothing) for number in (signal.SIGINT, signal.SIGTERM)}
+        ignored = [number for number in _NUMBERS if signal.getsignal(number) is signal.SIG_IGN]
+        self._handlers = {number: signal.signal(number, self._handle) for number in _NUMBERS if number not in ignored}
         return self
 
     def __exit__(self, *exc_info):
@@ -54,6 +64,9 @@ class StopOnSignal(SessionRunHook):
         if self.received:
             raise Stopped
 
+    def begin(self):
+        self._waits_for_step = True
+
     def after_run(self, run_context, run_values):
         if self.received:
             run_context.request_stop()  # hooks that save checkpoints do so at the end of the session
@@ -61,9 +74,15 @@ class StopOnSignal(SessionRunHook):
     def end(self, session):
         if self._sums is None:
             return
-        interrupted, terminated = self._sums(self.received == signal.SIGINT, self.received == signal.SIGTERM)
-        if interrupted or terminated:
-            self.received = signal.SIGTERM if terminated else signal.SIGINT
+        counts = self._sums(*(self.received == number for number in _NUMBERS))
+        came = [number for number, count in zip(_NUMBERS, counts, strict=True) if count]
+        if came:
+            self.received = came[-1]
+            raise Stopped
+
+    def _handle(self, number, frame):
+        if not self._waits_for_step:
+            self.received = self.received or signal.Signals(number)  # the watcher may not have had its turn
             raise Stopped
 
     def _watch(self, reader):
@@ -72,8 +91,9 @@ class StopOnSignal(SessionRunHook):
                 self._note(signal.Signals(number[0]))
 
     def _note(self, number):
-        if self.received is None and number in (signal.SIGINT, signal.SIGTERM):
-            self.received = number
+        leave_lost_terminal()
+        if not self._is_said and number in self._handlers:
+            self._is_said, self.received = True, self.received or number
             with tqdm.tqdm.external_write_mode():  # a progress bar makes room
                 click.echo(f"estimator_train: {number.name}: stopping; Ctrl-C now stops at once", err=True)
         elif number == signal.SIGINT:
@@ -98,7 +118,3 @@ class StopAfterTraining(SessionRunHook):
 
     def end(self, session):
         self._stop.check()
-
-
-def _do_nothing(number, frame):
-    pass

@@ -30,6 +30,11 @@ LIGHT = Theme(paper="#ffffff", ink="#24292f", faint="#d8dde3", training="#2468b4
 DARK = Theme(paper="#16191d", ink="#d9dee4", faint="#3a4149", training="#6cabf0", evaluation="#f2995c")
 
 
+def literal(text):
+    """`text` as matplotlib shows it unchanged: what stands between two signs of dollars would be mathematics."""
+    return text.replace("$", r"\$")
+
+
 def curves(theme, name, training, evaluation):
     """A value over the steps, as {step: value} of training and of evaluation."""
     with _figure(theme, height=2.7) as figure:
@@ -76,6 +81,7 @@ def confusion_matrix(theme, class_names, matrix):
         axes.spines[:].set_visible(False)
         if len(class_names) <= 40:  # more names do not fit
             names = [name if len(name) <= 24 else f"{name[:21]}..." for name in class_names]
+            names = list(map(literal, names))
             axes.set_xticks(places + 0.5, names, rotation=90 if max(map(len, names)) * len(names) > 50 else 0)
             axes.set_yticks(places + 0.5, names)
         if len(class_names) <= 20:  # nor do more numbers
@@ -96,7 +102,7 @@ def samples(theme, images, captions):
             axes.axis("off")
         for axes, image, caption in zip(every, images, captions, strict=False):
             axes.imshow(image, cmap="gray")  # of those that have one channel
-            axes.set_title(caption, fontsize=7)
+            axes.set_title(literal(caption), fontsize=7)
         return _png(figure)
 
 
@@ -118,7 +124,7 @@ def _figure(theme, height):
 
 
 def _over_steps(axes, name):
-    axes.set(xlabel="global step", ylabel=name)
+    axes.set(xlabel="global step", ylabel=literal(name))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -135,6 +135,8 @@ def write_files(folder, scans):
     (folder / "recipe").mkdir()
     (folder / "recipe" / "run.json").write_text(json.dumps({"settings": {"recipe": "unet3d"}}))
     (folder / "list.json").write_text("[]")
+    (folder / "nameless").mkdir()
+    (folder / "nameless" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": None}}))
     (folder / "torn").mkdir()
     (folder / "torn" / "run.json").write_text("{")
 
@@ -165,6 +167,19 @@ WRONG = [
     (["--epochs", "1", "--max-steps", "2"], "--epochs and --max-steps exclude each other"),
     (["--replicas", "0"], "--replicas"),
     (["--image-size", "big"], "'big' is not a size in pixels such as 96 or 224x224"),
+    (["--image-size", "²"], "'²' is not a size in pixels such as 96 or 224x224"),
+    (["--seed", "5000000000"], "5000000000 is not in the range 0<=x<=4294967295"),
+    (["--batch-size", "100000000000000000000"], "'--batch-size': 100000000000000000000 is too large; 2147483647 is"),
+    (["--limit", "100000000000000000000"], "'--limit': 100000000000000000000 is too large"),
+    (["--max-steps", "9223372036854775808"], "9223372036854775808 is too large; 9223372036854775807 is the most"),
+    (["--data-dir", ""], "'--data-dir': it is empty; give a value, or leave out the flag"),
+    (["--data-dir="], "'--data-dir': it is empty"),
+    (["--model-dir", ""], "'--model-dir': it is empty"),
+    (["evaluate", "--model-dir", ""], "'--model-dir': it is empty"),
+    (["evaluate", "--model-dir", "run", "--predictions", ""], "'--predictions': it is empty"),
+    (["export", "--model-dir", "run", "--format", "keras", "--out", ""], "'--out': it is empty"),
+    (["evaluate", "--model-dir", "nameless"], "run.json cannot be read: class_names is None, and must be a list"),
+    (["--model-dir", "nameless", "--resume"], "run.json cannot be read: class_names is None, and must be a list"),
     (["--model-dir", "file"], "--model-dir file is a file"),
     (
         ["--model-dir", "run"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import click
 
 from estimator_train import datasets, recipes
 from estimator_train.cli import completion
+from estimator_train.cli.parameters import Count, Text
 from estimator_train.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
 
 _POLL_SECS = 0.1
@@ -45,19 +45,28 @@ class _Counts(click.ParamType):
     context_settings={"ignore_unknown_options": True},
 )
 @click.option(
-    "--recipe", metavar="NAME", shell_complete=completion.names(lambda: recipes.NAMES), help="Recipe to train."
+    "--recipe",
+    type=Text(),
+    metavar="NAME",
+    shell_complete=completion.names(lambda: recipes.NAMES),
+    help="Recipe to train.",
 )
 @click.option(
-    "--dataset", metavar="NAME", shell_complete=completion.names(datasets.names), help="Dataset to train on, instead."
+    "--dataset",
+    type=Text(),
+    metavar="NAME",
+    shell_complete=completion.names(datasets.names),
+    help="Dataset to train on, instead.",
 )
-@click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data's files.")
+@click.option(
+    "--data-dir", type=Text(), metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data's files."
+)
 @click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
-@click.option(
-    "--steps", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="To measure, after a warm-up."
-)
+@click.option("--steps", type=Count(), metavar="N", default=20, show_default=True, help="To measure, after a warm-up.")
 @click.option(
     "--out",
+    type=Text(),
     metavar="FOLDER",
     default="bench",
     show_default=True,
@@ -82,7 +91,6 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
         with one_line_errors():
             recipes.settings_of(recipe)
     check_folder(out, "--out")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the process is ended, too
 
     what = ["--recipe", recipe] if recipe else ["--dataset", dataset]
     flags = [*what, *(["--data-dir", data_dir] if data_dir else []), *arguments]

@@ -6,6 +6,7 @@ import click
 import tabulate
 
 from estimator_train import datasets as data_sets
+from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import one_line_errors
 
 
@@ -25,7 +26,9 @@ def datasets(context):
 
 @datasets.command()
 @click.argument("name")
-@click.option("--data-dir", metavar="FOLDER", help="Where to.  [default: where it is looked for without --data-dir]")
+@click.option(
+    "--data-dir", type=Text(), metavar="FOLDER", help="Where to.  [default: where it is looked for without --data-dir]"
+)
 def download(name, data_dir):
     """Get the data of a dataset, on from where an earlier download was interrupted."""
     with one_line_errors():

@@ -13,6 +13,7 @@ import numpy as np
 import tabulate
 
 from estimator_train.cli import evaluation_log
+from estimator_train.cli.parameters import OutputFile, Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
 from estimator_train.report.classification import classification, table
 
@@ -25,14 +26,14 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run.")
-@click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint, such as FOLDER/model.ckpt-100.")
+@click.option("--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run.")
+@click.option("--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint, such as FOLDER/model.ckpt-100.")
 @click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, the best first.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, a number a row, with all digits.")
 @click.option(
     "--predictions",
-    type=click.Path(dir_okay=False, writable=True),
+    type=OutputFile(),
     metavar="FILE",
     help="Write each example's classes and probabilities as comma-separated values.",
 )

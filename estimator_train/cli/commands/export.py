@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
 
 _FILES = {"saved_model": "", "keras": "model.keras", "weights": "weights.h5"}  # in the folder; "" is the folder itself
@@ -20,8 +21,10 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run.")
-@click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]")
+@click.option("--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run.")
+@click.option(
+    "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"
+)
 @click.option(
     "--format",
     "file_format",
@@ -29,7 +32,9 @@ Examples:
     required=True,
     help="A SavedModel, the whole Keras model as DIR/model.keras, or its weights as DIR/weights.h5.",
 )
-@click.option("--out", metavar="DIR", required=True, help="Folder to write to; a SavedModel is this folder.")
+@click.option(
+    "--out", type=Text(), metavar="DIR", required=True, help="Folder to write to; a SavedModel is this folder."
+)
 def export(model_dir, checkpoint, file_format, out):
     """Export the trained model of a run.
 

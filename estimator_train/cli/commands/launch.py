@@ -47,7 +47,6 @@ def launch(workers, ps, evaluator, arguments):
     for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
         cluster.setdefault(job, []).append(address)
     processes = {}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that `finally` stops them
     try:
         for job, index in [*tasks, *([("evaluator", 0)] if evaluator else [])]:
             processes[f"{job} {index}"] = _start(cluster, job, index, arguments)

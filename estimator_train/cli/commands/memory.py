@@ -9,6 +9,7 @@ import click
 import tabulate
 
 from estimator_train import recipes
+from estimator_train.cli.parameters import Count, Text
 from estimator_train.cli.settings import one_line_errors
 
 _DEVICE_COUNTS = (1, 2, 4, 8)
@@ -16,10 +17,12 @@ _GB = 1e9
 
 
 @click.command()
-@click.option("--recipe", metavar="NAME", default="unet3d", show_default=True, help=f"{', '.join(recipes.NAMES)}.")
-@click.option("--volume", type=click.IntRange(1), help="Side of the volumes in voxels.  [default: the recipe's]")
-@click.option("--filters", type=click.IntRange(1), help="Of the first convolution.  [default: the recipe's]")
-@click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True, help="Examples a step.")
+@click.option(
+    "--recipe", type=Text(), metavar="NAME", default="unet3d", show_default=True, help=f"{', '.join(recipes.NAMES)}."
+)
+@click.option("--volume", type=Count(), help="Side of the volumes in voxels.  [default: the recipe's]")
+@click.option("--filters", type=Count(), help="Of the first convolution.  [default: the recipe's]")
+@click.option("--batch-size", type=Count(), default=1, show_default=True, help="Examples a step.")
 @click.option(
     "--device-memory",
     type=click.FloatRange(0, min_open=True),

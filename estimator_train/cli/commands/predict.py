@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import tabulate
 
+from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix
 from estimator_train.datasets.images import subfolders
 
@@ -23,8 +24,12 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", metavar="FOLDER", required=True, help="Folder of a run on a dataset of images.")
-@click.option("--checkpoint", metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]")
+@click.option(
+    "--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run on a dataset of images."
+)
+@click.option(
+    "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, with all digits.")
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")

@@ -6,6 +6,7 @@ import click
 
 from estimator_train.cli import completion
 from estimator_train.cli.commands.evaluate import data_of_run
+from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings
 
 _EXAMPLES = """\b
@@ -16,7 +17,12 @@ Example:
 
 @click.command(epilog=_EXAMPLES)
 @click.option(
-    "--model-dir", metavar="FOLDER", required=True, shell_complete=completion.folders, help="Folder of a run."
+    "--model-dir",
+    type=Text(),
+    metavar="FOLDER",
+    required=True,
+    shell_complete=completion.folders,
+    help="Folder of a run.",
 )
 def report(model_dir):
     """Write a report of a run, one HTML file with curves, numbers and the worst mistakes.

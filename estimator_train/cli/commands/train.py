@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from estimator_train import datasets, models, recipes
 from estimator_train.cli import completion
+from estimator_train.cli.parameters import SEED, Count, ImageSize, Steps, Text
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
 from estimator_train.cli.settings import (
     Settings,
@@ -52,16 +53,6 @@ Examples:
 """
 
 
-class _ImageSize(click.ParamType):
-    name = "HxW"
-
-    def convert(self, value, param, ctx):
-        sides = value.lower().split("x")
-        if len(sides) > 2 or not all(side.isdigit() and int(side) > 0 for side in sides):
-            self.fail(f"{value!r} is not a size in pixels such as 96 or 224x224.", param, ctx)
-        return (int(sides[0]), int(sides[-1]))
-
-
 class _RepeatingCommand(click.Command):
     """Takes the flags that are not given from --config, or, with --resume, from the run that is there."""
 
@@ -97,67 +88,79 @@ def _check_same_system(flags, given, path):
 @click.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
 @click.option(
     "--dataset",
+    type=Text(),
     metavar="NAME",
     shell_complete=completion.names(datasets.names),
     help=f"{', '.join(datasets.NAMES)} or tfds:NAME.  [default: {datasets.NAMES[0]}]",
 )
 @click.option(
     "--recipe",
+    type=Text(),
     metavar="NAME",
     shell_complete=completion.names(lambda: recipes.NAMES),
     help="A whole system instead of a dataset and a model: see estimator_train recipes.",
 )
-@click.option("--data-dir", metavar="FOLDER", shell_complete=completion.folders, help="Folder of the dataset's files.")
-@click.option("--input-fn", metavar=_FUNCTION, help="Your own training input_fn, instead of a dataset.")
-@click.option("--eval-input-fn", metavar=_FUNCTION, help="Your own evaluation input_fn.")
+@click.option(
+    "--data-dir",
+    type=Text(),
+    metavar="FOLDER",
+    shell_complete=completion.folders,
+    help="Folder of the dataset's files.",
+)
+@click.option("--input-fn", type=Text(), metavar=_FUNCTION, help="Your own training input_fn, instead of a dataset.")
+@click.option("--eval-input-fn", type=Text(), metavar=_FUNCTION, help="Your own evaluation input_fn.")
 @click.option(
     "--model",
+    type=Text(),
     shell_complete=completion.names(lambda: models.NAMES),
     help=f"{', '.join(models.NAMES)}, or {_FUNCTION} that returns a compiled Keras model.",
 )
 @click.option(
     "--weights",
+    type=Text(),
     metavar="FILE",
     shell_complete=completion.files,
     help="Weights to start from: a file, imagenet or none.",
 )
-@click.option("--image-size", type=_ImageSize(), help="Side of the images in pixels, or height x width.")
+@click.option("--image-size", type=ImageSize(), help="Side of the images in pixels, or height x width.")
 @click.option(
     "--model-dir",
+    type=Text(),
     metavar="FOLDER",
     shell_complete=completion.folders,
     help="Where checkpoints and events go.  [default: runs/DATASET]",
 )
-@click.option("--limit", type=click.IntRange(2), metavar="N", help="Take so many images, of each class its share.")
+@click.option("--limit", type=Count(2), metavar="N", help="Take so many images, of each class its share.")
 @click.option("--split", type=click.Choice(["patient"]), help="Evaluate on patients that are not trained on.")
 @click.option(
     "--batch-size",
-    type=click.IntRange(1),
+    type=Count(),
     metavar="N",
     help="Images a step on each replica.  [default: the dataset's own]",
 )
 @click.option(
     "--epochs",
-    type=click.IntRange(1),
+    type=Count(),
     metavar="N",
     help="How often to go through the data.  [default: the dataset's own]",
 )
-@click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Global step to stop at, instead of --epochs.")
-@click.option("--gpus", type=click.IntRange(1), metavar="N", help="Train on the first N GPUs.")
-@click.option("--replicas", type=click.IntRange(1), metavar="N", help="Train on N CPU replicas, where there is no GPU.")
+@click.option("--max-steps", type=Steps(), metavar="N", help="Global step to stop at, instead of --epochs.")
+@click.option("--gpus", type=Count(), metavar="N", help="Train on the first N GPUs.")
+@click.option("--replicas", type=Count(), metavar="N", help="Train on N CPU replicas, where there is no GPU.")
 @click.option(
     "--all-reduce",
     type=click.Choice(["nccl", "hierarchical", "one_device"]),
     help="How gradients are summed over the replicas.  [default: as TensorFlow chooses]",
 )
-@click.option("--split-over", type=click.IntRange(2), metavar="N", help="Split the recipe's model over N devices.")
-@click.option("--filters", type=click.IntRange(1), metavar="N", help="Of the first convolution of the recipe's model.")
-@click.option("--volume", type=click.IntRange(1), metavar="N", help="Side of the recipe's volumes in voxels.")
+@click.option("--split-over", type=Count(2), metavar="N", help="Split the recipe's model over N devices.")
+@click.option("--filters", type=Count(), metavar="N", help="Of the first convolution of the recipe's model.")
+@click.option("--volume", type=Count(), metavar="N", help="Side of the recipe's volumes in voxels.")
 @click.option(
-    "--steps-per-loop", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Steps a compiled call."
+    "--steps-per-loop", type=Count(), metavar="N", default=1, show_default=True, help="Steps a compiled call."
 )
 @click.option(
     "--cache",
+    type=Text(),
     metavar="memory|features|FOLDER",
     shell_complete=completion.folders,
     help="Keep decoded images in memory or in a folder; or what the model's frozen layers make of them.",
@@ -165,7 +168,7 @@ def _check_same_system(flags, given, path):
 @click.option("--fast", is_flag=True, help="Have the JPEG decoder scale large images down; the values differ.")
 @click.option(
     "--accumulate-steps",
-    type=click.IntRange(1),
+    type=Count(),
     metavar="N",
     default=1,
     show_default=True,
@@ -177,20 +180,17 @@ def _check_same_system(flags, given, path):
 @click.option("--async-checkpoints", is_flag=True, help="Train on while a checkpoint is written.")
 @click.option(
     "--save-checkpoints-steps",
-    type=click.IntRange(1),
+    type=Steps(),
     metavar="N",
     help="Steps between checkpoints.  [default: 10 minutes]",
 )
-@click.option("--evaluate-every", type=click.IntRange(1), metavar="STEPS", help="Steps between evaluations on the way.")
-@click.option(
-    "--early-stopping", type=click.IntRange(1), metavar="N", help="Stop after N evaluations without a lower loss."
-)
+@click.option("--evaluate-every", type=Steps(), metavar="STEPS", help="Steps between evaluations on the way.")
+@click.option("--early-stopping", type=Count(), metavar="N", help="Stop after N evaluations without a lower loss.")
 @click.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint of the lowest loss in export/.")
-@click.option(
-    "--seed", type=click.IntRange(0), metavar="N", help="Seed of the initial weights and the order of the images."
-)
+@click.option("--seed", type=SEED, metavar="N", help="Seed of the initial weights and the order of the images.")
 @click.option(
     "--config",
+    type=Text(),
     metavar="FILE",
     shell_complete=completion.files,
     help="The run.json of a run to repeat; flags given win over it.",

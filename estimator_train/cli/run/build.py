@@ -20,9 +20,15 @@ from estimator_train import checkpoints, distribution, models
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.distribution.completion import FailedChiefError
 from estimator_train.distribution.synchronous import LostWorkerError
+from estimator_train.host.training_lock import ModelDirInUseError
 from estimator_train.keras.parts.layer_graph import LayerGraphError
 from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.session.full_disk import FullDiskError
 
+_NAN_LOSS = (
+    "the loss has become NaN, and training has ended: lower the learning rate, clip the gradients, or look for values "
+    "that are not finite in the data"
+)
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 
 
@@ -102,15 +108,28 @@ def checkpoint_paths(model_dir, every):
     return [path for path in paths if damages[path] is None]
 
 
+class DeletedModelDirError(RuntimeError):
+    """The folder of a run was deleted while it was trained in."""
+
+    def __init__(self, model_dir):
+        super().__init__(
+            f"{model_dir} was deleted while it was trained in: at most checkpoints saved since are there; start again "
+            "with another --model-dir"
+        )
+
+
 @contextlib.contextmanager
 def run_errors():
     """Of the errors of a run, those that the user's files are to blame for end as one line with exit code 2."""
     try:
         yield
-    except (LostWorkerError, FailedChiefError) as error:
+    except (LostWorkerError, FailedChiefError, DeletedModelDirError) as error:
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
-    except (checkpoints.CheckpointError, LayerGraphError, MemoryError) as error:
+    except tf.compat.v1.train.NanLossDuringTrainingError:
+        click.echo(f"estimator_train: {_NAN_LOSS}", err=True)
+        sys.exit(1)
+    except (checkpoints.CheckpointError, FullDiskError, LayerGraphError, MemoryError, ModelDirInUseError) as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
         raise click.ClickException(error.message.splitlines()[0]) from error

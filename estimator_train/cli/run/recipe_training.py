@@ -35,7 +35,7 @@ def train(name, settings, model_dir, replicas, verbosity):
     keep_run = functools.partial(save_run, model_dir, {"recipe": name, **settings}, training=replicas, **about)
     timing = TimingHook(model_dir)
     hooks = [_AtBegin(keep_run), timing] if quiet else [_AtBegin(keep_run), timing, ProgressHook()]
-    with run_errors(), one_line_errors(), StopOnSignal(strategy) as stop, contextlib.suppress(Stopped):
+    with run_errors(), one_line_errors(), contextlib.suppress(Stopped), StopOnSignal(strategy) as stop:
         metrics = recipe.train(model_dir, **arguments, strategy=strategy, hooks=[*hooks, stop, StopAfterTraining(stop)])
     checkpoint = tf.train.latest_checkpoint(model_dir)
     if stop.received:

@@ -13,16 +13,25 @@ import tqdm
 
 from estimator_train import distribution
 from estimator_train.cli.messages import metrics_line, stopped_line, timing_line
-from estimator_train.cli.run.build import build_estimator, build_input_fns, local_strategy, run_errors, set_verbosity
+from estimator_train.cli.run.build import (
+    DeletedModelDirError,
+    build_estimator,
+    build_input_fns,
+    local_strategy,
+    run_errors,
+    set_verbosity,
+)
 from estimator_train.cli.run.evaluation import CollectPredictions
 from estimator_train.cli.run.provenance import provenance
-from estimator_train.cli.settings import one_line_errors
+from estimator_train.cli.settings import one_line_errors, run_file
 from estimator_train.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.exporter import BestCheckpointExporter, Exporter
 from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
+from estimator_train.host.training_lock import training_lock
 from estimator_train.report.diagnosis import diagnose, input_ceiling
 from estimator_train.run_config import RunConfig
+from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
@@ -64,23 +73,22 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], note)
         return 0
     timing = TimingHook(model_dir, every_n_steps=every)
-    if task.is_chief:
-        with one_line_errors():
-            settings.save(
-                model_dir,
-                training=dataclasses.asdict(training),
-                last_step=last_step,
-                data=data and _counts(data),
-                **provenance(strategy),
-            )
-        hooks = [timing] if quiet else [timing, ProgressHook()]
-    else:
-        hooks, say = [], _say_nothing
-
-    with run_errors(), StopOnSignal(strategy) as stop, contextlib.suppress(Stopped):
+    hooks = ([timing] if quiet else [timing, ProgressHook()]) if task.is_chief else []
+    say = say if task.is_chief else _say_nothing
+    metrics = None
+    in_folder = _in_folder(model_dir) if task.is_chief else contextlib.nullcontext()
+    with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop:
+        if task.is_chief:
+            with one_line_errors():
+                settings.save(
+                    model_dir,
+                    training=dataclasses.asdict(training),
+                    last_step=last_step,
+                    data=data and _counts(data),
+                    **provenance(strategy),
+                )
         hooks = [*hooks, stop]
         eval_hooks = [StopEvaluation(stop), examples]
-        metrics = None
         if training.evaluate_every or task.cluster:  # there may be an evaluator
             metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note)
         else:
@@ -89,6 +97,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             stop.check()
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
             reporter().add(estimator.latest_checkpoint(), examples.evaluation(metrics))
+        report = metrics and reporter().write()
     checkpoint = estimator.latest_checkpoint()
     if stop.received:
         if task.is_chief:
@@ -102,12 +111,26 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         say(diagnosis(timing.summary(), training, input_fns[0]))
     if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
         say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
-    say(f"the report is {reporter().write()}")
+    say(f"the report is {report}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         say(f"the best checkpoint is kept as {best}")
     return 0
+
+
+@contextlib.contextmanager
+def _in_folder(model_dir):
+    """Holds `model_dir` alone; its disk may fill up, or somebody may delete it: that is said in one line."""
+    with explaining_full_disk(model_dir), training_lock(model_dir):
+        try:
+            yield
+        except (FileNotFoundError, tf.errors.NotFoundError) as error:
+            if run_file(model_dir).exists():
+                raise
+            raise DeletedModelDirError(model_dir) from error
+    if not run_file(model_dir).exists():
+        raise DeletedModelDirError(model_dir)
 
 
 def diagnosis(timing, training, input_fn):

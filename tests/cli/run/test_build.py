@@ -1,6 +1,12 @@
-"""Errors of the user's input_fn end as one line."""
+"""Errors of a run that its files, its data or its folder are to blame for end as one line."""
 
 import re
+import shutil
+import threading
+
+import tensorflow as tf
+
+from estimator_train.host.training_lock import training_lock
 
 GENERATORS = """
 import numpy as np
@@ -29,3 +35,61 @@ def test_what_a_generator_raises_is_told_with_its_place(command, tmp_path):
         assert code == 2
         line = r"estimator_train: the input_fn's generator raised KeyError: 'lost sample 7' \(\S+own.py, line 8\)"
         assert re.fullmatch(line, errors.splitlines()[-1])
+
+
+NAN = """
+import tensorflow as tf
+
+def nan_input_fn():
+    return tf.data.Dataset.from_tensors(([[1.0]], [[float("nan")]])).repeat()
+"""
+
+
+def test_a_loss_that_becomes_nan_is_one_line(command, own_flags, tmp_path):
+    (tmp_path / "nan.py").write_text(NAN)
+    code, _, errors = command(*own_flags, "--input-fn", "nan.py:nan_input_fn", "--model-dir", "run", "--max-steps", 3)
+    assert code == 1
+    assert errors.splitlines()[-1].startswith("estimator_train: the loss has become NaN, and training has ended: lower")
+    assert "Traceback" not in errors
+
+
+def test_a_full_disk_is_one_line(command, own_flags, monkeypatch):
+    def save(*_, **__):
+        tf.io.write_file("/dev/full", "contents")
+
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", save)
+    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", 3)
+    assert code == 2
+    assert errors.splitlines()[-1].startswith("estimator_train: the disk of /dev is full, a file did not fit: ")
+
+
+def test_a_model_dir_that_is_deleted_meanwhile_is_one_line(command, own_flags, tmp_path, monkeypatch):
+    save = tf.train.CheckpointManager.save
+
+    def delete_and_save(*arguments, **options):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        return save(*arguments, **options)
+
+    monkeypatch.setattr(tf.train.CheckpointManager, "save", delete_and_save)
+    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", 3)
+    assert code == 1
+    assert errors.splitlines()[-1].startswith("estimator_train: run was deleted while it was trained in: at most check")
+    assert "Traceback" not in errors
+
+
+def test_a_second_training_in_a_folder_is_refused_before_it_writes_there(command, own_flags, tmp_path):
+    def hold():
+        with training_lock(str(tmp_path / "run")):
+            held.set()
+            done.wait()
+
+    held, done = threading.Event(), threading.Event()
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait()
+    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", 3)
+    done.set()
+    other.join()
+    assert code == 2
+    assert errors.splitlines()[-1].startswith("estimator_train: run is in use by a training, in another thread of this")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["training.lock"]

@@ -1,0 +1,66 @@
+"""Kinds of values that flags take, checked beyond what click checks: a wrong one is named in one line."""
+
+from __future__ import annotations
+
+import click
+
+_MOST = 2**31 - 1
+_MOST_STEPS = 2**63 - 1  # the global step is an int64
+_MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
+
+
+class Text(click.ParamType):
+    """A name or a path; an empty one, as of a shell variable that is not set, is refused."""
+
+    name = "TEXT"
+
+    def convert(self, value, param, ctx):
+        if not value:
+            self.fail("it is empty; give a value, or leave out the flag.", param, ctx)
+        return value
+
+
+class OutputFile(click.Path):
+    """A path that a file can be written to."""
+
+    def __init__(self):
+        super().__init__(dir_okay=False, writable=True)
+
+    def convert(self, value, param, ctx):
+        return super().convert(Text().convert(value, param, ctx), param, ctx)
+
+
+class Count(click.IntRange):
+    """A number of things, such as the images of a batch: small enough for TensorFlow's 32 bits."""
+
+    def __init__(self, least=1, most=_MOST):
+        super().__init__(least)
+        self._most = most
+
+    def convert(self, value, param, ctx):
+        number = super().convert(value, param, ctx)
+        if number > self._most:
+            self.fail(f"{number} is too large; {self._most} is the most.", param, ctx)
+        return number
+
+
+class Steps(Count):
+    """A number of global steps."""
+
+    def __init__(self):
+        super().__init__(most=_MOST_STEPS)
+
+
+class ImageSize(click.ParamType):
+    """(height, width) in pixels, given as HxW or as one side."""
+
+    name = "HxW"
+
+    def convert(self, value, param, ctx):
+        sides = value.lower().split("x")
+        if len(sides) > 2 or not all(side.isdecimal() and 0 < int(side) <= _MOST_PIXELS for side in sides):
+            self.fail(f"{value!r} is not a size in pixels such as 96 or 224x224.", param, ctx)
+        return (int(sides[0]), int(sides[-1]))
+
+
+SEED = click.IntRange(0, 2**32 - 1)  # what numpy takes
