@@ -27,7 +27,7 @@ def jobs_of(variant):
 
 
 def replicas_of(variant):
-    (job,) = objects_of(CLUSTER / f"tfjob{variant}.yaml")
+    (job,) = (each for each in objects_of(CLUSTER / f"tfjob{variant}.yaml") if each["kind"] == "TFJob")
     return {name.lower(): spec for name, spec in job["spec"]["tfReplicaSpecs"].items()}
 
 
@@ -118,3 +118,36 @@ def test_the_workers_of_the_data_service_find_the_dispatcher_and_the_files():
     assert f"data-dispatcher:{port}" in container["command"]
     (trainer,) = jobs_of("")["chief"]["spec"]["template"]["spec"]["containers"]
     assert container["volumeMounts"] == trainer["volumeMounts"]  # the same paths
+
+
+def labels_of(value):
+    """The labels of every pod template anywhere in an object."""
+    if isinstance(value, dict):
+        if "containers" in value.get("spec", {}):
+            yield value["metadata"]["labels"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from labels_of(part)
+
+
+def is_selected(labels, selector):
+    expressions = selector.get("matchExpressions", [])
+    assert {expression["operator"] for expression in expressions} <= {"In"}
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels[expression["key"]] in expression["values"] for expression in expressions
+    )
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_servers_are_reached_by_pods_of_the_training_only(path):
+    (policy,) = (each["spec"] for each in objects_of(path) if each["kind"] == "NetworkPolicy")
+    assert policy["policyTypes"] == ["Ingress"]
+    ((peer,),) = (rule["from"] for rule in policy["ingress"])
+    pods = list(labels_of(list(objects_of(path))))
+    assert pods
+    for labels in [*pods, {"app": "training"}]:  # the training reads from the data service
+        assert is_selected(labels, peer["podSelector"])
+    for labels in pods:
+        assert is_selected(labels, policy["podSelector"])
+    assert not is_selected({"app": "other"}, peer["podSelector"])

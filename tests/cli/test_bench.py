@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import sys
 from pathlib import Path
 
@@ -18,9 +17,6 @@ MODULE = sys.modules[f"{cli.__name__}.commands.bench"]  # `cli.bench` is the com
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, handler)
 
 
 def timing(replicas, seconds, input_wait_share=0.0):

@@ -158,7 +158,8 @@ def test_a_worker_that_is_terminated_ends_all_with_a_checkpoint_and_the_training
 
 
 @pytest.mark.slow
-def test_a_launch_that_is_terminated_stops_its_processes(script, tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_launch_that_is_terminated_stops_its_processes(number, code, script, tmp_path):
     path = script(
         f"import os, pathlib, time\npathlib.Path({str(tmp_path)!r}, f'pid-{{os.getpid()}}').touch()\ntime.sleep(100)\n"
     )
@@ -167,8 +168,8 @@ def test_a_launch_that_is_terminated_stops_its_processes(script, tmp_path):
     end = time.monotonic() + 120
     while len(pids := [int(file.name[4:]) for file in tmp_path.glob("pid-*")]) < 2 and time.monotonic() < end:
         time.sleep(0.1)
-    process.terminate()
-    assert process.wait(60) == 143
+    process.send_signal(number)
+    assert process.wait(60) == code
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

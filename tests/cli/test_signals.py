@@ -1,7 +1,10 @@
-"""Ctrl-C and SIGTERM, sent to processes that train: what is saved, what is said, and the exit code."""
+"""Ctrl-C, SIGTERM and SIGHUP in every phase of a command: what is saved, what is said, and the exit code."""
 
+import contextlib
 import os
+import pty
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -9,7 +12,13 @@ import sys
 import time
 
 import pytest
+import tensorflow as tf
 import warm_python
+
+from estimator_train.cli.run import prediction, reporting
+from estimator_train.cli.signals import StopOnSignal, Stopped
+from estimator_train.estimator import Estimator
+from estimator_train.keras.model import KerasModel
 
 pytestmark = pytest.mark.slow
 
@@ -132,19 +141,148 @@ def test_a_second_ctrl_c_ends_a_step_that_waits(start, errors, tmp_path):
     assert "saved" not in errors()
 
 
+ON_TERMINAL = """
+import os, sys
+from estimator_train.cli import main
+
+os.setsid()
+terminal = os.open(sys.argv[1], os.O_RDWR)  # the terminal of the new session, which gets its SIGHUP
+for descriptor in (1, 2):
+    os.dup2(terminal, descriptor)
+sys.argv = ["estimator_train", *sys.argv[2:]]
+main()
+"""
+
+
+def test_a_terminal_that_hangs_up_saves_a_checkpoint_and_stops(tmp_path):
+    (tmp_path / "own.py").write_text(OWN_CODE)
+    (tmp_path / "on_terminal.py").write_text(ON_TERMINAL)
+    ours, its = pty.openpty()
+    flags = [
+        "--input-fn",
+        "own.py:train_input_fn",
+        "--eval-input-fn",
+        "own.py:eval_input_fn",
+        "--model",
+        "own.py:build",
+    ]
+    program = [tmp_path / "on_terminal.py", os.ttyname(its), *flags, "--model-dir", "run", "--max-steps", "10000000"]
+    process = warm_python.Popen(program, cwd=tmp_path)
+    output = []
+
+    def has_begun():
+        if select.select([ours], [], [], 0)[0]:
+            output.append(os.read(ours, 10_000))
+        return (tmp_path / "run" / "model.ckpt-0.index").exists()
+
+    try:
+        wait_until(process, has_begun, lambda: b"".join(output))
+        os.close(ours)
+        assert process.wait(LIMIT) == 129
+    finally:
+        process.kill()
+        process.wait()
+        os.close(its)
+    steps = [int(path.stem.rpartition("-")[2]) for path in tmp_path.glob("run/model.ckpt-*.index")]
+    assert max(steps) > 0
+
+
+def test_sighup_that_nohup_has_the_process_ignore_stays_ignored():
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopOnSignal() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.received is None
+    finally:
+        signal.signal(signal.SIGHUP, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_first_step_stops_at_once_and_later_ones_wait_for_the_step(number):
+    with contextlib.suppress(Stopped), StopOnSignal() as stop:
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+        pytest.fail("it was not stopped")
+    assert stop.received == number
+    with StopOnSignal() as stop:
+        stop.begin()
+        os.kill(os.getpid(), number)
+        time.sleep(0.01)
+    assert stop.received == number
+
+
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+# The phases of commands, each by a function that runs in it, and what is said of each signal.
+STOPPED = r"stopped by {name} with (\S*/)?model\.ckpt-\d+ saved; go on with: estimator_train .*"
+PHASES = {
+    "caching": (KerasModel, "prepare", r"stopped by {name} before the first checkpoint; start again with: .* --resume"),
+    "checkpoint": (tf.train.CheckpointManager, "save", STOPPED),
+    "evaluation": (Estimator, "evaluate", STOPPED),
+    "report": (reporting.Reporter, "write", STOPPED),
+}
+ENDED = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM", signal.SIGHUP: "stopped by SIGHUP"}
+
+
+def send_in(monkeypatch, owner, name, number):
+    """Has the signal come when the function is first called."""
+    function = getattr(owner, name)
+
+    def send_and_call(*arguments, **options):
+        monkeypatch.setattr(owner, name, function)
+        os.kill(os.getpid(), number)
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, send_and_call)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command, own_flags, monkeypatch, tmp_path):
+    owner, name, said = PHASES[phase]
+    send_in(monkeypatch, owner, name, number)
+    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", "3", "--quiet")
+    assert code == SIGNALS[number]
+    stopping, stopped = errors.splitlines()
+    assert stopping == f"estimator_train: {number.name}: stopping; Ctrl-C now stops at once"
+    assert re.fullmatch(f"estimator_train: {said.format(name=number.name)}", stopped)
+    assert not (tmp_path / "run" / "training.json").exists()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_in_a_command_that_does_not_train_is_one_line(number, command, trained, scans, monkeypatch, tmp_path):
+    lines = f"estimator_train: {ENDED[number]}"
+    commands = [
+        ((KerasModel, "prepare"), ["evaluate", "--model-dir", trained.model_dir]),
+        ((prediction, "decode_files"), ["predict", "--model-dir", trained.model_dir, scans]),
+        (
+            (KerasModel, "export"),
+            ["export", "--model-dir", trained.model_dir, "--format", "saved_model", "--out", "out"],
+        ),
+        ((reporting.Reporter, "write"), ["report", "--model-dir", trained.model_dir]),
+    ]
+    for place, arguments in commands:
+        with monkeypatch.context() as patch:
+            send_in(patch, *place, number)
+            code, _, errors = command(*arguments)
+        assert (code, errors.strip()) == (SIGNALS[number], lines), arguments
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_handlers_are_given_back(command, own_flags, tmp_path):
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
     wakeup = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(wakeup)
     assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "1")[0] == 0
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in numbers] == before
     assert signal.set_wakeup_fd(wakeup) == wakeup
 
 
-def test_ctrl_c_before_training_is_one_line(scans, tmp_path):
-    (tmp_path / "tensorflow.py").write_text("raise KeyboardInterrupt")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_before_training_is_one_line(number, scans, tmp_path):
+    (tmp_path / "tensorflow.py").write_text(f"import os; os.kill(os.getpid(), {int(number)})")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     command = [sys.executable, *COMMAND, "--dataset", "images", "--data-dir", scans, "--quiet"]
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert result.returncode == 130
-    assert result.stderr.strip() == "estimator_train: interrupted"
+    assert (result.returncode, result.stderr.strip()) == (SIGNALS[number], f"estimator_train: {ENDED[number]}")
