@@ -348,7 +348,7 @@ def test_an_aborted_step_without_checkpoints_goes_on_with_the_variables_as_they_
 def test_without_checkpoints_there_are_only_events(tmp_path):
     estimator = counting_estimator(tmp_path, save_checkpoints_steps=None, save_checkpoints_secs=None)
     estimator.train(rows(), steps=2)
-    assert all(name.startswith("events.out.tfevents.") for name in os.listdir(tmp_path))
+    assert all(name.startswith(("events.out.tfevents.", "training.lock")) for name in os.listdir(tmp_path))
 
 
 def test_the_files_of_a_run_have_tf_estimators_names(tmp_path):
@@ -356,7 +356,7 @@ def test_the_files_of_a_run_have_tf_estimators_names(tmp_path):
     estimator.train(rows(), steps=2)
     files = {name for name in os.listdir(tmp_path) if not name.startswith("events.out.tfevents.")}
     expected = {f"model.ckpt-{step}.{kind}" for step in (0, 2) for kind in ("index", "data-00000-of-00001")}
-    assert files == expected | {"checkpoint", "graph.pbtxt"}
+    assert files == expected | {"checkpoint", "graph.pbtxt", "training.lock"}
     assert 'model_checkpoint_path: "model.ckpt-2"' in (tmp_path / "checkpoint").read_text()
 
 

@@ -20,6 +20,7 @@ from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
+from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.private_names import eager_mode
 
 _CACHE_LINE = 64  # bytes
@@ -90,7 +91,7 @@ def _open_folder(folder, images, paths, image_size, fast):
     folder.mkdir(parents=True, exist_ok=True)
     name = folder / f"images-{key_of_files(paths, image_size, fast)}"
     data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
-    with filelock.FileLock(name.with_suffix(".lock")):
+    with explaining_full_disk(folder), filelock.FileLock(name.with_suffix(".lock")):
         # The manifest comes last: without one, what is there is only a part.
         if not manifest.exists():
             _fill_file(data, manifest, images, paths, image_size)

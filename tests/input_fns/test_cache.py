@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_train.input_fns import cache as cache_module
 from estimator_train.input_fns import image_files
+from estimator_train.session.full_disk import FullDiskError
 
 CLASSES = ["cat", "dog"]
 
@@ -162,6 +163,17 @@ def test_a_cache_without_room_is_refused(folder, cache, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6, 2000))
     with pytest.raises((MemoryError, OSError), match=r"12 images of 8 x 6 takes at least .* free; give another cache"):
         make(folder, cache)()
+
+
+def test_a_cache_that_fills_the_disk_is_told_so_with_its_folder(folder, tmp_path):
+    make(folder, tmp_path / "cache")()
+    (data,) = data_files(tmp_path / "cache")
+    data.with_suffix(".json").unlink()
+    data.unlink()
+    data.symlink_to("/dev/full")
+    with pytest.raises(FullDiskError, match=f"the disk of {tmp_path / 'cache'} is full, a file did not fit"):
+        make(folder, tmp_path / "cache")()
+    assert not data_files(tmp_path / "cache")
 
 
 def test_a_cache_that_runs_out_of_memory_for_colour_is_refused(folder, monkeypatch):

@@ -262,6 +262,25 @@ def test_the_arguments_of_compile_as_they_were_given():
     keras.Sequential([keras.layers.Dense(1)]).compile(**arguments)
 
 
+@pytest.mark.parametrize("name", ["model.keras", "model.h5", "model"])
+@pytest.mark.parametrize("refused", [True, False])
+def test_loaders_of_every_format_ask_for_lambdas(name, refused, tmp_path):
+    """Loading an .h5 file or a SavedModel would run the bytecode of a Lambda layer, whoever wrote it."""
+    keras.Sequential([keras.layers.Lambda(lambda x: x + 1.0, input_shape=(2,))]).save(tmp_path / name)
+    with private_names.LoadedLambdas(refused) as lambdas:
+        try:
+            model = keras.models.load_model(tmp_path / name, compile=False)
+        except ValueError:
+            model = None
+    assert lambdas.found
+    loaded = model is not None and isinstance(model.layers[0], keras.layers.Lambda)
+    assert loaded is not refused
+    keras.Sequential([keras.layers.Dense(1, input_shape=(2,))]).save(tmp_path / f"plain-{name}")
+    with private_names.LoadedLambdas(refused) as lambdas:
+        keras.models.load_model(tmp_path / f"plain-{name}", compile=False)
+    assert not lambdas.found
+
+
 def test_the_class_of_functional_models():
     """A functional model could not be told from one of the user's class, whose call() may do more than its layers."""
     features = keras.Input([2])

@@ -23,6 +23,7 @@ from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
 from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.input_fns.protocols import HasFingerprint
+from estimator_train.session.full_disk import explaining_full_disk
 
 log = tf.get_logger()
 
@@ -373,7 +374,8 @@ def _locked(folder):
         log.info("Waiting for another process, which fills %s.", folder)
         lock.acquire()
     try:
-        yield
+        with explaining_full_disk(folder):
+            yield
     finally:
         lock.release()
 

@@ -1,5 +1,7 @@
 """What frozen layers give is computed once; on disk it outlives the process, and serves no other examples."""
 
+import errno
+import os
 import threading
 import types
 
@@ -10,6 +12,7 @@ import tensorflow as tf
 from estimator_train.input_fns.frozen_features import frozen_features
 from estimator_train.keras.parts import feature_cache
 from estimator_train.keras.parts.feature_cache import columns_of
+from estimator_train.session.full_disk import FullDiskError
 
 
 class Examples:
@@ -190,6 +193,15 @@ def test_what_does_not_fit_in_memory_is_refused(examples, monkeypatch):
 def test_what_does_not_fit_on_the_disk_is_refused(examples, monkeypatch, tmp_path):
     monkeypatch.setattr(feature_cache.shutil, "disk_usage", lambda folder: types.SimpleNamespace(free=100))
     with pytest.raises(OSError, match=r"and the disk of .* has 0\.0 MB left; give another folder"):
+        columns(examples, Doubled(), tmp_path)
+
+
+def test_a_disk_that_fills_up_is_told_with_the_folder(examples, monkeypatch, tmp_path):
+    def append(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(feature_cache._Store, "append", append)
+    with pytest.raises(FullDiskError, match=f"the disk of {tmp_path}.* is full, a file did not fit"):
         columns(examples, Doubled(), tmp_path)
 
 
