@@ -33,9 +33,8 @@ def raising_terminated():
 
 
 def _raise(number, frame):
-    for (
-        each
-    ) in _NUMBERS:  # some that send one send it twice, to a process and to its group; what is open is closed once
+    # Some that send a signal send it twice, to a process and to its group; what is open is closed once.
+    for each in _NUMBERS:
         signal.signal(each, signal.SIG_IGN)
     leave_lost_terminal()
     raise Terminated(number)

@@ -51,6 +51,8 @@ def _full_disk(folder):
 
 
 def _line(folder):
+    if folder.name.endswith("_temp"):  # the folder of an unfinished checkpoint
+        folder = folder.parent
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     usage = shutil.disk_usage(there)
     free, total = (f"{count / 1e6:,.1f} MB" for count in (usage.free, usage.total))

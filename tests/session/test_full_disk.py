@@ -27,8 +27,14 @@ def flush_events():
     raise RuntimeError("/dev/full; No space left on device\n\tFailed to flush 7 events to /dev/full")
 
 
+def save_checkpoint():
+    path = "/tmp/model.ckpt-0_temp/part-00000-of-00001.data-00000-of-00001.tempstate7"
+    raise tf.errors.ResourceExhaustedError(None, None, f"{{{{function_node save}}}} {path}; No space left on device")
+
+
 @pytest.mark.parametrize(
-    ("write", "told"), [(write_in_tensorflow, "/dev"), (write_in_python, "{tmp_path}"), (flush_events, "/dev")]
+    ("write", "told"),
+    [(write_in_tensorflow, "/dev"), (write_in_python, "{tmp_path}"), (flush_events, "/dev"), (save_checkpoint, "/tmp")],
 )
 def test_a_full_disk_is_one_line_with_the_folder_and_its_free_space(write, told, tmp_path):
     with pytest.raises(FullDiskError) as caught, explaining_oom(), explaining_full_disk(tmp_path / "not" / "yet"):
