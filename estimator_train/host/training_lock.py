@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import socket
+import threading
 from pathlib import Path
 
 import filelock
@@ -20,6 +21,8 @@ import tensorflow as tf
 # A folder that nobody may write to: a training there fails by itself as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+_HELD = set()  # of (folder, thread)
 
 log = tf.get_logger()
 
@@ -35,23 +38,21 @@ def training_lock(model_dir):
     Raises:
       ModelDirInUseError: another training holds it; names its host and process, and since when.
     """
-    lock = None if "://" in model_dir else _acquire(model_dir)
+    key = os.path.realpath(model_dir), threading.get_ident()
+    lock = None if "://" in model_dir or key in _HELD else _acquire(model_dir)
     if lock is None:
         yield
         return
+    _HELD.add(key)
+    holder = _holder_file(key[0])  # absolute: the training may change its folder
     try:
-        if lock.lock_counter > 1:
-            yield
-            return
-        holder = _holder_file(model_dir)
         _warn_of_other_host(model_dir, _read(holder))
         started = datetime.datetime.now(datetime.timezone.utc).isoformat(" ", timespec="seconds")
         holder.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid(), "since": started}) + "\n")
-        try:
-            yield
-        finally:
-            holder.unlink(missing_ok=True)
+        yield
     finally:
+        holder.unlink(missing_ok=True)
+        _HELD.discard(key)
         lock.release()
 
 
@@ -60,7 +61,7 @@ def _acquire(model_dir):
     path = _lock_file(model_dir)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(os.path.realpath(path), timeout=0, is_singleton=True)
+        lock = filelock.FileLock(path, timeout=0)
         lock.acquire()
     except filelock.Timeout as error:
         raise ModelDirInUseError(_refusal(model_dir, _read(_holder_file(model_dir)))) from error
