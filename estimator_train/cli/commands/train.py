@@ -17,6 +17,7 @@ from estimator_train.cli.settings import (
     Training,
     check_folder,
     check_function,
+    check_model_dir,
     check_same_settings,
     flags_of,
     one_line_errors,
@@ -216,9 +217,10 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     if flags.replicas and not task.is_alone:
         raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
     model_dir = _model_dir(flags)
+    check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
-    if task.is_chief and not resume:
-        _check_no_run(model_dir)
+    if task.is_chief:
+        _check_run_or_none(model_dir, resume)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
     if dry_run and _must_be_downloaded(flags):
@@ -266,10 +268,10 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     if models.is_file(settings.get("weights")):
         settings["weights"] = os.path.abspath(settings["weights"])
     model_dir = _model_dir(flags)
+    check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
-    if not resume:
-        _check_no_run(model_dir)
-    elif run_file(model_dir).exists():
+    _check_run_or_none(model_dir, resume)
+    if run_file(model_dir).exists():
         check_same_settings(settings, run_file(model_dir))
     if dry_run or verbosity != "quiet":
         facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
@@ -331,9 +333,13 @@ def _model_dir(flags):
     return flags.model_dir or os.path.join("runs", name)
 
 
-def _check_no_run(model_dir):
+def _check_run_or_none(model_dir, resume):
+    """Refuses a folder with a run, unless it is gone on with; says so if that has nothing to go on from."""
     checkpoint = newest_checkpoint(model_dir)
-    if checkpoint or run_file(model_dir).exists():
+    if resume:
+        if checkpoint is None and run_file(model_dir).exists():
+            click.echo(f"estimator_train: {model_dir} holds a run and no checkpoint: it starts at step 0", err=True)
+    elif checkpoint or run_file(model_dir).exists():
         where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
         raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
 

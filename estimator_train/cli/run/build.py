@@ -94,7 +94,7 @@ def checkpoint_paths(model_dir, every):
         raise click.ClickException(f"--model-dir {model_dir} has no checkpoint; train first")
     if not every:
         return [newest]
-    paths = tf.train.get_checkpoint_state(model_dir).all_model_checkpoint_paths
+    paths = checkpoints.kept_in(model_dir)
     damages = {path: checkpoints.damage_of(path) for path in paths}
     for path, damage in damages.items():
         if damage is not None:
