@@ -73,6 +73,10 @@ class Settings:
         settings = cls.load(model_dir)
         if settings is None:
             raise click.ClickException(f"--model-dir {model_dir} holds no run: it has no run.json")
+        for name in ("input_fn", "eval_input_fn", "model"):
+            reference = getattr(settings, name)
+            if reference and ":" in reference:
+                check_function(reference, f"{run_file(model_dir)}: {name}")
         return settings
 
     def check_same(self, earlier, model_dir):
@@ -141,6 +145,9 @@ def save_run(model_dir, settings, **about):
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
 
+
+_FILES = ("run.json", "timing.json", "evaluations.jsonl", "checkpoint", "graph.pbtxt", "report/report.html")
+_FOLDERS = ("eval", "report", "export")
 
 # How long, on what and from where a recipe is trained: a run that goes on may have others.
 _FREE = ("recipe", "data_dir", "epochs", "max_steps", "split_over")
@@ -234,19 +241,27 @@ def _names_made_by(node):
 def check_folder(folder, flag):
     """Checks that `folder` can be written to, or made."""
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise click.ClickException(f"{flag} {path} is a file; give a folder")
+    if os.path.lexists(path) and not path.is_dir():
+        kind = "a file" if path.exists() else "a link to nowhere"
+        raise click.ClickException(f"{flag} {path} is {kind}; give a folder")
     existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if parent.exists())
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
 
 
 def check_model_dir(model_dir):
-    """Checks that `--model-dir` is a path that TensorFlow does not take for a pattern."""
+    """Checks that TensorFlow does not take `--model-dir` for a pattern, and that a run can keep its files there."""
     try:
         absolute(model_dir)
     except ValueError as error:
         raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
+    folder = Path(model_dir)
+    for path in [*(folder / name for name in _FILES), *folder.glob("model.ckpt-*.*")]:
+        if path.exists() and not path.is_file():
+            raise click.ClickException(f"{path} is no file, and a run keeps one of that name; move it elsewhere")
+    for path in (folder / name for name in _FOLDERS):
+        if path.exists() and not path.is_dir():
+            raise click.ClickException(f"{path} is no folder, and a run keeps one of that name; move it elsewhere")
 
 
 def checkpoint_prefix(path):

@@ -42,7 +42,9 @@ def make_estimator(request, tmp_path):
         )
         if request.param == "model_fn":
             return et.Estimator(model_fn, config=config)
-        model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+        model = keras.Sequential(
+            [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,), name="dense")]
+        )
         model.compile(keras.optimizers.SGD(0.05), "mse")
         return et.model_to_estimator(model, config=config)
 

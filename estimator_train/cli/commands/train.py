@@ -221,6 +221,10 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     check_folder(model_dir, "--model-dir")
     if task.is_chief:
         _check_run_or_none(model_dir, resume)
+    if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
+        raise click.ClickException(
+            f"{model_dir} holds a run that has lost its run.json; give --dataset or --input-fn, and its other flags"
+        )
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
     if dry_run and _must_be_downloaded(flags):
