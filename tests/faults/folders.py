@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import random
-import re
 import shutil
 import sys
 import tempfile
@@ -61,10 +60,9 @@ class Kind(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a command made of a kind; `fault` is None where it kept what is promised."""
+    """What a command made of a kind of folder; `fault`: None where it kept what is promised."""
 
     kind: str
-    command: str
     outcome: str
     fault: str | None
 
@@ -111,12 +109,13 @@ def _try(kind, command, original, folder):
             fault = _fault_of_training(code, output + error, kind.at, place)
         else:
             code, output, error = _call([command, *model_dir])
-            fault = None
+            fault = _fault_of_evaluation(code, kind.at, place)
         fault = fault or _fault_of_any(code, error)
     finally:
         shutil.rmtree(home)
     last = (error if code else output).strip().splitlines() or [""]
-    return Row(kind.name, command, "goes on" if code == 0 else last[-1].removeprefix("estimator_train: "), fault)
+    outcome = "goes on" if code == 0 else last[-1].removeprefix("estimator_train: ").replace(str(folder), "")
+    return Row(f"{kind.name}, {command}", outcome, fault)
 
 
 def _fault_of_any(code, error):
@@ -126,6 +125,14 @@ def _fault_of_any(code, error):
         return f"exit code {code}"
     lines = [line for line in error.splitlines() if line.startswith("estimator_train: ")]
     return f"{len(lines)} lines of errors" if code == 2 and len(lines) != 1 else None
+
+
+def _fault_of_evaluation(code, at, place):
+    """An evaluation that has ended well is of the newest whole checkpoint."""
+    if code != 0:
+        return None
+    step = json.loads((place / "evaluations.jsonl").read_bytes().splitlines()[-1])["step"]
+    return None if step == at else f"step {step} was evaluated, and not {at}"
 
 
 def _fault_of_training(code, said, at, place):
@@ -485,23 +492,14 @@ def _copy_checkpoint(folder, name, other):
         shutil.copy(path, folder / path.name.replace(name, other))
 
 
-def table(rows: list[Row]) -> str:
-    """The rows as lines: what each command did, and where it broke a promise."""
-    lines = [
-        f"{row.kind:<50} {row.command:<9} {'FAULT: ' + row.fault if row.fault else 'ok':<12} {row.outcome}"
-        for row in rows
-    ]
-    faults = sum(row.fault is not None for row in rows)
-    kinds = len({row.kind for row in rows})
-    went_on = sum(row.outcome == "goes on" for row in rows)
-    return "\n".join(
-        [
-            *lines,
-            f"{kinds} kinds, {len(rows)} commands: {went_on} went on, {len(rows) - went_on} refused, {faults} faults",
-        ]
-    )
-
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        print(re.sub(re.escape(place), "", table(run(None, 0, place))))
+        rows = run(None, 0, place)
+    for row in rows:
+        print(f"{row.kind:<60} {f'FAULT, {row.fault}' if row.fault else 'ok'}: {row.outcome}")
+    went_on, faults = (
+        sum(map(test, rows)) for test in (lambda row: row.outcome == "goes on", lambda row: bool(row.fault))
+    )
+    print(
+        f"{len(KINDS)} kinds, {len(rows)} commands: {went_on} went on, {len(rows) - went_on} refused, {faults} faults"
+    )
