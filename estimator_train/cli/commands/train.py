@@ -219,8 +219,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     model_dir = _model_dir(flags)
     check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
-    if task.is_chief:
-        _check_run_or_none(model_dir, resume)
+    if task.is_chief and not resume:
+        _check_no_run(model_dir)
     if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
         raise click.ClickException(
             f"{model_dir} holds a run that has lost its run.json; give --dataset or --input-fn, and its other flags"
@@ -240,6 +240,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
     if task.is_chief and (not quiet or dry_run):
         click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
+    if task.is_chief:
+        _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
 
@@ -274,12 +276,14 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     model_dir = _model_dir(flags)
     check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
-    _check_run_or_none(model_dir, resume)
-    if run_file(model_dir).exists():
+    if not resume:
+        _check_no_run(model_dir)
+    elif run_file(model_dir).exists():
         check_same_settings(settings, run_file(model_dir))
     if dry_run or verbosity != "quiet":
         facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
         click.echo("\n".join(f"{name:<12} {value}" for name, value in facts.items()))
+    _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
     if verbosity == "quiet":
@@ -337,15 +341,17 @@ def _model_dir(flags):
     return flags.model_dir or os.path.join("runs", name)
 
 
-def _check_run_or_none(model_dir, resume):
-    """Refuses a folder with a run, unless it is gone on with; says so if that has nothing to go on from."""
+def _check_no_run(model_dir):
     checkpoint = newest_checkpoint(model_dir)
-    if resume:
-        if checkpoint is None and run_file(model_dir).exists():
-            click.echo(f"estimator_train: {model_dir} holds a run and no checkpoint: it starts at step 0", err=True)
-    elif checkpoint or run_file(model_dir).exists():
+    if checkpoint or run_file(model_dir).exists():
         where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
         raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
+
+
+def _say_if_it_starts_anew(model_dir):
+    """Of a run that is gone on with: its checkpoints may be lost."""
+    if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
+        click.echo(f"estimator_train: {model_dir} holds a run and no checkpoint: it starts at step 0", err=True)
 
 
 def _must_be_downloaded(flags):

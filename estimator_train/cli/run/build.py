@@ -17,7 +17,7 @@ import tf_keras as keras
 
 import estimator_train
 from estimator_train import checkpoints, distribution, models
-from estimator_train.cli.settings import one_line_errors
+from estimator_train.cli.settings import check_function, one_line_errors
 from estimator_train.distribution.completion import FailedChiefError
 from estimator_train.distribution.synchronous import LostWorkerError
 from estimator_train.keras.parts.layer_graph import LayerGraphError
@@ -133,7 +133,8 @@ def _raised_by_generator(message):
 
 
 def _load_function(reference):
-    """The function of FILE:FUNCTION."""
+    """The function of FILE:FUNCTION, which may have gone since the run began."""
+    check_function(reference, "the function of the run,")
     path, _, name = reference.rpartition(":")
     return getattr(_load_file(path), name)
 
