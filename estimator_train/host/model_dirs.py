@@ -28,6 +28,9 @@ def absolute(model_dir: str | os.PathLike[str]) -> str:
 
 
 def checkpoints_among(names: Iterable[str]) -> list[str]:
-    """Names of the checkpoints whose index files are among the file names, the one of the lowest step first."""
-    found = (re.fullmatch(r"(.+-(\d+))\.index", name) for name in names)
+    """Names of the checkpoints whose index files are among the file names, the one of the lowest step first.
+
+    A training's end with .ckpt-STEP; others, such as those that it starts from, are none.
+    """
+    found = (re.fullmatch(r"(.+\.ckpt-(\d+))\.index", name) for name in names)
     return [match[1] for match in sorted(filter(None, found), key=lambda match: int(match[2]))]

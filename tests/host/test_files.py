@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+import tensorflow as tf
 
 from estimator_train.host import files
 
@@ -38,8 +39,6 @@ def test_an_error_leaves_the_old_file_and_nothing_else(step, tmp_path, monkeypat
 
 def test_a_file_in_tensorflows_own_file_systems_is_written_too():
     files.write_whole("ram://test_files/run.json", "text")
-    import tensorflow as tf
-
     assert tf.io.gfile.listdir("ram://test_files") == ["run.json"]
     assert tf.io.gfile.GFile("ram://test_files/run.json").read() == "text"
 

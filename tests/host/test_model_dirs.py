@@ -22,5 +22,11 @@ def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(name):
 
 
 def test_checkpoints_are_found_by_their_index_files_in_the_order_of_their_steps():
-    names = ["model.ckpt-10.index", "model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001", "checkpoint", "a.index"]
+    names = [
+        "model.ckpt-10.index",
+        "model.ckpt-9.index",
+        "model.ckpt-9.data-00000-of-00001",
+        "checkpoint",
+        "pretrained-11.index",
+    ]
     assert model_dirs.checkpoints_among(names) == ["model.ckpt-9", "model.ckpt-10"]
