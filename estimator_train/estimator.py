@@ -14,13 +14,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train import checkpoints
-from estimator_train.checkpoints import object_based
+from estimator_train.checkpoints import leftovers, object_based
 from estimator_train.distribution import synchronous
 from estimator_train.events import write_eval_metrics
 from estimator_train.export import InputReceiver, new_export_directory
 from estimator_train.graph.model import GraphModel
 from estimator_train.graph.warm_start import WarmStartSettings
-from estimator_train.host import host_memory
+from estimator_train.host import host_memory, model_dirs
 from estimator_train.host.training_lock import training_lock
 from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType
@@ -43,13 +43,15 @@ class Estimator:
         arguments that it needs, and is called once for every train, evaluate and predict, in a new v1 graph. For a
         Keras model, `model_to_estimator` makes the Estimator.
       model_dir: directory for checkpoints and events; None takes `config.model_dir`, or else a new temporary directory.
+        It is made absolute, so that os.chdir does not lose it.
       config: a `RunConfig`; None means its defaults.
       params: dict given to model_fn, and to every input_fn that names `params`.
       warm_start_from: where a model_fn's variables start as long as model_dir has no checkpoint: a
         `WarmStartSettings`, or the path of a checkpoint or SavedModel, from which all variables start but the step.
 
     Raises:
-      ValueError: `config` is no RunConfig, or names another directory than `model_dir`; model_fn has other
+      ValueError: `config` is no RunConfig, or names another directory than `model_dir`; the directory has a sign of a
+        pattern, such as [, which TensorFlow would not find its checkpoints by; model_fn has other
         arguments, or none for `params`; or a subclass overrides a member.
     """
 
@@ -175,6 +177,9 @@ class Estimator:
             log.info("Skipping training since max_steps has already saved.")
             return
         last_step = step + steps if steps is not None else max_steps
+        if self._config.is_chief:
+            leftovers.remove(self.model_dir)
+            checkpoints.recover_state(self.model_dir, self._config.keep_checkpoint_max)
 
         with synchronous.explaining_lost_worker(self._config.train_distribute):
             run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
@@ -392,15 +397,15 @@ def _config_with_model_dir(config, model_dir):
     if config is not None and not isinstance(config, RunConfig):
         raise ValueError(f"config must be an instance of RunConfig, given: {config!r}")
     config = config or RunConfig()
-    model_dir = os.fspath(model_dir) if model_dir is not None else None
-    if model_dir is not None and config.model_dir is not None and model_dir != config.model_dir:
+    given = {model_dirs.absolute(path) for path in (model_dir, config.model_dir) if path is not None}
+    if len(given) > 1:
         raise ValueError(
-            f"model_dir is given twice, as {model_dir!r} and in RunConfig as {config.model_dir!r}; give one."
+            f"model_dir is given twice, as {os.fspath(model_dir)!r} and in RunConfig as {config.model_dir!r}; give one."
         )
-    if model_dir is None and config.model_dir is None:
-        model_dir = tempfile.mkdtemp()
-        log.warning("Using temporary folder as model directory: %s", model_dir)
-    return config if model_dir is None else config.replace(model_dir=model_dir)
+    if not given:
+        given.add(tempfile.mkdtemp())
+        log.warning("Using temporary folder as model directory: %s", *given)
+    return config.replace(model_dir=given.pop())
 
 
 _UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")

@@ -74,7 +74,7 @@ def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
                 }
                 if values:
                     metrics[event.step] |= values
-        except tf.errors.DataLossError as error:
+        except (tf.errors.DataLossError, tf.errors.FailedPreconditionError) as error:  # the latter of a folder
             log.warning("The rest of event file %s is skipped, it is damaged: %s", path, error)
     return dict(sorted(metrics.items()))
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from estimator_train.host.files import this_process
+
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
@@ -348,7 +350,7 @@ def new_export_directory(base, assets_extra=None):
     older = exports_in(base)
     seconds = max(int(time.time()), int(os.path.basename(older[-1])) + 1 if older else 0)
     final = os.path.join(base, str(seconds))
-    temporary = os.path.join(base, f"temp-{seconds}")
+    temporary = _temporary(final)
     try:
         yield temporary, tf.compat.as_bytes(final)
         for name, source in (assets_extra or {}).items():
@@ -359,6 +361,19 @@ def new_export_directory(base, assets_extra=None):
     finally:
         if tf.io.gfile.exists(temporary):
             tf.io.gfile.rmtree(temporary)
+
+
+def remove_export(path):
+    """Removes an export. Its name goes at once, so that no server finds a half of it."""
+    temporary = _temporary(path)
+    tf.io.gfile.rename(path, temporary)
+    tf.io.gfile.rmtree(temporary)
+
+
+def _temporary(path):
+    """Where an export is while it is not whole, by a name that servers pass over and that tells whose it is."""
+    base, seconds = os.path.split(path)
+    return os.path.join(base, f"temp-{seconds}-{this_process()}")
 
 
 def exports_in(base):

@@ -6,16 +6,18 @@ import abc
 import inspect
 import json
 import os
-import tempfile
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_train import checkpoints
 from estimator_train.estimator import Estimator
 from estimator_train.events import read_eval_metrics
-from estimator_train.export import InputReceiver, exports_in
+from estimator_train.export import InputReceiver, exports_in, remove_export
+from estimator_train.host.files import owner_of_unfinished, unfinished, write_whole
 
 log = tf.get_logger()
 
@@ -78,7 +80,7 @@ class _SavedModelExporter(Exporter):
         )
         if self._exports_to_keep is not None:
             for older in exports_in(export_path)[: -self._exports_to_keep]:
-                tf.io.gfile.rmtree(older)
+                remove_export(older)
         return path
 
 
@@ -204,10 +206,13 @@ class BestExporter(_SavedModelExporter):
         if best is not None and not self._compare_fn(best_eval_result=best, current_eval_result=eval_result):
             return None
         log.info("Performing best model export.")
-        with tempfile.TemporaryDirectory() as directory:
-            result = os.path.join(directory, _RESULT)
-            _write_result(result, eval_result)
+        result = unfinished(os.path.join(export_path, _RESULT))
+        tf.io.gfile.makedirs(export_path)
+        write_whole(result, _to_json(eval_result))
+        try:
             return self._write(estimator, export_path, checkpoint_path, self._assets_extra | {_RESULT: result})
+        finally:
+            tf.io.gfile.remove(result)
 
     def _best(self, model_dir, export_path, eval_result):
         """The result to beat, or None."""
@@ -216,7 +221,10 @@ class BestExporter(_SavedModelExporter):
             return None
         result = os.path.join(exports[-1], "assets.extra", _RESULT)
         if tf.io.gfile.exists(result):
-            return _read_result(result)
+            try:
+                return _read_result(result)
+            except ValueError as error:
+                log.warning("%s. Taking it from the events.", error)
         if self._event_file_pattern is None:
             return None
         log.info("Loading best metric from event files.")
@@ -260,17 +268,23 @@ class BestCheckpointExporter(Exporter):
         eval_result: dict[str, Any],
         is_the_final_export: bool,
     ) -> bytes | None:
-        best = tf.train.latest_checkpoint(export_path)
-        if best is not None and not self._compare_fn(
-            best_eval_result=_read_result(f"{best}.{_RESULT}"), current_eval_result=eval_result
-        ):
+        best = self._best(export_path)
+        if best is not None and not self._compare_fn(best_eval_result=best, current_eval_result=eval_result):
             return None
         log.info("Performing best checkpoint export.")
         return tf.compat.as_bytes(_keep_checkpoint(export_path, checkpoint_path, eval_result))
 
+    def _best(self, export_path):
+        """The result to beat, or None."""
+        kept = checkpoints.kept_in(export_path)
+        try:
+            return _read_result(f"{kept[-1]}.{_RESULT}") if kept else None
+        except checkpoints.CheckpointError as error:
+            raise checkpoints.CheckpointError(f"{error}; move {export_path} to another place to start anew.") from error
+
 
 def _keep_checkpoint(directory, checkpoint, eval_result):
-    """Puts a copy of `checkpoint` and its result in place of all that is in `directory`; returns its path prefix.
+    """Puts a copy of `checkpoint` and its result in the place of the one in `directory`; returns its path prefix.
 
     The best is what the directory's `checkpoint` file names, and that is replaced in one move, at the end: whenever the
     process is killed, a whole checkpoint is there, the old one or the new.
@@ -278,28 +292,36 @@ def _keep_checkpoint(directory, checkpoint, eval_result):
     tf.io.gfile.makedirs(directory)
     source, name = os.path.split(checkpoint)
     files = [file for file in tf.io.gfile.listdir(source) if file.startswith(f"{name}.")]
-    for file in files:
-        tf.io.gfile.copy(os.path.join(source, file), os.path.join(directory, f"{file}.part"), overwrite=True)
-    _write_result(os.path.join(directory, f"{name}.{_RESULT}.part"), eval_result)
-    with tf.io.gfile.GFile(os.path.join(directory, "checkpoint.part"), "w") as file:
-        file.write(f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n')
-    files += [f"{name}.{_RESULT}", "checkpoint"]
-    for file in files:
-        tf.io.gfile.rename(os.path.join(directory, f"{file}.part"), os.path.join(directory, file), overwrite=True)
-    for file in set(tf.io.gfile.listdir(directory)) - set(files):
-        tf.io.gfile.remove(os.path.join(directory, file))
+    parts = {file: unfinished(os.path.join(directory, file)) for file in files}
+    for file, part in parts.items():
+        tf.io.gfile.copy(os.path.join(source, file), part, overwrite=True)
+    for file, part in parts.items():
+        tf.io.gfile.rename(part, os.path.join(directory, file), overwrite=True)
+    write_whole(os.path.join(directory, f"{name}.{_RESULT}"), _to_json(eval_result))
+    state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
+    write_whole(os.path.join(directory, "checkpoint"), state)
+    for file in tf.io.gfile.listdir(directory):
+        of_another = re.fullmatch(rf"(.+-\d+)\.(index|meta|data-\d{{5}}-of-\d{{5}}|{re.escape(_RESULT)})", file)
+        if (of_another and of_another[1] != name) or owner_of_unfinished(file):
+            tf.io.gfile.remove(os.path.join(directory, file))
     return os.path.join(directory, name)
 
 
 _RESULT = "eval_result.json"
 
 
-def _write_result(path, result):
-    numbers = {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(json.dumps(numbers))
+def _to_json(result):
+    return json.dumps(
+        {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}
+    )
 
 
 def _read_result(path):
-    with tf.io.gfile.GFile(path) as file:
-        return {name: np.asarray(value)[()] for name, value in json.load(file).items()}
+    """The result that `_to_json` wrote; raises ValueError in one line that names the file."""
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return {name: np.asarray(value)[()] for name, value in json.load(file).items()}
+    except (tf.errors.OpError, ValueError, AttributeError) as error:
+        raise checkpoints.CheckpointError(
+            f"{path} cannot be read, so the best result so far is unknown: {str(error).splitlines()[0]}"
+        ) from error

@@ -99,6 +99,31 @@ def test_a_result_without_a_loss_is_refused(estimator, tmp_path):
         exporter.export(estimator, str(tmp_path / "best"), newest, {"mae": np.float32(1)}, False)
 
 
+def test_only_checkpoints_that_it_wrote_are_deleted(estimator, tmp_path):
+    estimator.train(train_input_fn, max_steps=4)
+    folder = tmp_path / "best"
+    (folder / "mine").mkdir(parents=True)
+    (folder / "notes.txt").write_text("keep")
+    for step, loss in ((2, 2.0), (4, 1.0)):
+        checkpoint = os.path.join(estimator.model_dir, f"model.ckpt-{step}")
+        et.BestCheckpointExporter().export(estimator, str(folder), checkpoint, {"loss": loss}, False)
+    names = {name for name in os.listdir(folder) if not name.startswith("model.ckpt-4.")}
+    assert names == {"checkpoint", "mine", "notes.txt"}
+
+
+def test_the_best_is_found_where_its_checkpoint_file_is_lost(estimator, tmp_path):
+    estimator.train(train_input_fn, max_steps=4)
+    exporter, folder = et.BestCheckpointExporter(), str(tmp_path / "best")
+    older, newer = (os.path.join(estimator.model_dir, f"model.ckpt-{step}") for step in (2, 4))
+    exporter.export(estimator, folder, older, {"loss": 1.0}, False)
+    (tmp_path / "best" / "checkpoint").write_bytes(b"\xff")
+    assert exporter.export(estimator, folder, newer, {"loss": 2.0}, False) is None
+    (tmp_path / "best" / "model.ckpt-2.eval_result.json").write_text('{"loss": 1')
+    with pytest.raises(checkpoints.CheckpointError, match=r"model.ckpt-2.eval_result.json cannot be read.*move .*best"):
+        exporter.export(estimator, folder, newer, {"loss": 0.5}, False)
+    assert checkpoints.damage_of(os.path.join(folder, "model.ckpt-2")) is None
+
+
 class Killed(BaseException):
     pass
 
@@ -107,7 +132,8 @@ def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, monk
     estimator.train(train_input_fn, max_steps=4)
     older, newer = (os.path.join(estimator.model_dir, f"model.ckpt-{step}") for step in (2, 4))
     results = {"model.ckpt-2": {"loss": 2.0}, "model.ckpt-4": {"loss": 1.0}}
-    operations = {name: getattr(tf.io.gfile, name) for name in ("copy", "rename", "remove", "makedirs")}
+    operations = [(tf.io.gfile, name) for name in ("copy", "rename", "remove", "makedirs")]
+    operations = [(module, name, getattr(module, name)) for module, name in [*operations, (os, "replace")]]
 
     def export_killed_before(operation, folder):
         """Exports the newer over the older, up to a file operation; returns whether it came to that one."""
@@ -124,8 +150,8 @@ def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, monk
             return run
 
         with monkeypatch.context() as patch:
-            for name, function in operations.items():
-                patch.setattr(tf.io.gfile, name, or_killed(function))
+            for module, name, function in operations:
+                patch.setattr(module, name, or_killed(function))
             try:
                 exporter.export(estimator, folder, newer, results["model.ckpt-4"], False)
             except Killed:

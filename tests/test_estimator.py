@@ -726,3 +726,34 @@ def test_predict_refuses_to_split_outputs_of_unequal_length(tmp_path):
         next(estimator.predict(rows(batch_size=4)))
     batch = next(estimator.predict(rows(batch_size=4), yield_single_examples=False))
     assert (batch["each"].shape, batch["all"].shape) == ((4, 1), (1, 12))
+
+
+# model_dir
+
+
+def test_a_relative_model_dir_outlasts_chdir(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    estimator = counting_estimator("run", save_summary_steps=1).train(rows(), steps=2)
+    assert estimator.model_dir == str(tmp_path / "run")
+    monkeypatch.chdir("elsewhere")
+    assert estimator.evaluate(rows())["global_step"] == 2
+    assert global_step(estimator.train(rows(), steps=1)) == 3
+    assert os.listdir() == []
+
+
+def test_a_relative_model_dir_agrees_with_the_absolute_one_of_another_estimators_config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = et.Estimator(lambda features: None, "run").config
+    assert et.Estimator(lambda features: None, "run", config).model_dir == str(tmp_path / "run")
+    with pytest.raises(ValueError, match="model_dir is given twice"):
+        et.Estimator(lambda features: None, "other", config)
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "a?"])
+def test_a_model_dir_that_tensorflow_takes_for_a_pattern_is_refused_at_once(name, tmp_path):
+    with pytest.raises(ValueError, match="takes for a pattern; rename it"):
+        et.Estimator(lambda features: None, tmp_path / name)
+    with pytest.raises(ValueError, match="takes for a pattern; rename it"):
+        et.Estimator(lambda features: None, config=et.RunConfig(tmp_path / name))
+    assert os.listdir(tmp_path) == []

@@ -3,6 +3,7 @@
 import os
 import runpy
 import signal
+import tempfile
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,10 +76,11 @@ def step_of(path):
     return serve(tf.constant([[1.0]]))["dense"].numpy().item()
 
 
-def steps_in(estimator, name):
-    """The steps of an exporter's SavedModels, the oldest first."""
+def steps_in(estimator, name, numbered=False):
+    """The steps of an exporter's SavedModels, the oldest first; `numbered`: what else is there is left out."""
     folder = os.path.join(estimator.model_dir, "export", name)
-    return [step_of(os.path.join(folder, seconds)) for seconds in sorted(os.listdir(folder))]
+    names = [each for each in sorted(os.listdir(folder)) if not numbered or each.isdigit()]
+    return [step_of(os.path.join(folder, each)) for each in names]
 
 
 def ask(exporter, estimator, step, *, is_final=False, **eval_result):
@@ -154,6 +156,48 @@ def test_latest_exporter_keeps_all_where_asked_and_leaves_other_folders_alone(tr
     os.mkdir(os.path.join(folder, "2024"))
     ask(et.LatestExporter("latest", receiver, exports_to_keep=1), trained, 4)
     assert sorted(os.listdir(folder))[1:] == ["2024"]
+
+
+@pytest.mark.parametrize("kind", [et.LatestExporter, et.BestExporter])
+def test_a_kill_while_an_old_export_is_deleted_leaves_no_half_of_it_under_its_number(kind, trained, monkeypatch):
+    exporter = kind("name", receiver, exports_to_keep=1)
+    folder = os.path.join(trained.model_dir, "export", "name")
+    ask(exporter, trained, 1, loss=2)
+
+    def kill(path):
+        os.remove(os.path.join(path, "saved_model.pb"))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(tf.io.gfile, "rmtree", kill)
+        ask(exporter, trained, 2, loss=1)
+    assert steps_in(trained, "name", numbered=True) == [2]
+    (half,) = [name for name in os.listdir(folder) if not name.isdigit()]
+    assert half.startswith("temp-")
+    assert os.listdir(os.path.join(folder, half)) != []
+
+
+def test_nothing_of_an_export_is_outside_of_its_folder(trained, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    seen = []
+
+    def looking_receiver():
+        seen.extend(os.listdir(tmp_path / "temporary"))
+        return receiver()
+
+    path = ask(et.BestExporter("best", looking_receiver), trained, 1, loss=3).decode()
+    assert seen == [] and os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+
+
+def test_an_unreadable_result_of_the_best_is_taken_from_the_events(trained, warnings):
+    trained.evaluate(label(2.0, 1), checkpoint_path=os.path.join(trained.model_dir, "model.ckpt-1"))  # its loss is 1
+    path = ask(et.BestExporter("best", receiver), trained, 1, loss=1).decode()
+    with open(os.path.join(path, "assets.extra", "eval_result.json"), "w") as file:
+        file.write('{"loss": 1')
+    assert ask(et.BestExporter("best", receiver), trained, 2, loss=2) is None
+    assert "eval_result.json cannot be read" in warnings[0]
+    assert ask(et.BestExporter("best", receiver), trained, 2, loss=0.5)
 
 
 def test_exports_within_one_second_keep_their_order(trained, monkeypatch):

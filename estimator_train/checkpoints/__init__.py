@@ -8,6 +8,10 @@ import os
 import re
 
 import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_train.host.files import write_whole
+from estimator_train.host.model_dirs import checkpoints_among
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 # Of Keras models, name-based, and of a tf.train.Checkpoint that a model_fn saves with.
@@ -23,24 +27,86 @@ def latest_intact(model_dir):
 
     Each damaged one that is passed over is logged as a warning. Raises CheckpointError when all are damaged.
     """
-    state = tf.train.get_checkpoint_state(model_dir)
-    paths = list(state.all_model_checkpoint_paths) if state else []
-    if state and state.model_checkpoint_path:  # which a user may have set to an older one
-        newest = state.model_checkpoint_path
-        paths = [*paths[: paths.index(newest)], newest] if newest in paths else [newest]
+    state = _state(model_dir)
+    paths = _listed(state) if state else _recovered(model_dir)
     for path in reversed(paths):
         damage = damage_of(path)
         if damage is None:
             return path
         tf.get_logger().warning("Checkpoint %s is damaged and is passed over for the one before it: %s", path, damage)
-    if paths and tf.train.get_checkpoint_state(model_dir) != state:
+    if paths and _state(model_dir) != state:
         return latest_intact(model_dir)  # a training has meanwhile saved others and deleted these
     if paths:
+        others = [path for path in _lying_in(model_dir) if path not in paths and damage_of(path) is None]
+        state_file = os.path.join(model_dir, "checkpoint")
+        mend = f"delete {state_file} to go on from {others[-1]}" if others else "bring back a copy"
         raise CheckpointError(
-            f"Every checkpoint in {model_dir} is damaged, the newest is {paths[-1]}; "
-            "bring back a copy, or use another model_dir to start anew."
+            f"Every checkpoint in {model_dir} is damaged, the newest is {paths[-1]}; {mend}, or use another model_dir "
+            "to start anew."
         )
     return None
+
+
+def kept_in(model_dir):
+    """Path prefixes of the checkpoints in `model_dir` as its `checkpoint` file has them, the oldest first.
+
+    Without a `checkpoint` file that can be read, those that lie there.
+    """
+    state = _state(model_dir)
+    if state is None:
+        return _recovered(model_dir)
+    return list(state.all_model_checkpoint_paths) or [state.model_checkpoint_path]
+
+
+def recover_state(model_dir, keep_max):
+    """Writes the `checkpoint` file of `model_dir` anew if it cannot be read: a saver goes on from that.
+
+    Args:
+      keep_max: how many checkpoints the file lists, as the saver deletes the oldest of these; 0 or None: all.
+
+    Raises:
+      CheckpointError: there is a folder in its place.
+    """
+    paths = [] if _state(model_dir) else _lying_in(model_dir)[-(keep_max or 0) :]
+    if not paths:
+        return
+    file = os.path.join(model_dir, "checkpoint")
+    if tf.io.gfile.isdir(file):
+        raise CheckpointError(f"{file} is a folder, where TensorFlow keeps a file; remove it.")
+    times = [tf.io.gfile.stat(f"{path}.index").mtime_nsec / 1e9 for path in paths]
+    names = [os.path.basename(path) for path in paths]
+    state = tf.compat.v1.train.generate_checkpoint_state_proto(model_dir, names[-1], names, times, min(times) - 1)
+    write_whole(file, text_format.MessageToString(state))
+
+
+def _state(model_dir):
+    """The contents of the `checkpoint` file of `model_dir`, a CheckpointState; None where it cannot be read."""
+    try:
+        return tf.train.get_checkpoint_state(model_dir)
+    except ValueError:  # no UTF-8, or no checkpoint in it
+        return None
+
+
+def _listed(state):
+    """The checkpoints of a CheckpointState up to the one to go on from, which a user may have set to an older one."""
+    paths, newest = list(state.all_model_checkpoint_paths), state.model_checkpoint_path
+    return [*paths[: paths.index(newest)], newest] if newest in paths else [newest]
+
+
+def _recovered(model_dir):
+    paths = _lying_in(model_dir)
+    if paths:
+        tf.get_logger().warning(
+            "%s is missing or cannot be read; the newest of the checkpoints beside it is %s",
+            os.path.join(model_dir, "checkpoint"),
+            os.path.basename(paths[-1]),
+        )
+    return paths
+
+
+def _lying_in(model_dir):
+    names = tf.io.gfile.listdir(model_dir) if tf.io.gfile.isdir(model_dir) else []
+    return [os.path.join(model_dir, name) for name in checkpoints_among(names)]
 
 
 def damage_of(path):

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import uuid
+import weakref
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.checkpoints import CheckpointError, damage_of, other_model, tf215
 from estimator_train.distribution import synchronous
+from estimator_train.session import private_names
 from estimator_train.session.private_names import build_legacy_optimizer, eager_mode
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -89,12 +92,32 @@ def restore(checkpoint, model, path, trains=False):
         raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
     if tf215.is_tf215(path):
         _restore_of_215(checkpoint, model, path, trains)
-        return
+    else:
+        _read(checkpoint, model, path)
+
+
+class StateInMemory:
+    """All that a `tf.train.Checkpoint` of a Keras model saves, kept in this process's memory."""
+
+    def __init__(self, model):
+        folder = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's file system in memory, there since 2.4
+        self._path = f"{folder}/state"
+        with root_logger_left_alone():
+            tf.train.Checkpoint(root=model).write(self._path)
+        weakref.finalize(self, tf.io.gfile.rmtree, folder).atexit = False  # the memory ends with the process
+
+    def restore_to(self, model):
+        """Gives the state to another model, as `restore` does."""
+        _read(tf.train.Checkpoint(root=model), model, self._path)
+
+
+def _read(checkpoint, model, path):
     try:
         checkpoint.read(path).assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
         check_same_model(model, path)
         raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error
+    private_names.forget_values_of(model, "save_counter", *tf.train.TrackableView.children(checkpoint))
     check_same_model(model, path)
 
 
@@ -125,8 +148,8 @@ def check_same_model(model, path):
     Raises:
       CheckpointError: they have not; names those that differ.
     """
-    entries = tf.train.list_variables(path)
-    saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries if key.endswith(_VALUE)}
+    entries = tf.compat.v1.train.NewCheckpointReader(path).get_variable_to_shape_map()
+    saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(_VALUE)}
     expected = {key: tuple(weight.shape) for key, weight in weights_by_key(model).items()}
     reshaped = [
         f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"

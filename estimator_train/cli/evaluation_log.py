@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from pathlib import Path
 
 import numpy as np
+
+from estimator_train.cli.settings import one_line_errors
 
 
 def append(model_dir, checkpoint, metrics, classification=None):
@@ -28,9 +31,19 @@ def append(model_dir, checkpoint, metrics, classification=None):
     }
     if classification is not None:
         entry["classification"] = classification.to_json()
-    with Path(model_dir, "evaluations.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
+    path = Path(model_dir, "evaluations.jsonl")
+    with one_line_errors(), path.open("ab+", buffering=0) as file:  # one write, so that processes do not mix lines
+        file.write(_end_of_torn_line(file) + json.dumps(entry).encode() + b"\n")
+        os.fsync(file.fileno())
     return entry
+
+
+def _end_of_torn_line(file):
+    """A newline, if a killed process has left the last line unfinished."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return b""
+    file.seek(-1, os.SEEK_END)
+    return b"" if file.read(1) == b"\n" else b"\n"
 
 
 def _finite(value):

@@ -1,5 +1,6 @@
 """The lines that a training ends with."""
 
+import os
 import shlex
 
 
@@ -12,6 +13,11 @@ def timing_line(timing, model_dir, step):
         parts.append(f"{timing['examples_per_second']:.1f} examples/s")
         parts.append(f"{timing['input_wait_share']:.0%} of the time spent waiting for input")
     return f"trained {', '.join(parts)}"
+
+
+def as_typed(model_dir, checkpoint):
+    """The path of a checkpoint of the run in `model_dir`, which may be relative; None: there is none."""
+    return checkpoint and os.path.join(model_dir, os.path.basename(checkpoint))
 
 
 def metrics_line(checkpoint, metrics):

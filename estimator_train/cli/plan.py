@@ -8,13 +8,18 @@ import re
 from pathlib import Path
 
 from estimator_train.distribution.cluster_task import this_task
+from estimator_train.host.model_dirs import checkpoints_among
 
 
 def newest_checkpoint(model_dir):
     """Name of the newest checkpoint in `model_dir`, or None; whether it is whole, TensorFlow finds out later."""
     state = Path(model_dir, "checkpoint")
-    named = re.search(r'^model_checkpoint_path: "(.+)"', state.read_text(), re.MULTILINE) if state.is_file() else None
-    return named and Path(named.group(1)).name
+    text = state.read_text(errors="replace") if state.is_file() else ""
+    named = re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE)
+    if named:
+        return Path(named.group(1)).name
+    names = checkpoints_among(os.listdir(model_dir) if os.path.isdir(model_dir) else [])
+    return names[-1] if names else None
 
 
 def steps_per_epoch(settings, training, data):

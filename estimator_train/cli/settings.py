@@ -7,11 +7,15 @@ import contextlib
 import dataclasses
 import json
 import os
+import types
+import typing
 from pathlib import Path
 
 import click
 
 from estimator_train import datasets
+from estimator_train.host.files import write_whole
+from estimator_train.host.model_dirs import absolute
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Settings:
         if not path.exists():
             return None
         values = _read(path)["settings"]
-        if "recipe" in values:
+        if isinstance(values.get("recipe"), str):
             raise click.ClickException(
                 f"{model_dir} holds a run of the recipe {values['recipe']}, which evaluates it itself: "
                 f"estimator_train --model-dir {model_dir} --resume"
@@ -55,17 +59,17 @@ class Settings:
         try:
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
             settings = cls(**values | lists)
-            if not isinstance(settings.class_names, tuple):
-                raise TypeError(f"class_names is {settings.class_names}, and must be a list")
-            return settings
+            _check_types(settings)
         except TypeError as error:
             raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
+        return settings
 
     @classmethod
     def of_run(cls, model_dir):
         """The settings of the run that must be in `model_dir`."""
         if not Path(model_dir).is_dir():
             raise click.ClickException(f"--model-dir {model_dir}: there is no such folder")
+        check_model_dir(model_dir)
         settings = cls.load(model_dir)
         if settings is None:
             raise click.ClickException(f"--model-dir {model_dir} holds no run: it has no run.json")
@@ -107,6 +111,25 @@ class Training:
     cache: str | None = None
 
 
+def _check_types(settings):
+    """Raises TypeError if one of them, which may come from a file, is of another type than `Settings` says."""
+    for name, kind in typing.get_type_hints(Settings).items():
+        value = getattr(settings, name)
+        if not _is_of(value, kind):
+            raise TypeError(f"{name} is {json.dumps(value)}")
+
+
+def _is_of(value, kind):
+    """Whether a value is of a type of `Settings`: a class, a tuple of one class, or one of these or None."""
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return any(_is_of(value, each) for each in typing.get_args(kind))
+    if typing.get_origin(kind) is not tuple:
+        return type(value) is kind
+    each, *rest = typing.get_args(kind)
+    is_any_length = rest == [Ellipsis]
+    return type(value) is tuple and all(isinstance(item, each) for item in value) and (is_any_length or len(value) == 2)
+
+
 def run_file(model_dir):
     """Path of the file that a run is described in."""
     return Path(model_dir, "run.json")
@@ -116,9 +139,11 @@ def save_run(model_dir, settings, **about):
     """Writes the run.json of `model_dir`, whole or not at all: a dict of settings, and what else is told of the run."""
     path = run_file(model_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".part").write_text(json.dumps(about | {"settings": settings}, indent=2) + "\n")
-    path.with_suffix(".part").replace(path)
+    write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
 
+
+_FILES = ("run.json", "timing.json", "evaluations.jsonl", "checkpoint", "graph.pbtxt", "report/report.html")
+_FOLDERS = ("eval", "report", "export")
 
 # How long, on what and from where a recipe is trained: a run that goes on may have others.
 _FREE = ("recipe", "data_dir", "epochs", "max_steps", "split_over")
@@ -149,10 +174,14 @@ def flags_of(path):
 
 def _read(path):
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise ValueError("it is no file")
         values = json.loads(Path(path).read_text())
         if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
             raise ValueError("it has no settings of a run")
-    except (OSError, ValueError) as error:
+        if not isinstance(values.get("training", {}), dict):
+            raise ValueError(f"its training is {json.dumps(values['training'])}")
+    except (OSError, ValueError, RecursionError) as error:
         raise click.ClickException(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
     return values
 
@@ -208,11 +237,27 @@ def _names_made_by(node):
 def check_folder(folder, flag):
     """Checks that `folder` can be written to, or made."""
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise click.ClickException(f"{flag} {path} is a file; give a folder")
+    if os.path.lexists(path) and not path.is_dir():
+        kind = "a file" if path.exists() else "a link to nowhere"
+        raise click.ClickException(f"{flag} {path} is {kind}; give a folder")
     existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if parent.exists())
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
+
+
+def check_model_dir(model_dir):
+    """Checks that TensorFlow does not take `--model-dir` for a pattern, and that a run can keep its files there."""
+    try:
+        absolute(model_dir)
+    except ValueError as error:
+        raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
+    folder = Path(model_dir)
+    for path in [*(folder / name for name in _FILES), *folder.glob("model.ckpt-*.*")]:
+        if path.exists() and not path.is_file():
+            raise click.ClickException(f"{path} is no file, and a run keeps one of that name; move it elsewhere")
+    for path in (folder / name for name in _FOLDERS):
+        if path.exists() and not path.is_dir():
+            raise click.ClickException(f"{path} is no folder, and a run keeps one of that name; move it elsewhere")
 
 
 def checkpoint_prefix(path):

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimator_train.distribution.cluster_task import TaskType
 from estimator_train.distribution.synchronous import LostWorkerError
+from estimator_train.host.files import write_whole
 
 log = tf.get_logger()
 
@@ -70,9 +71,10 @@ class CompletionMarkers:
         A marker that is older than this task may be of an earlier run: the chief clears it if it starts again. So it
         counts only when the chief has had the time to do so.
         """
-        if not tf.io.gfile.exists(self._chief_marker):
+        outcome, end_time = self._read_chief_marker()
+        if outcome is None:
             return False
-        if tf.io.gfile.stat(self._chief_marker).mtime_nsec / 1e9 >= self._start_time:
+        if end_time >= self._start_time:
             return True
         if time.time() < self._start_time + _STALE_SECS:
             return False
@@ -83,12 +85,12 @@ class CompletionMarkers:
         """Raises FailedChiefError if the chief has ended by failing."""
         if not self.chief_done():
             return
-        with tf.io.gfile.GFile(self._chief_marker) as file:
-            if file.read() == _FAILED:
-                raise FailedChiefError(
-                    "TF_CONFIG's chief has failed or was stopped; its log says why. Start all tasks again: training "
-                    "goes on from the last checkpoint."
-                )
+        outcome, _ = self._read_chief_marker()
+        if outcome == _FAILED:
+            raise FailedChiefError(
+                "TF_CONFIG's chief has failed or was stopped; its log says why. Start all tasks again: training "
+                "goes on from the last checkpoint."
+            )
 
     def all_done(self):
         """Whether the chief and all workers have ended. There must be a marker."""
@@ -96,8 +98,17 @@ class CompletionMarkers:
 
     def _mark(self, outcome):
         tf.io.gfile.makedirs(self._directory)
-        with tf.io.gfile.GFile(self._own_marker, "w") as file:
-            file.write(outcome)
+        # The time is in it because TensorFlow gives a file's in whole seconds.
+        write_whole(self._own_marker, f"{outcome} {time.time()}")
+
+    def _read_chief_marker(self):
+        """How the chief has ended, and the Unix time then, in seconds; (None, 0.0) while it has not."""
+        try:
+            with tf.io.gfile.GFile(self._chief_marker) as file:
+                outcome, _, end_time = file.read().partition(" ")
+        except tf.errors.NotFoundError:
+            return None, 0.0
+        return outcome, float(end_time or 0)  # earlier versions wrote no time
 
 
 def _training_markers(cluster_spec):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.host.files import write_whole
 from estimator_train.session import step_outputs
 
 v1 = tf.compat.v1
@@ -74,8 +75,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
 
     def end(self, session: tf.compat.v1.Session) -> None:
         if self._output_dir:
-            with tf.io.gfile.GFile(os.path.join(self._output_dir, "timing.json"), "w") as file:
-                file.write(json.dumps(self.summary(), indent=2) + "\n")
+            write_whole(os.path.join(self._output_dir, "timing.json"), json.dumps(self.summary(), indent=2) + "\n")
 
     def summary(self) -> dict[str, float | None]:
         """What was measured, a dict of numbers; None where nothing was, or where the graph does not tell.

@@ -18,6 +18,8 @@ from pathlib import Path
 import filelock
 import tensorflow as tf
 
+from estimator_train.host.files import is_remote
+
 # A folder that nobody may write to: a training there fails by itself as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -39,7 +41,7 @@ def training_lock(model_dir):
       ModelDirInUseError: another training holds it; names its host and process, and since when.
     """
     key = os.path.realpath(model_dir), threading.get_ident()
-    lock = None if "://" in model_dir or key in _HELD else _acquire(model_dir)
+    lock = None if is_remote(model_dir) or key in _HELD else _acquire(model_dir)
     if lock is None:
         yield
         return

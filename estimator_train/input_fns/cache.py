@@ -17,6 +17,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from estimator_train.host.dataset_iterators import iterate
+from estimator_train.host.files import write_whole
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
 from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
@@ -93,14 +94,25 @@ def _open_folder(folder, images, paths, image_size, fast):
     data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
     with explaining_full_disk(folder), filelock.FileLock(name.with_suffix(".lock")):
         # The manifest comes last: without one, what is there is only a part.
-        if not manifest.exists():
+        if (channels := _channels_in(manifest)) is None:
             _fill_file(data, manifest, images, paths, image_size)
-    channels = np.array(json.loads(manifest.read_text())["channels"], np.uint8)
+            channels = _channels_in(manifest)
     plane = image_size[0] * image_size[1]
     if data.stat().st_size != int(channels.sum(dtype=np.int64)) * plane * 4:
         raise ValueError(f"{data} is damaged; delete it and {manifest}")
     planes = np.memmap(data, np.float32, "r").reshape(-1, plane) if channels.any() else np.empty((0, plane), np.float32)
     return planes, channels
+
+
+def _channels_in(manifest):
+    """The number of channels of each image, an array; None without a manifest that can be read."""
+    try:
+        return np.array(json.loads(manifest.read_text())["channels"], np.uint8)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        tf.get_logger().warning("%s cannot be read, so the images are decoded anew: %s", manifest, error)
+        return None
 
 
 def _fill_file(data, manifest, images, paths, image_size):
@@ -114,9 +126,7 @@ def _fill_file(data, manifest, images, paths, image_size):
     except BaseException:
         data.unlink()
         raise
-    unfinished = manifest.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps({"image_size": image_size, "paths": paths, "channels": channels.tolist()}))
-    unfinished.replace(manifest)
+    write_whole(manifest, json.dumps({"image_size": image_size, "paths": paths, "channels": channels.tolist()}))
 
 
 def key_of_files(paths, image_size, fast):

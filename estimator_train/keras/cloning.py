@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import shutil
-import tempfile
-import weakref
 
 import tensorflow as tf
 import tf_keras as keras
@@ -26,7 +22,7 @@ class ModelSource:
     """A compiled Keras model as it is when given: makes copies of it with the same state.
 
     The given model is read once, and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept
-    in a temporary directory as an object-based checkpoint.
+    in memory.
 
     Raises:
       ValueError: the model is not compiled, is no tf_keras model, or cannot be copied.
@@ -46,11 +42,7 @@ class ModelSource:
                 "The model is compiled with run_eagerly=True, which the Estimator does not follow: its steps are "
                 "compiled. To go through them in Python, use the model's own fit."
             )
-        directory = tempfile.mkdtemp(prefix="estimator_train-")
-        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
-        self._state = os.path.join(directory, "given")
-        with object_based.root_logger_left_alone():
-            tf.train.Checkpoint(root=given).write(self._state)
+        self._state = object_based.StateInMemory(given)
         # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
         self._vocabularies = [_vocabulary(layer) for layer in _lookups(given)]
         if is_model:
@@ -80,7 +72,7 @@ class ModelSource:
     def _with_state(self, build):
         model = build()
         try:
-            object_based.restore(tf.train.Checkpoint(root=model), model, self._state)
+            self._state.restore_to(model)
             for layer, (vocabulary, idf_weights) in zip(_lookups(model), self._vocabularies, strict=True):
                 if vocabulary and not _vocabulary(layer)[0]:
                     layer.set_vocabulary(vocabulary, *([] if idf_weights is None else [idf_weights]))

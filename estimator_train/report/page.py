@@ -7,7 +7,6 @@ import collections
 import datetime
 import functools
 import io
-import json
 import math
 import os
 import re
@@ -19,7 +18,8 @@ import jinja2
 from PIL import Image
 
 from estimator_train.events import read_eval_metrics
-from estimator_train.report import plots
+from estimator_train.host.files import write_whole
+from estimator_train.report import plots, run_files
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
 _THUMBNAIL = 320  # pixels of the longer side
@@ -44,9 +44,13 @@ def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] 
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, the worst first; None where none can be shown.
+
+    Raises:
+      ValueError: run.json cannot be read. A damaged timing.json and damaged lines of evaluations.jsonl are left out,
+        with a warning.
     """
-    run = json.loads(Path(model_dir, "run.json").read_text())
-    evaluations = _evaluations(model_dir)
+    run = run_files.read_run(model_dir)
+    evaluations = run_files.read_evaluations(model_dir)
     training = _by_name(read_eval_metrics(f"{model_dir}/events.out.tfevents.*"))
     last = evaluations[-1] if evaluations else None
     classes = last and last.get("classification")
@@ -61,15 +65,15 @@ def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] 
         run=run,
         last=last,
         classes=classes,
-        timing=_timing(model_dir),
+        timing=run_files.read_timing(model_dir),
         figures=figures,
         mistakes=mistakes,
     )
     folder = Path(model_dir, "report")
     folder.mkdir(exist_ok=True)
     for figure in sum(figures.values(), []):
-        _write(folder / f"{figure.name}.png", figure.light)
-    _write(folder / "report.html", page.encode())
+        write_whole(folder / f"{figure.name}.png", figure.light)
+    write_whole(folder / "report.html", page)
     return str(folder / "report.html")
 
 
@@ -124,17 +128,6 @@ def _confusion(classes):
     return [_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
 
 
-def _evaluations(model_dir):
-    """The lines of evaluations.jsonl, each a dict."""
-    path = Path(model_dir, "evaluations.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def _timing(model_dir):
-    path = Path(model_dir, "timing.json")
-    return json.loads(path.read_text()) if path.exists() else None
-
-
 def _by_name(by_step):
     """{name: {step: value}} of those values in {step: {name: value}} that are one number."""
     by_name = collections.defaultdict(dict)
@@ -168,10 +161,3 @@ def _thumbnail_uri(image):
 
 def _data_uri(content, kind):
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
-
-
-def _write(path, content):
-    """Writes a file whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)

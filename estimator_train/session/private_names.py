@@ -121,6 +121,15 @@ def build_legacy_optimizer(optimizer, variables):
     optimizer._create_all_weights(variables)
 
 
+def forget_values_of(model, *names):
+    """Drops what a `tf.train.Checkpoint` around `model` has restored for attributes of those names, where it has none.
+
+    TensorFlow keeps it for attributes that may come, and with it all that it knows of the checkpoint.
+    """
+    for name in names:
+        model._deferred_dependencies.pop(name, None)
+
+
 def weight_decay_exclusions(optimizer):
     """The variables and the names, two lists, given to `exclude_from_weight_decay`, which the config leaves out."""
     stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes

@@ -135,8 +135,11 @@ def write_files(folder, scans):
     (folder / "recipe").mkdir()
     (folder / "recipe" / "run.json").write_text(json.dumps({"settings": {"recipe": "unet3d"}}))
     (folder / "list.json").write_text("[]")
-    (folder / "nameless").mkdir()
-    (folder / "nameless" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": None}}))
+    (folder / "null").mkdir()
+    (folder / "null" / "run.json").write_text(json.dumps({"settings": settings | {"class_names": None}}))
+    (folder / "odd" / "timing.json").mkdir(parents=True)
+    (folder / "odd" / "run.json").write_text(json.dumps({"settings": settings}))
+    (folder / "link").symlink_to(folder / "nowhere")
     (folder / "torn").mkdir()
     (folder / "torn" / "run.json").write_text("{")
 
@@ -178,8 +181,6 @@ WRONG = [
     (["evaluate", "--model-dir", ""], "'--model-dir': it is empty"),
     (["evaluate", "--model-dir", "run", "--predictions", ""], "'--predictions': it is empty"),
     (["export", "--model-dir", "run", "--format", "keras", "--out", ""], "'--out': it is empty"),
-    (["evaluate", "--model-dir", "nameless"], "run.json cannot be read: class_names is None, and must be a list"),
-    (["--model-dir", "nameless", "--resume"], "run.json cannot be read: class_names is None, and must be a list"),
     (["--model-dir", "file"], "--model-dir file is a file"),
     (
         ["--model-dir", "run"],
@@ -191,6 +192,14 @@ WRONG = [
     (["--model-dir", "run", "--resume", "--seed", "3"], "the run in run has seed 5, not 3"),
     (["--model-dir", "other", "--resume"], "other has class_names A, B, not bright, dark"),
     (["--model-dir", "torn", "--resume"], "run.json cannot be read"),
+    (["--model-dir", "null", "--resume"], "null/run.json cannot be read: class_names is null"),
+    (
+        ["--model-dir", "begun", "--resume"],
+        "begun holds a run that has lost its run.json; give --dataset or --input-fn",
+    ),
+    (["--model-dir", "odd", "--resume"], "odd/timing.json is no file, and a run keeps one of that name; move it"),
+    (["--model-dir", "link"], "--model-dir link is a link to nowhere; give a folder"),
+    (["--model-dir", "a[1]"], "a[1] has [, which TensorFlow takes for a pattern; rename it"),
     (["--config", "nowhere.json"], "nowhere.json cannot be read"),
     (["--config", "file"], "file cannot be read"),
     (["--config", "list.json"], "list.json cannot be read: it has no settings of a run"),
@@ -218,6 +227,7 @@ WRONG = [
     (["evaluate", "--model-dir", "empty"], "holds no run"),
     (["evaluate", "--model-dir", "run", "--checkpoint", "run/model.ckpt-9"], "there is no such checkpoint"),
     (["evaluate", "--model-dir", "run", "--checkpoint", "x", "--all"], "--checkpoint and --all exclude each other"),
+    (["report", "--model-dir", "odd"], "odd/timing.json is no file"),
     (["predict", "--model-dir", "run"], "Missing argument"),
     (["predict", "file"], "--model-dir"),
     (["predict", "--model-dir", "empty", "file"], "holds no run"),
@@ -328,3 +338,8 @@ def test_a_dry_run_downloads_nothing(plan, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ((_, said),) = plan("--dataset", "oct2017").items()
     assert "training gets it first" in said
+
+
+def test_a_run_that_has_lost_its_checkpoints_says_that_it_starts_at_step_0(run, files):
+    code, _, errors = run("--model-dir", "run", "--resume", "--dry-run")
+    assert (code, errors) == (0, "estimator_train: run holds a run and no checkpoint: it starts at step 0\n")

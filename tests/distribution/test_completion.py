@@ -1,7 +1,6 @@
 """The markers by which the tasks of a cluster tell each other that training has ended."""
 
 import json
-import os
 import time
 
 import pytest
@@ -28,19 +27,12 @@ def config_of(monkeypatch, tmp_path):
 
 @pytest.fixture
 def markers_of(config_of, monkeypatch):
-    """The markers of a task of that cluster, which started two seconds ago: TensorFlow gives a file's whole seconds."""
-    two_seconds_ago = time.time() - 2
-
-    def markers_of(task_type, index=0):
-        with monkeypatch.context() as patch:
-            patch.setattr(time, "time", lambda: two_seconds_ago)
-            return CompletionMarkers(config_of(task_type, index))
-
-    return markers_of
+    """The markers of a task of that cluster, which starts now."""
+    return lambda task_type, index=0: CompletionMarkers(config_of(task_type, index))
 
 
 def outcomes(directory):
-    return {path.name: path.read_text() for path in (directory / "ended").iterdir()}
+    return {path.name: path.read_text().split()[0] for path in (directory / "ended").iterdir()}
 
 
 def test_the_chief_and_all_workers_are_done_when_each_has_left_its_marker(markers_of, tmp_path):
@@ -87,18 +79,32 @@ def test_a_chief_that_starts_again_clears_its_marker(markers_of):
     assert not worker.chief_done()
 
 
-def test_a_marker_of_an_earlier_run_counts_once_the_chief_has_had_time_to_come_back(
-    markers_of, monkeypatch, tmp_path, log_lines
-):
+def test_a_marker_of_an_earlier_run_counts_once_the_chief_has_had_time_to_come_back(markers_of, monkeypatch, log_lines):
     with markers_of("chief").mark_on_exit():
         pass
-    an_hour_ago = time.time() - 3600
-    os.utime(tmp_path / "ended" / "chief", (an_hour_ago, an_hour_ago))
     evaluator = markers_of("evaluator")
     assert not evaluator.chief_done()
     monkeypatch.setattr(completion, "_STALE_SECS", 0)
     assert evaluator.chief_done()
     assert any("has not come back in 0 secs" in line for line in log_lines)
+
+
+def test_a_chief_that_ends_in_the_second_in_which_a_task_starts_has_ended(markers_of, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1700000000.25)
+    before = markers_of("worker", 0)
+    monkeypatch.setattr(time, "time", lambda: 1700000000.5)
+    with markers_of("chief").mark_on_exit():
+        pass
+    monkeypatch.setattr(time, "time", lambda: 1700000000.75)
+    assert before.chief_done()
+    assert not markers_of("worker", 1).chief_done()
+
+
+@pytest.mark.parametrize("content", ["done", ""])
+def test_a_marker_of_an_earlier_version_or_without_content_is_of_an_earlier_run(content, markers_of, tmp_path):
+    (tmp_path / "ended").mkdir()
+    (tmp_path / "ended" / "chief").write_text(content)
+    assert not markers_of("worker").chief_done()
 
 
 def test_a_process_without_other_training_tasks_is_marked_only_in_a_cluster(config_of, monkeypatch, tmp_path):

@@ -43,7 +43,9 @@ def _copies(path, folder):
     """Trains, and copies the folder of the run at every change."""
     run_dir, copies = folder / path, []
     run_dir.mkdir()
-    process = warm_python.Popen(arguments(path, folder, run_dir), cwd=folder, stdout=folder / "log", stderr=folder / "log")
+    process = warm_python.Popen(
+        arguments(path, folder, run_dir), cwd=folder, stdout=folder / "log", stderr=folder / "log"
+    )
     watcher = _Watcher(run_dir)
     while process.poll() is None:
         if not watcher.saw_a_change(0.05):

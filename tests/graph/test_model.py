@@ -123,7 +123,7 @@ def test_subclasses_may_add_members_but_override_none():
 
     with pytest.raises(ValueError, match="Steps does override .*_create_global_step"):
         Steps(linear, params={"rate": 1.0})
-    assert Named(linear, "a", params={"rate": 1.0}).describe() == "in a"
+    assert Named(linear, "/a", params={"rate": 1.0}).describe() == "in /a"
     with pytest.raises(ValueError, match="Faster does override .*train"):
         Faster(linear, params={"rate": 1.0})
 

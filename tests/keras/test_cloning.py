@@ -1,5 +1,9 @@
 """A copy has all that the given model has; what cannot be copied is refused with what to pass instead."""
 
+import gc
+import os
+import tempfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +17,10 @@ layers = keras.layers
 
 def copy_of(model):
     return ModelSource(model).copy(tf.distribute.get_strategy())
+
+
+def files_in_memory():
+    return set(tf.io.gfile.listdir("ram://")) if tf.io.gfile.isdir("ram://") else set()
 
 
 class Frozen(keras.Model):
@@ -31,11 +39,26 @@ def test_layers_frozen_after_construction_stay_frozen_in_subclassed_models():
     model.base.layers[1].trainable = True
     model.compile("sgd", "mse")
     model(tf.zeros((1, 3)))
-    source = ModelSource(model)  # its folder holds the state until the copy is built
+    source = ModelSource(model)  # it holds the state until the copy is built
     copy = source.copy(tf.distribute.get_strategy())
     copy(tf.zeros((1, 3)))
     assert [layer.trainable for layer in copy.base.layers] == [False, True]
     assert len(copy.trainable_weights) == len(model.trainable_weights)
+
+
+def test_the_state_of_a_given_model_is_in_memory_where_no_cleaner_of_temporary_files_finds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    others = files_in_memory()
+    model = keras.Sequential([layers.Dense(2, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    source = ModelSource(model)
+    assert os.listdir(tmp_path) == []
+    copy = source.copy(tf.distribute.get_strategy())
+    np.testing.assert_array_equal(copy.get_weights()[0], model.get_weights()[0])
+    (own,) = files_in_memory() - others
+    del source
+    gc.collect()
+    assert own not in files_in_memory()
 
 
 def test_what_is_done_to_the_given_model_later_is_not_seen():

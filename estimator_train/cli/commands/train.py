@@ -18,6 +18,7 @@ from estimator_train.cli.settings import (
     Training,
     check_folder,
     check_function,
+    check_model_dir,
     check_same_settings,
     flags_of,
     one_line_errors,
@@ -216,9 +217,14 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     if flags.replicas and not task.is_alone:
         raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
     model_dir = _model_dir(flags)
+    check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
     if task.is_chief and not resume:
         _check_no_run(model_dir)
+    if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
+        raise click.ClickException(
+            f"{model_dir} holds a run that has lost its run.json; give --dataset or --input-fn, and its other flags"
+        )
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
     if dry_run and _must_be_downloaded(flags):
@@ -234,6 +240,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
     if task.is_chief and (not quiet or dry_run):
         click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
+    if task.is_chief:
+        _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
 
@@ -266,6 +274,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     if models.is_file(settings.get("weights")):
         settings["weights"] = os.path.abspath(settings["weights"])
     model_dir = _model_dir(flags)
+    check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
     if not resume:
         _check_no_run(model_dir)
@@ -274,6 +283,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     if dry_run or verbosity != "quiet":
         facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
         click.echo("\n".join(f"{name:<12} {value}" for name, value in facts.items()))
+    _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
     if verbosity == "quiet":
@@ -336,6 +346,12 @@ def _check_no_run(model_dir):
     if checkpoint or run_file(model_dir).exists():
         where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
         raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
+
+
+def _say_if_it_starts_anew(model_dir):
+    """Of a run that is gone on with: its checkpoints may be lost."""
+    if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
+        click.echo(f"estimator_train: {model_dir} holds a run and no checkpoint: it starts at step 0", err=True)
 
 
 def _must_be_downloaded(flags):

@@ -17,7 +17,7 @@ import tf_keras as keras
 
 import estimator_train
 from estimator_train import checkpoints, distribution, models
-from estimator_train.cli.settings import one_line_errors
+from estimator_train.cli.settings import check_function, one_line_errors
 from estimator_train.distribution.completion import FailedChiefError
 from estimator_train.distribution.synchronous import LostWorkerError
 from estimator_train.host.training_lock import ModelDirInUseError
@@ -100,7 +100,7 @@ def checkpoint_paths(model_dir, every):
         raise click.ClickException(f"--model-dir {model_dir} has no checkpoint; train first")
     if not every:
         return [newest]
-    paths = tf.train.get_checkpoint_state(model_dir).all_model_checkpoint_paths
+    paths = checkpoints.kept_in(model_dir)
     damages = {path: checkpoints.damage_of(path) for path in paths}
     for path, damage in damages.items():
         if damage is not None:
@@ -152,7 +152,8 @@ def _raised_by_generator(message):
 
 
 def _load_function(reference):
-    """The function of FILE:FUNCTION."""
+    """The function of FILE:FUNCTION, which may have gone since the run began."""
+    check_function(reference, "the function of the run,")
     path, _, name = reference.rpartition(":")
     return getattr(_load_file(path), name)
 

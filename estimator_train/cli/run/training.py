@@ -12,7 +12,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train import distribution
-from estimator_train.cli.messages import metrics_line, stopped_line, timing_line
+from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, timing_line
 from estimator_train.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
@@ -67,7 +67,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data, training.cache)
     say = _say_nothing if quiet else click.echo
-    note = _NoteMetrics(examples, reporter, say)
+    note = _NoteMetrics(examples, reporter, lambda path, metrics: say(metrics_line(as_typed(model_dir, path), metrics)))
     if task.is_evaluator:
         with run_errors():
             _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], note)
@@ -98,7 +98,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
             reporter().add(estimator.latest_checkpoint(), examples.evaluation(metrics))
         report = metrics and reporter().write()
-    checkpoint = estimator.latest_checkpoint()
+    checkpoint = as_typed(model_dir, estimator.latest_checkpoint())
     if stop.received:
         if task.is_chief:
             click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
@@ -179,7 +179,7 @@ class _NoteMetrics(Exporter):
             self._noted = checkpoint_path
         if not is_the_final_export:
             with tqdm.tqdm.external_write_mode():  # a progress bar makes room
-                self._say(metrics_line(checkpoint_path, eval_result))
+                self._say(checkpoint_path, eval_result)
 
 
 def _reporter(settings, data, model_dir):

@@ -19,6 +19,7 @@ import tqdm
 
 from estimator_train.distribution.replica_input import call_input_fn
 from estimator_train.host.dataset_iterators import iterate
+from estimator_train.host.files import write_whole
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
 from estimator_train.input_fns.frozen_features import FrozenFeatures
@@ -196,11 +197,7 @@ class _Store:
             with open(self._path(index), "ab") as file:
                 os.fsync(file.fileno())
         manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._columns}
-        with open(os.path.join(self._folder, "manifest.tmp"), "w") as file:
-            json.dump(manifest, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, os.path.join(self._folder, "manifest.json"))
+        write_whole(os.path.join(self._folder, "manifest.json"), json.dumps(manifest))
 
     def require_room(self, arrays, rows):
         """Raises MemoryError or OSError where so many rows like those of `arrays` do not fit; returns their bytes."""
@@ -229,17 +226,21 @@ class _Store:
         path = os.path.join(self._folder, "manifest.json")
         if not os.path.exists(path):
             return False
-        with open(path) as file:
-            manifest = json.load(file)
-        columns = [(name, tuple(shape)) for name, shape in manifest["columns"]]
-        sizes = [manifest["rows"] * math.prod(shape) * _numpy_dtype(name)().itemsize for name, shape in columns]
+        try:
+            with open(path) as file:
+                manifest = json.load(file)
+            columns = [(name, tuple(shape)) for name, shape in manifest["columns"]]
+            rows, digest, is_complete = (manifest[name] for name in ("rows", "digest", "is_complete"))
+            sizes = [rows * math.prod(shape) * _numpy_dtype(name)().itemsize for name, shape in columns]
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("%s cannot be read, so the features are computed anew: %s", path, error)
+            return False
         for index, size in enumerate(sizes):
             if not os.path.exists(self._path(index)) or os.path.getsize(self._path(index)) < size:
                 return False
             if os.path.getsize(self._path(index)) > size:
                 os.truncate(self._path(index), size)
-        self.rows, self.digest, self.is_complete = manifest["rows"], manifest["digest"], manifest["is_complete"]
-        self._columns = columns
+        self.rows, self.digest, self.is_complete, self._columns = rows, digest, is_complete, columns
         return True
 
     def _path(self, index):

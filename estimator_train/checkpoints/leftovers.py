@@ -1,0 +1,78 @@
+"""Removing what a killed training left in its model_dir: the unfinished files of TensorFlow and of this package.
+
+Exact names decide, so nothing that a user put there is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import tensorflow as tf
+
+from estimator_train.host import files
+
+log = tf.get_logger()
+
+_CHECKPOINT = r"model\.ckpt-\d+"
+_DATA = r"data-\d{5}-of-\d{5}"
+_PARTS_FOLDER = re.compile(rf"{_CHECKPOINT}_temp(_[0-9a-f]{{32}})?")
+_PART = re.compile(rf"part-\d{{5}}-of-\d{{5}}\.(index|{_DATA})(\.tempstate\d+)?")
+_UNFINISHED = re.compile(
+    rf"(checkpoint|graph\.pbtxt|{_CHECKPOINT}\.meta)\.tmp[0-9a-f]{{32}}|{_CHECKPOINT}\.(index|{_DATA})\.tempstate\d+"
+)
+_DATA_FILE = re.compile(rf"({_CHECKPOINT})\.{_DATA}")
+_EXPORT = re.compile(r"temp-\d{10}(?:-(\w+-\d+))?")
+_UNKNOWN = "elsewhere-0"  # a process that earlier versions did not name
+
+
+def remove(model_dir: str) -> None:
+    """Removes the leftovers in `model_dir`; call it before anything is saved there.
+
+    Only a training saves checkpoints, so all that are unfinished are left over. Exports and reports may be another
+    process's at the same time: theirs stay as long as it lives.
+    """
+    names = _names_in(model_dir)
+    removed = [name for name in names if _is_unfinished_checkpoint(model_dir, name, names)]
+    removed += _abandoned_in(model_dir) + [os.path.join("report", name) for name in _abandoned_in(model_dir, "report")]
+    for exporter in _names_in(os.path.join(model_dir, "export")):
+        folder = os.path.join("export", exporter)
+        removed += [os.path.join(folder, name) for name in _abandoned_in(model_dir, folder)]
+    for name in removed:
+        path = os.path.join(model_dir, name)
+        (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+    if removed:
+        log.info("Removed what an interrupted run left in %s: %s", model_dir, ", ".join(removed))
+
+
+def _is_abandoned_export(folder, name):
+    """Whether the directory of this name in `folder` is an export that nobody goes on with."""
+    match = _EXPORT.fullmatch(name)
+    process = match and (match[1] or _UNKNOWN)
+    return bool(process) and files.is_gone(process, _time_of(os.path.join(folder, name)))
+
+
+def _abandoned_in(*folders):
+    folder = os.path.join(*folders)
+    names = _names_in(folder)
+    return [name for name in names if _is_abandoned_export(folder, name) or _is_abandoned_file(folder, name)]
+
+
+def _is_abandoned_file(folder, name):
+    process = files.owner_of_unfinished(name)
+    return process is not None and files.is_gone(process, _time_of(os.path.join(folder, name)))
+
+
+def _is_unfinished_checkpoint(model_dir, name, names):
+    if _PARTS_FOLDER.fullmatch(name):
+        return all(_PART.fullmatch(part) for part in _names_in(os.path.join(model_dir, name)))
+    data = _DATA_FILE.fullmatch(name)
+    return bool(_UNFINISHED.fullmatch(name)) or (bool(data) and f"{data[1]}.index" not in names)
+
+
+def _names_in(folder):
+    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)] if tf.io.gfile.isdir(folder) else []
+
+
+def _time_of(path):
+    return tf.io.gfile.stat(path).mtime_nsec / 1e9

@@ -1,0 +1,86 @@
+"""Files written whole or not at all, and the names by which the leftovers of a killed process are recognised."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+
+_DAY = 86400.0
+_HOST = re.sub(r"\W", "_", platform.node()) or "host"
+_START_TIME = time.time()  # of this process, about
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is on a file system that only TensorFlow reads, such as gs://bucket/run."""
+    return "://" in os.fspath(path)
+
+
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Puts `content` in the place of the file at `path` in one move: a reader, and a kill, finds the old or the new.
+
+    Raises:
+      OSError: it cannot be written, and is as it was.
+    """
+    content = content.encode() if isinstance(content, str) else content
+    if is_remote(path):
+        _write_whole_remotely(os.fspath(path), content)
+        return
+    part = unfinished(path)
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        if os.path.lexists(part):
+            os.remove(part)
+        raise
+
+
+def _write_whole_remotely(path, content):
+    import tensorflow as tf  # the rest of this module does without
+
+    part = unfinished(path)
+    with tf.io.gfile.GFile(part, "wb") as file:
+        file.write(content)
+    tf.io.gfile.rename(part, path, overwrite=True)
+
+
+def unfinished(path: str | os.PathLike[str]) -> str:
+    """The path of the hidden file that becomes the one at `path` once it is whole."""
+    folder, name = os.path.split(os.fspath(path))
+    return os.path.join(folder, f".{name}.{this_process()}.part")
+
+
+def owner_of_unfinished(name: str) -> str | None:
+    """The process that writes the file of this name, if `unfinished` gave it."""
+    match = re.fullmatch(r"\..+\.(\w+-\d+)\.part", name)
+    return match and match[1]
+
+
+def this_process() -> str:
+    """A name of this process, for the names of what it has not finished."""
+    return f"{_HOST}-{os.getpid()}"
+
+
+def is_gone(process: str, last_seen: float) -> bool:
+    """Whether a process that `this_process` named has ended; one of another machine, a day after it was last seen.
+
+    Args:
+      last_seen: Unix time in seconds.
+    """
+    host, _, pid = process.rpartition("-")
+    if host != _HOST:
+        return time.time() - last_seen > _DAY
+    if int(pid) == os.getpid():  # in containers an earlier process often had the same number
+        return last_seen < _START_TIME
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # somebody else's
+        return False
+    return False

@@ -1,0 +1,108 @@
+"""What a run's folder holds besides events and checkpoints, read as far as it is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_train.report.classification import Classification, ClassMetrics
+
+log = tf.get_logger()
+
+_NUMBER = (int, float)
+_TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
+
+
+def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns what run.json in `model_dir` holds, less optional parts of another form.
+
+    Raises:
+      ValueError: there is none, or no settings of a run are in it.
+    """
+    path = Path(model_dir, "run.json")
+    try:
+        run = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
+    if not _has(run, settings=dict) or not _has(run["settings"], model=str):
+        raise ValueError(f"{path} holds no settings of a run with a model; it must be the run.json of a run")
+    kinds = {"command": str, "training": dict, "versions": dict}
+    wrong = {name for name, kind in kinds.items() if name in run and not isinstance(run[name], kind)}
+    if not _is_counts(run.get("data")):
+        wrong.add("data")
+    return {name: value for name, value in run.items() if name not in wrong}
+
+
+def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Returns the entries of evaluations.jsonl in `model_dir`; lines that are none are left out with one warning.
+
+    The last line of a killed process may be torn.
+    """
+    path = Path(model_dir, "evaluations.jsonl")
+    if not path.is_file():
+        return []
+    lines = path.read_bytes().splitlines()
+    entries = [_entry(line) for line in lines]
+    bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
+    if bad:
+        log.warning("Of %s, %d of %d lines are left out, they are no evaluations: %s", path, len(bad), len(lines), bad)
+    return [entry for entry in entries if entry is not None]
+
+
+def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Returns what timing.json in `model_dir` holds; None where it is missing, or, with a warning, no timing."""
+    path = Path(model_dir, "timing.json")
+    if not path.is_file():
+        return None
+    timing = _parsed(path.read_bytes())
+    if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), (*_NUMBER, type(None))) for name in _TIMES):
+        return timing
+    log.warning("%s is left out, it is no timing of a training; the next training writes it anew", path)
+    return None
+
+
+def _entry(line):
+    """The evaluation of a line, or None."""
+    entry = _parsed(line)
+    if not _has(entry, checkpoint=str, step=int, metrics=dict):
+        return None
+    if "classification" in entry and not _is_classification(entry["classification"]):
+        return None
+    return entry
+
+
+def _parsed(text):
+    """The value of a JSON text, or None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _has(value, **kinds):
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+
+
+def _is_counts(data):
+    """Whether it is the "data" of run.json: numbers of examples, and of the classes if these are known."""
+    if not _has(data, train=int, eval=int) or "classes" not in data:
+        return False
+    classes = data["classes"]
+    if not classes:
+        return True
+    if not _has(classes, train=dict, eval=dict) or classes["train"].keys() != classes["eval"].keys():
+        return False
+    return all(isinstance(count, int) for counts in classes.values() for count in counts.values())
+
+
+def _is_classification(value):
+    names = {field.name for field in dataclasses.fields(Classification)}
+    of_class = {field.name for field in dataclasses.fields(ClassMetrics)}
+    if not _has(value, examples=int, accuracy=_NUMBER, accuracy_interval=list, classes=dict, confusion_matrix=list):
+        return False
+    return value.keys() == names and all(_has(each) and each.keys() == of_class for each in value["classes"].values())

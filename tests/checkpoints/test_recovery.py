@@ -1,0 +1,127 @@
+"""A model_dir whose `checkpoint` file is lost goes on from the checkpoints that lie there."""
+
+import os
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import checkpoints
+
+v1 = tf.compat.v1
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.ones([1, 1]))).repeat()
+
+
+def eval_input_fn():
+    return input_fn().take(1)
+
+
+def model_fn(features, labels, mode):
+    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
+    if mode == et.ModeKeys.PREDICT:
+        return et.EstimatorSpec(mode, predictions={"dense": prediction})
+    loss = tf.reduce_mean((labels - prediction) ** 2)
+    train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def receiver():
+    x = v1.placeholder(tf.float32, [None, 1])
+    return et.export.TensorServingInputReceiver(x, x)
+
+
+@pytest.fixture(params=["keras", "model_fn"])
+def make_estimator(request, tmp_path):
+    def make():
+        config = et.RunConfig(
+            tmp_path / "run", save_checkpoints_steps=1, save_summary_steps=None, keep_checkpoint_max=3
+        )
+        if request.param == "model_fn":
+            return et.Estimator(model_fn, config=config)
+        model = keras.Sequential(
+            [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,), name="dense")]
+        )
+        model.compile(keras.optimizers.SGD(0.05), "mse")
+        return et.model_to_estimator(model, config=config)
+
+    return make
+
+
+@pytest.fixture
+def run(make_estimator, tmp_path):
+    """The folder of a run of 4 steps, which keeps the checkpoints of steps 2, 3 and 4."""
+    make_estimator().train(input_fn, max_steps=4)
+    return tmp_path / "run"
+
+
+def steps_in(folder):
+    return sorted(int(path.stem.rpartition("-")[2]) for path in folder.glob("model.ckpt-*.index"))
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\xff\xfe\x00garbage", b"no state", b"model_checkpoint_path: "], ids=repr
+)
+def test_training_goes_on_where_the_checkpoint_file_is_missing_or_garbled(content, run, make_estimator, log_lines):
+    (run / "checkpoint").unlink()
+    if content is not None:
+        (run / "checkpoint").write_bytes(content)
+    estimator = make_estimator().train(input_fn, max_steps=6)
+    assert [line for line in log_lines if "the newest of the checkpoints beside it is model.ckpt-4" in line]
+    assert steps_in(run) == [4, 5, 6]  # it knows the older ones, and deletes them in their turn
+    state = tf.train.get_checkpoint_state(estimator.model_dir)
+    assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == [
+        f"model.ckpt-{step}" for step in (4, 5, 6)
+    ]
+
+
+def test_a_damaged_newest_checkpoint_is_passed_over_there_too(run, make_estimator):
+    (run / "checkpoint").unlink()
+    (run / "model.ckpt-4.index").write_bytes(b"")
+    assert make_estimator().latest_checkpoint() == str(run / "model.ckpt-3")
+
+
+def test_evaluate_predict_and_export_find_the_checkpoint_and_write_nothing(run, make_estimator, tmp_path):
+    (run / "checkpoint").write_bytes(b"\xff\xff")
+    estimator = make_estimator()
+    assert estimator.evaluate(eval_input_fn)["global_step"] == 4
+    (prediction,) = estimator.predict(eval_input_fn)
+    exported = tf.saved_model.load(estimator.export_saved_model(tmp_path / "export", receiver).decode())
+    serve = exported.signatures["serving_default"]
+    assert serve(tf.ones([1, 1]))["dense"].numpy().item() == pytest.approx(prediction["dense"].item())
+    assert prediction["dense"].item() > 0
+    assert (run / "checkpoint").read_bytes() == b"\xff\xff"
+
+
+def test_an_empty_model_dir_starts_at_0(make_estimator, tmp_path, log_lines):
+    (tmp_path / "run").mkdir()
+    assert make_estimator().latest_checkpoint() is None
+    assert checkpoints.kept_in(str(tmp_path / "run")) == []
+    assert not log_lines[1:]  # only the config
+
+
+def test_checkpoints_that_were_kept_for_good_stay_out_of_a_new_checkpoint_file(run):
+    (run / "checkpoint").unlink()
+    checkpoints.recover_state(str(run), keep_max=2)
+    assert [os.path.basename(path) for path in checkpoints.kept_in(str(run))] == ["model.ckpt-3", "model.ckpt-4"]
+    (run / "checkpoint").unlink()
+    checkpoints.recover_state(str(run), keep_max=0)
+    assert len(checkpoints.kept_in(str(run))) == 3
+
+
+def test_a_folder_in_place_of_the_checkpoint_file_is_refused_for_training(run, make_estimator):
+    (run / "checkpoint").unlink()
+    (run / "checkpoint").mkdir()
+    estimator = make_estimator()
+    assert estimator.evaluate(eval_input_fn)["global_step"] == 4
+    with pytest.raises(checkpoints.CheckpointError, match="checkpoint is a folder.*remove it"):
+        estimator.train(input_fn, steps=1)
+
+
+def test_a_checkpoint_file_that_names_what_is_gone_says_what_to_delete(run, make_estimator):
+    (run / "checkpoint").write_text('model_checkpoint_path: "/was/there/model.ckpt-4"\n')
+    with pytest.raises(checkpoints.CheckpointError, match=r"delete .*run/checkpoint to go on from .*run/model.ckpt-4"):
+        make_estimator().train(input_fn, steps=1)

@@ -1,0 +1,32 @@
+"""Paths of model directories, and the checkpoints in them by their names."""
+
+import os
+
+import pytest
+
+from estimator_train.host import model_dirs
+
+
+def test_a_relative_path_is_made_absolute_and_others_stay_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert model_dirs.absolute("runs/a/") == str(tmp_path / "runs" / "a")
+    assert model_dirs.absolute("link/../a") == str(tmp_path / "link" / ".." / "a")  # the link may lead anywhere
+    for path in ("/runs/a/", "gs://bucket/a", "hdfs://host/a", ""):
+        assert model_dirs.absolute(path) == path
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "a?", "a\\b"])
+def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(name):
+    with pytest.raises(ValueError, match="which TensorFlow takes for a pattern; rename it"):
+        model_dirs.absolute(os.path.join("/runs", name))
+
+
+def test_checkpoints_are_found_by_their_index_files_in_the_order_of_their_steps():
+    names = [
+        "model.ckpt-10.index",
+        "model.ckpt-9.index",
+        "model.ckpt-9.data-00000-of-00001",
+        "checkpoint",
+        "pretrained-11.index",
+    ]
+    assert model_dirs.checkpoints_among(names) == ["model.ckpt-9", "model.ckpt-10"]

@@ -1,0 +1,65 @@
+"""The files of a run are read as far as they are whole, and one line says what is left out."""
+
+import json
+
+import pytest
+
+from estimator_train.report import run_files
+
+ENTRY = {"checkpoint": "model.ckpt-2", "step": 2, "time": "2024-01-01T00:00:00+00:00", "metrics": {"loss": 0.5}}
+TIMING = {"steps_per_second": 2.0, "examples_per_second": None, "input_wait_share": None}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"checkpoint": "model.ckpt-4", "st',
+        b"\xff\xfe",
+        b"[1]",
+        b'{"step": "two", "checkpoint": "a", "metrics": {}}',
+        json.dumps(ENTRY | {"classification": {"accuracy": 1.0}}).encode(),
+        b"[" * 100_000,
+    ],
+    ids=lambda bad: repr(bad[:20]),
+)
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_line_that_is_no_evaluation_is_left_out_and_reported_once(bad, is_last, tmp_path, warnings):
+    line = json.dumps(ENTRY).encode() + b"\n"
+    (tmp_path / "evaluations.jsonl").write_bytes(line + bad + (b"" if is_last else b"\n" + line))
+    assert run_files.read_evaluations(tmp_path) == [ENTRY] * (1 if is_last else 2)
+    (warning,) = warnings
+    assert "evaluations.jsonl" in warning and "['2']" in warning
+
+
+def test_a_run_without_evaluations_and_timing_has_none(tmp_path, warnings):
+    assert run_files.read_evaluations(tmp_path) == [] and run_files.read_timing(tmp_path) is None
+    assert not warnings
+
+
+@pytest.mark.parametrize("text", ["", '{"steps_per', "[1]", json.dumps(TIMING | {"input_wait_share": "much"}), "{}"])
+def test_a_timing_that_is_none_is_left_out_and_reported(text, tmp_path, warnings):
+    (tmp_path / "timing.json").write_text(json.dumps(TIMING))
+    assert run_files.read_timing(tmp_path) == TIMING
+    (tmp_path / "timing.json").write_text(text)
+    assert run_files.read_timing(tmp_path) is None
+    (warning,) = warnings
+    assert "timing.json is left out" in warning
+
+
+@pytest.mark.parametrize("text", ["", '{"settings"', "[1]", '{"settings": {}}', "\udcff"])
+def test_a_run_json_that_is_none_is_refused_by_name(text, tmp_path):
+    (tmp_path / "run.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=r"run\.json .*must be the run.json of a run"):
+        run_files.read_run(tmp_path)
+
+
+def test_parts_of_a_run_json_that_are_of_another_form_are_left_out(tmp_path):
+    run = {"settings": {"model": "small_cnn"}, "started": "then"}
+    others = {
+        "command": 5,
+        "training": [1],
+        "versions": "2.16",
+        "data": {"train": 3, "eval": 1, "classes": {"train": {}}},
+    }
+    (tmp_path / "run.json").write_text(json.dumps(run | others))
+    assert run_files.read_run(tmp_path) == run
