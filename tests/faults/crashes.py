@@ -11,7 +11,6 @@ import os
 import select
 import shutil
 import signal
-import tempfile
 import time
 from pathlib import Path
 
@@ -106,9 +105,3 @@ def _go_on(path, copy, folder, expected, kinds):
         return Row(kind, "", f"left behind: {', '.join(sorted(litter))}")
     outcome = f"went on from step {steps[-1]}" if steps else "began anew"
     return Row(kind, outcome, differences(copy, expected))
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        for row in run(3, 1, place):
-            print(row)

@@ -13,7 +13,6 @@ import resource
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 import estimator_train as et  # before TensorFlow
 
@@ -22,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from tests.faults.runs import Row
 from tests.helpers import warm_python
 
 SETTLED = 50  # cycles
@@ -29,14 +29,6 @@ KB_A_CYCLE = 10
 KINDS = ("keras", "model_fn", "new estimators")
 _ROOT = Path(__file__).parents[2]
 _PAGE = resource.getpagesize()
-
-
-class Row(NamedTuple):
-    """What so many cycles left behind; `fault`: None where that is within the bounds."""
-
-    kind: str
-    outcome: str
-    fault: str | None
 
 
 def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:

@@ -1,34 +1,25 @@
 """Damaged and odd run folders: --resume, report and evaluate go on at the right step, or say in one line why not.
 
-A run of 6 steps is made once, in this process, and copied for each kind of damage. `python -m tests.faults.folders`
-tries all kinds.
+A run of 6 steps is made once, in this process, and copied for each kind of damage. `python -m tests.faults folders` tries
+all kinds.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import logging
 import os
 import random
 import shutil
-import sys
-import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import estimator_train  # noqa: F401, before TensorFlow
 
 # isort: split
-import tensorflow as tf
-from matplotlib.figure import Figure
-from PIL import Image
 
-from estimator_train.cli import main
+from tests.faults.runs import Row, call
 
 _STEPS, _MORE = 6, 2  # of the run, and on from there
 _COMMANDS = ("resume", "report", "evaluate")
@@ -59,19 +50,11 @@ class Kind(NamedTuple):
     place: str = "run"  # the folder's name
 
 
-class Row(NamedTuple):
-    """What a command made of a kind of folder; `fault`: None where it kept what is promised."""
-
-    kind: str
-    outcome: str
-    fault: str | None
-
-
-def run(count: int | None, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
-    """Tries `count` kinds, drawn with `seed`, below `folder`, each with two commands; None: all, with all commands."""
-    folder = Path(folder).resolve()
-    kinds = KINDS if count is None else random.Random(seed).sample(KINDS, count)
-    plots = contextlib.nullcontext() if count is None else _plots_of_one_dot()  # drawing takes half of the time
+def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
+    """Tries `count` kinds, drawn with `seed`, below `folder`, each with two commands; or all, with all commands."""
+    folder, tries_all = Path(folder).resolve(), count >= len(KINDS)
+    kinds = KINDS if tries_all else random.Random(seed).sample(KINDS, count)
+    plots = contextlib.nullcontext() if tries_all else _plots_of_one_dot()  # drawing takes half of the time
     with _chdir(folder), plots:
         original = _make_run(folder)
         tried = [
@@ -85,7 +68,7 @@ def run(count: int | None, seed: int, folder: str | os.PathLike[str]) -> list[Ro
 def _make_run(folder):
     (folder / "own.py").write_text(_CODE)
     flags = ["--model-dir", "original", "--max-steps", str(_STEPS), "--save-checkpoints-steps", "2"]
-    code, output, error = _call([*_own_flags(folder), *flags])
+    code, output, error = call([*_own_flags(folder), *flags])
     assert code == 0, output + error
     return folder / "original"
 
@@ -105,10 +88,10 @@ def _try(kind, command, original, folder):
         model_dir = ["--model-dir", os.path.relpath(place, folder)]
         if command == "resume":
             own = [] if (place / "run.json").exists() else _own_flags(folder)
-            code, output, error = _call([*own, *model_dir, "--resume", "--max-steps", str(_STEPS + _MORE)])
+            code, output, error = call([*own, *model_dir, "--resume", "--max-steps", str(_STEPS + _MORE)])
             fault = _fault_of_training(code, output + error, kind.at, place)
         else:
-            code, output, error = _call([command, *model_dir])
+            code, output, error = call([command, *model_dir])
             fault = _fault_of_evaluation(code, kind.at, place)
         fault = fault or _fault_of_any(code, error)
     finally:
@@ -146,35 +129,6 @@ def _fault_of_training(code, said, at, place):
     if at == 0 and "starts at step 0" not in said:
         return "a silent restart"
     return None
-
-
-def _call(arguments):
-    """Runs the command in this process; returns its exit code, standard output, and standard error with the log."""
-    output, error = io.StringIO(), io.StringIO()
-    handler = logging.StreamHandler(error)
-    logger, argv = tf.get_logger(), sys.argv
-    level, handlers, logger.handlers = logger.level, logger.handlers, [handler]
-    sys.argv = ["estimator_train", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):
-            main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    except Exception:
-        code = 1
-        error.write(traceback.format_exc())
-    finally:
-        sys.argv = argv
-        logger.handlers = handlers
-        logger.setLevel(level)
-    return code, output.getvalue(), error.getvalue()
-
-
-def _plots_of_one_dot():
-    dot = io.BytesIO()
-    Image.new("RGB", (1, 1)).save(dot, "png")
-    return mock.patch.object(Figure, "savefig", lambda figure, file, **_: file.write(dot.getvalue()))
 
 
 @contextlib.contextmanager
@@ -490,16 +444,3 @@ KINDS = [
 def _copy_checkpoint(folder, name, other):
     for path in list(folder.glob(f"{name}.*")):
         shutil.copy(path, folder / path.name.replace(name, other))
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        rows = run(None, 0, place)
-    for row in rows:
-        print(f"{row.kind:<60} {f'FAULT, {row.fault}' if row.fault else 'ok'}: {row.outcome}")
-    went_on, faults = (
-        sum(map(test, rows)) for test in (lambda row: row.outcome == "goes on", lambda row: bool(row.fault))
-    )
-    print(
-        f"{len(KINDS)} kinds, {len(rows)} commands: {went_on} went on, {len(rows) - went_on} refused, {faults} faults"
-    )

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 import time
 from pathlib import Path
 
 from tests.faults.runs import PATHS, Row, arguments, differences, kinds_of_files, values
 from tests.helpers import warm_python
 
-_LIMIT_SECS = 600
+LIMIT_SECS = 600
 
 
 def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
     """Kills `count` trainings, by the command and by scripts in turn, from their start to the end."""
     folder, draw = Path(folder).resolve(), random.Random(seed)
     paths = PATHS[: min(count, len(PATHS))]
-    left_alone = {path: _leave_alone(path, folder) for path in paths}
+    left_alone = {path: leave_alone(path, folder) for path in paths}
     rows = []
     for number in range(count):
         path = paths[number % len(paths)]
@@ -27,20 +26,21 @@ def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
     return rows
 
 
-def _leave_alone(path, folder):
+def leave_alone(path: str, folder: Path) -> tuple[float, dict, set[str]]:
+    """Runs a training to its end; returns how many seconds it took, its variables, and the kinds of its files."""
     begun = time.monotonic()
-    _finish(_start(path, folder, path))
+    start(path, folder, path).wait(LIMIT_SECS)
     return time.monotonic() - begun, values(folder / path), kinds_of_files(folder / path)
 
 
 def _kill(path, folder, name, seconds, expected, kinds):
-    process = _start(path, folder, name)
+    process = start(path, folder, name)
     time.sleep(seconds)
     process.kill()
-    process.wait(_LIMIT_SECS)
+    process.wait(LIMIT_SECS)
     steps = sorted({path.stem for path in (folder / name).glob("model.ckpt-*.index")})
     kind = f"{path}, killed after {seconds:.2f} s"
-    code = _finish(_start(path, folder, name))
+    code = start(path, folder, name).wait(LIMIT_SECS)
     if code != 0:
         return Row(kind, "", f"exit code {code}: {(folder / f'{name}.log').read_text()[-500:]}")
     litter = kinds_of_files(folder / name) - kinds
@@ -50,19 +50,10 @@ def _kill(path, folder, name, seconds, expected, kinds):
     return Row(kind, f"went on from {steps[-1] if steps else 'the beginning'}", differences(folder / name, expected))
 
 
-def _start(path, folder, name):
+def start(path: str, folder: Path, name: str) -> warm_python.Popen:
+    """Starts, or goes on with, the run `name` in `folder`, with a log and a directory for temporary files beside it."""
     temporary, log = folder / f"{name}.tmp", folder / f"{name}.log"
     temporary.mkdir(exist_ok=True)
     environment = os.environ | {"TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = arguments(path, folder, folder / name)
     return warm_python.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-
-
-def _finish(process):
-    return process.wait(_LIMIT_SECS)
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        for row in run(8, 1, place):
-            print(row)
