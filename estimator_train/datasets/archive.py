@@ -50,6 +50,8 @@ def _files(source, place):
     """Returns {path in the folder: entry} of the entries that have a place."""
     files = {}
     for entry in source.infolist():
+        if not entry.filename:
+            raise ValueError(f"the archive {source.filename} is damaged: an entry has no name")
         path = PurePosixPath(entry.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
             raise ValueError(f"the archive {source.filename} is not safe: {entry.filename!r} leads out of its folder")

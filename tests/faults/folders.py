@@ -1,12 +1,12 @@
 """Damaged and odd run folders: --resume, report and evaluate go on at the right step, or say in one line why not.
 
-A run of 6 steps is made once, in this process, and copied for each kind of damage. `python -m tests.faults folders` tries
-all kinds.
+A run of 6 steps is made once, in this process, and copied for each kind of damage.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import random
@@ -14,10 +14,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import estimator_train  # noqa: F401, before TensorFlow
 
 # isort: split
+from matplotlib.figure import Figure
+from PIL import Image
 
 from tests.faults.runs import Row, call
 
@@ -60,7 +63,7 @@ def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
         tried = [
             (kind, command)
             for index, kind in enumerate(kinds)
-            for command in (_COMMANDS if count is None else ("resume", _COMMANDS[1 + index % 2]))
+            for command in (_COMMANDS if tries_all else ("resume", _COMMANDS[1 + index % 2]))
         ]
         return [_try(kind, command, original, folder) for kind, command in tried]
 
@@ -129,6 +132,12 @@ def _fault_of_training(code, said, at, place):
     if at == 0 and "starts at step 0" not in said:
         return "a silent restart"
     return None
+
+
+def _plots_of_one_dot():
+    dot = io.BytesIO()
+    Image.new("RGB", (1, 1)).save(dot, "png")
+    return mock.patch.object(Figure, "savefig", lambda figure, file, **_: file.write(dot.getvalue()))
 
 
 @contextlib.contextmanager
