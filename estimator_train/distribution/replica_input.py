@@ -89,9 +89,15 @@ def _shared_out(strategy, dataset_fn, share):
     def shared_out(input_context):
         replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
         dataset = dataset_fn(input_context)
-        return dataset if replicas == 1 else share(dataset, replicas)
+        return dataset if replicas == 1 or _ends_with_whole_group(dataset, replicas) else share(dataset, replicas)
 
     return shared_out
+
+
+def _ends_with_whole_group(dataset, replicas):
+    """Whether `dataset` is known to end with a batch for every replica, or not to end. A v1 graph does not know."""
+    count = tf.get_static_value(dataset.cardinality())
+    return count is not None and (count == tf.data.INFINITE_CARDINALITY or (count >= 0 and count % replicas == 0))
 
 
 def _drop_incomplete(dataset, replicas):
