@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,7 +83,7 @@ def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int)
         raise ValueError(f"limit {limit} is less than one example for each of the {len(examples)} classes")
     ranks = []
     for class_name, named in examples.items():
-        by_hash = sorted(named, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
+        by_hash = sorted(named, key=lambda name: hashlib.sha256(os.fsencode(f"{seed} {name}")).digest())
         # Evenly spaced from 0 to 1: of all classes together, the first ones are the same share of each.
         ranks += [((rank + 0.5) / len(named) if rank else 0, class_name, name) for rank, name in enumerate(by_hash)]
     chosen = {(class_name, name) for _, class_name, name in sorted(ranks)[:limit]}

@@ -189,17 +189,21 @@ def _files_by_class(folder, class_names):
 
 
 def _image_files(folder):
-    return sorted(
-        entry.path
+    entries = [
+        entry
         for entry in os.scandir(folder)
         if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
-    )
+    ]
+    for entry in entries:
+        if not entry.is_file():
+            raise ValueError(f"{entry.path} is a folder, pipe, device or broken link, not an image file: remove it")
+    return sorted(entry.path for entry in entries)
 
 
 def _split(class_name, paths):
     """Returns (training paths, evaluation paths): the same whatever the order and the place of the files."""
     if len(paths) == 1:
         raise ValueError(f"class {class_name} has one image, {paths[0]}: at least two are needed")
-    by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.path.basename(path).encode()).digest())
+    by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(os.path.basename(path))).digest())
     number = max(1, round(len(paths) / 5))
     return sorted(by_hash[number:]), sorted(by_hash[:number])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
+_UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # Pillow has all of them for such files
 _BILINEAR = Image.Resampling.BILINEAR
 _WHITE = (255, 255, 255)
 
@@ -37,13 +38,18 @@ def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> l
 
     Raises:
       FileNotFoundError: there are no images, or one has no mask of one of the names.
-      ValueError: a mask is of another size than its image. A file that cannot be read has no size, and passes.
+      ValueError: a mask is of another size than its image, or an image or mask is a folder, pipe or device. A file that
+        cannot be read has no size, and passes.
     """
     images = sorted(path for path in Path(folder, "images").glob("*") if path.suffix.lower() in _SUFFIXES)
     if not images:
         raise FileNotFoundError(f"there are no images ({', '.join(_SUFFIXES)}) in {Path(folder, 'images')}")
     folders = [Path(folder, "masks", name) for name in mask_names]
     samples = [Sample(image, [masks / f"{image.stem}.png" for masks in folders]) for image in images]
+    for path in (path for image, masks in samples for path in (image, *masks)):
+        if path.exists() and not path.is_file():
+            # Opening a pipe that nothing writes to would wait for ever.
+            raise ValueError(f"{path} is a folder, pipe, socket or device, not an image file: remove it")
     for image, masks in samples:
         for mask in masks:
             if not mask.exists():
@@ -56,10 +62,15 @@ def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> l
 
 def _size(path):
     try:
-        with Image.open(path) as image:
+        with _open(path) as image:
             return image.size
-    except OSError:
+    except _UNREADABLE:
         return None
+
+
+def _open(path):
+    # Others of Pillow's many formats start programs or take memory without bound.
+    return Image.open(path, formats=("JPEG", "PNG"))
 
 
 def _text(size):
@@ -109,7 +120,7 @@ def examples(
     for index in order[first:]:
         try:
             image, masks = _read(samples[index], image_size)
-        except (OSError, SyntaxError) as error:  # Pillow has both for broken files
+        except _UNREADABLE as error:
             yield Skipped(f"{samples[index].image}: {error}")
             continue
         if seed is not None:
@@ -119,14 +130,14 @@ def examples(
 
 def _read(sample, image_size):
     size = image_size[::-1]
-    with Image.open(sample.image) as file:
+    with _open(sample.image) as file:
         file.draft("RGB", size)  # a JPEG is decoded to an eighth, a quarter or half of its size where that is enough
         image = file.convert("RGB").resize(size, _BILINEAR)
     return image, [_read_mask(path, size) for path in sample.masks]
 
 
 def _read_mask(path, size):
-    with Image.open(path) as file:
+    with _open(path) as file:
         return file.convert("L").point(lambda value: 255 * (value > 0)).resize(size, _BILINEAR)
 
 

@@ -39,7 +39,7 @@ def split_by_patient(data: ImageDataset) -> ImageDataset:
     for paths in paths_by_class(data.train_paths, data.class_names).values():
         images = collections.Counter(patient_of(path) for path in paths)
         number = sum(images[patient] for patient in chosen)
-        for patient in sorted(images.keys() - chosen, key=lambda patient: hashlib.sha256(patient.encode()).digest()):
+        for patient in sorted(images.keys() - chosen, key=lambda name: hashlib.sha256(os.fsencode(name)).digest()):
             if number >= len(paths) / 5:
                 break
             chosen.add(patient)

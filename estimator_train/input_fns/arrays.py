@@ -42,8 +42,11 @@ def arrays(
     rows.
 
     Raises:
-      ValueError: the arrays are empty or differ in length, or there is a `sample_weight` without `y`.
+      ValueError: the arrays are empty or differ in length, there is a `sample_weight` without `y`, or `batch_size` is
+        not positive.
     """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
     if sample_weight is not None and y is None:
         raise ValueError("sample_weight needs y: there is no loss to weigh without labels")
     data = {"x": x, "y": y, "sample_weight": sample_weight}

@@ -7,6 +7,7 @@ decoded images.
 import hashlib
 import json
 import math
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.files import write_whole
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import lazy_zeros
-from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decoded
+from estimator_train.input_fns.decoding import decoded, fault_of_file
 from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.private_names import eager_mode
 
@@ -57,7 +58,8 @@ def open_cache(cache, paths, image_size, *, fast, skip):
 
 def _images(paths, image_size, fast, skip):
     """Yields (image, place) of the images that can be decoded."""
-    images = decoded(tf.constant(paths, tf.string), image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
+    files = tf.constant([os.fsencode(path) for path in paths], tf.string)
+    images = decoded(files, image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
     due = 0
     with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
         for image, _, place in iterate(images):
@@ -71,7 +73,9 @@ def _images(paths, image_size, fast, skip):
 
 def _check_decoded(left_out, skip):
     if left_out and not skip:
-        raise tf.errors.InvalidArgumentError(None, None, f"{left_out[0]} {CANNOT_BE_DECODED}")
+        fault = os.fsdecode(fault_of_file(os.fsencode(left_out[0])).numpy())
+        message = f'{left_out[0]} cannot be decoded: {fault}; delete it or pass on_error="skip"'
+        raise tf.errors.InvalidArgumentError(None, None, message)
 
 
 def _fill_memory(images, number, image_size):
@@ -133,7 +137,7 @@ def key_of_files(paths, image_size, fast):
     """A hex digest of the files as they are now, and of all that their decoded images depend on."""
     key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
     for path in paths:
-        stat = tf.io.gfile.stat(path)
+        stat = tf.io.gfile.stat(os.fsencode(path))
         key.update(json.dumps([path, stat.length, stat.mtime_nsec]).encode())
     return key.hexdigest()[:16]
 
@@ -157,7 +161,7 @@ def _reader(planes, channels, image_size):
         if (channels[numbers] == 1).all():
             images = _aligned((len(numbers), *image_size, 1))
             # Releases the GIL while it copies, unlike planes[...].
-            np.take(planes, starts[numbers], axis=0, out=images.reshape(len(numbers), -1), mode="clip")
+            np.take(planes, starts[numbers], axis=0, out=images.reshape(len(numbers), planes.shape[1]), mode="clip")
             return images, places
         images = _aligned((len(numbers), *image_size, 3))
         for image, start, number in zip(images, starts[numbers], channels[numbers], strict=True):

@@ -2,21 +2,52 @@
 
 Grayscale images are decoded and resized with one channel, and made RGB at the end: the values are the same,
 bit for bit, and a 512 x 496 JPEG takes a fifth less processor time.
+
+An encoded image reaches TensorFlow's decoders only if its header is that of a JPEG or PNG of bounded size. They would
+take GIF, BMP and WebP too: an animated WebP corrupts their heap, and a GIF is unpacked whole, with all its frames,
+before its size is known.
 """
 
 import math
+import struct
 
 import numpy as np
 import tensorflow as tf
 
-CANNOT_BE_DECODED = 'cannot be decoded: no readable JPEG or PNG; delete it or pass on_error="skip"'
+MAX_PIXELS = 89_478_485  # as Pillow's Image.MAX_IMAGE_PIXELS: a quarter of a gigabyte of RGB
 
+_PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and height follow
+_NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any JPEG or PNG
 _RATIOS = (1, 2, 4, 8)  # in which the decoder can scale a JPEG down
 
 
 def decode_image(encoded, image_size):
-    """Returns the image of an encoded JPEG or PNG, a string scalar: float32 RGB of (height, width, 3) in [0, 1]."""
+    """Returns the image of an encoded JPEG or PNG, a string scalar: float32 RGB of (height, width, 3) in [0, 1].
+
+    Raises:
+      tf.errors.InvalidArgumentError: it is another format, damaged, or of more than `MAX_PIXELS`.
+    """
     return to_rgb(_decode(encoded, image_size, fast=False))
+
+
+def decode_pixels(encoded, *, at_least=None):
+    """Returns the image of an encoded JPEG or PNG in its own size: uint8 of (height, width, 1 or 3).
+
+    Args:
+      encoded: a string scalar.
+      at_least: (height, width): the JPEG decoder scales an image down as far as it stays that large. None: not at all.
+
+    Raises:
+      tf.errors.InvalidArgumentError: see `decode_image`.
+    """
+    # Every operation counts here, for it runs once an image: no tf.debugging.Assert, which is a tf.cond, for one.
+    size = _size(encoded)
+    message = "an image", f"cannot be decoded: it is no JPEG or PNG of at most {MAX_PIXELS} pixels"
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=tf.reduce_prod(size) <= MAX_PIXELS, data=message)]):
+        # decode_jpeg decodes PNG as well, whose alpha is left out as `channels=3` leaves it out.
+        image = _decode_scaled_down(encoded, size, at_least) if at_least else tf.io.decode_jpeg(encoded)
+    without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
+    return tf.slice(image, [0, 0, 0], without_alpha)
 
 
 def decode_files(paths, image_size):
@@ -65,6 +96,17 @@ def decoded(paths, image_size, *, fast=False):
     return images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
 
 
+def fault_of_file(path):
+    """Returns why a file cannot be decoded, such as "no readable JPEG or PNG", a string scalar; for one that cannot."""
+    # Graphs have no try but Dataset.ignore_errors: the file may be gone, or its header damaged.
+    sizes = tf.data.Dataset.from_tensors(path).map(lambda path: _size(tf.io.read_file(path))).ignore_errors()
+    size = sizes.concatenate(tf.data.Dataset.from_tensors(_NO_SIZE)).take(1).get_single_element()
+    height, width = tf.unstack(tf.strings.as_string(size))
+    too_large = tf.strings.join(["its ", width, " x ", height, f" pixels exceed {MAX_PIXELS} (scale it down)"])
+    is_large = (tf.reduce_prod(size) > MAX_PIXELS) & (size[0] < _NO_SIZE[0])
+    return tf.where(is_large, too_large, "no readable JPEG or PNG")
+
+
 def to_rgb(images):
     """Returns images of (…, height, width, 1 or 3) with three channels; a single one is copied, bit for bit."""
     if images.shape[-1] == 3:
@@ -89,19 +131,27 @@ def to_rgb_on_device(images):
 
 
 def _decode(encoded, image_size, fast):
-    # decode_jpeg decodes PNG as well, whose alpha is left out as `channels=3` leaves it out.
-    image = _decode_fast(encoded, image_size) if fast else tf.io.decode_jpeg(encoded)
-    channels = tf.shape(image)[-1]
-    image = image[..., : channels - 1 + channels % 2]
+    image = decode_pixels(encoded, at_least=image_size if fast else None)
     # Scaled before it is resized: the other way round, a third of the values differs in the last bit.
     image = tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size)
     return tf.ensure_shape(image, (*image_size, None))
 
 
-def _decode_fast(encoded, image_size):
-    size = tf.cond(
-        tf.io.is_jpeg(encoded), lambda: tf.image.extract_jpeg_shape(encoded)[:2], lambda: tf.constant(image_size)
-    )
-    times = tf.reduce_min(size // image_size)
-    number = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
+def _decode_scaled_down(encoded, size, at_least):
+    times = tf.reduce_min(size // tf.constant(at_least, tf.int64))
+    number = tf.reduce_sum(tf.cast(tf.io.is_jpeg(encoded) & (times >= _RATIOS[1:]), tf.int32))
     return tf.switch_case(number, [lambda ratio=ratio: tf.io.decode_jpeg(encoded, ratio=ratio) for ratio in _RATIOS])
+
+
+def _size(encoded):
+    """Returns (height, width), int64, as the header of a JPEG or PNG has them; `_NO_SIZE` for other formats."""
+
+    def size_of_jpeg():
+        return tf.image.extract_jpeg_shape(encoded, tf.int64)[:2]
+
+    def size_of_png():
+        header = tf.io.decode_raw(encoded, tf.int32, little_endian=False, fixed_length=24)  # zeros after the end
+        is_png = tf.reduce_all(tf.equal(header[:4], _PNG))
+        return tf.where(is_png, tf.cast(header[:3:-1], tf.int64), _NO_SIZE)
+
+    return tf.cond(tf.io.is_jpeg(encoded), size_of_jpeg, size_of_png)

@@ -59,13 +59,15 @@ def generator(
     it skipped was not trained on, so that as many examples come again.
 
     Raises:
-      ValueError: there are several workers, but `make_generator` has no parameter `input_context`: each would yield
-        everything. From the input_fn, where the iterator made to infer the signature yields nothing, or a
-        scalar in a batch.
+      ValueError: `batch_size` is not positive, or there are several workers, but `make_generator` has no parameter
+        `input_context`: each would yield everything. From the input_fn, where the iterator made to infer the signature
+        yields nothing, or a scalar in a batch.
       tf.errors.OpError: from the dataset, with type, message and traceback of what the Python code raised;
         with the number of the element that does not fit the signature; where an epoch yields nothing or ends early;
         where `make_generator` returns one iterator twice, or a worker is killed.
     """
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, or None for tuples that are batches; got {batch_size!r}")
     if workers < 0:
         raise ValueError(f"workers must be 0 or above, got {workers}")
     if workers > 1 and "input_context" not in inspect.signature(make_generator).parameters:

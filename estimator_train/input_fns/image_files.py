@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_train.host import host_memory
 from estimator_train.input_fns.cache import key_of_files, open_cache
-from estimator_train.input_fns.decoding import CANNOT_BE_DECODED, decode_own_channels, to_rgb, to_rgb_on_device
+from estimator_train.input_fns.decoding import decode_own_channels, fault_of_file, to_rgb, to_rgb_on_device
 from estimator_train.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train.input_fns.order import number_batches, share_of_pipeline, without_first
 from estimator_train.input_fns.service import check_service, distribute
@@ -56,9 +56,10 @@ def image_files(
       prefetch_buffer_size: batches prepared ahead; None lets tf.data choose.
       one_hot: False gives labels as int64 class indices of shape (batch,).
       seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
-      on_error: "raise", or "skip" to leave out files that cannot be decoded or whose directory is not in
-        `labels`. Those are in the list `input_fn.skipped` and are logged in one line when the data ends;
-        data without end logs a line whenever it meets new ones.
+      on_error: "raise", or "skip" to leave out files that cannot be decoded, that are no regular files (folders, pipes)
+        or whose directory is not in `labels`. Those are in the list `input_fn.skipped` and are logged in one line when
+        the data ends; data without end logs a line whenever it meets new ones. Images of more than 89,478,485 pixels
+        (Pillow's `Image.MAX_IMAGE_PIXELS`) are not decoded.
       cache: "memory" or a directory: the first call of the input_fn decodes and resizes all files, behind a progress
         bar in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They
         take four bytes a pixel, three times that in colour. A directory serves later processes too, as long as the
@@ -85,8 +86,10 @@ def image_files(
 
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file has a directory in `labels`.
-      ValueError: a file's directory is not in `labels`, `on_error` is neither "raise" nor "skip", `service` is no such
-        address, there are both `cache` and `service`, or `cache` is "features" and `deterministic` False.
+      ValueError: a file's directory is not in `labels`, it is no regular file, or a pattern matches a name that is not
+        UTF-8; `on_error` is neither "raise" nor "skip", `batch_size` is not positive, `service` is no such address,
+        there are both `cache` and `service`, or `cache` is "features" and `deterministic` False or
+        `prefetch_buffer_size` given.
       ConnectionError: from the input_fn, where nothing answers at `service`.
       MemoryError, OSError: from the input_fn, where the cache has no room.
       tf.errors.InvalidArgumentError: from the dataset; names a file that cannot be decoded, or tells that
@@ -95,6 +98,8 @@ def image_files(
     host_memory.keep_freed_memory()
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
     if service is not None:
         check_service(service)
     if service is not None and cache is not None:
@@ -102,6 +107,8 @@ def image_files(
     if cache == "features":
         if not deterministic:
             raise ValueError('cache="features" needs images in a fixed order; leave out deterministic=False')
+        if prefetch_buffer_size is not None:
+            raise ValueError('cache="features" prepares its batches itself; leave out prefetch_buffer_size')
         examples = image_files(
             file_pattern,
             labels,
@@ -212,7 +219,9 @@ class ImageFiles:
 
     def _loader(self, shard):
         """The function from the numbers of files in a shard, a slice of all, to batches of them."""
-        files, indices = tf.constant(self.paths[shard], tf.string), tf.constant(self.indices[shard])
+        # Names need not be UTF-8, as which tf.constant would encode them.
+        files = tf.constant([os.fsencode(path) for path in self.paths[shard]], tf.string)
+        indices = tf.constant(self.indices[shard])
         decode = self._cached(shard) if self.cache is not None else None
 
         def load(numbers):
@@ -225,7 +234,7 @@ class ImageFiles:
             if self.on_error == "skip":
                 # Batches of one channel and of three cannot be rebatched.
                 return to_rgb(images), batch[1], bad
-            with tf.control_dependencies([tf.debugging.Assert(tf.size(bad) < 1, [bad[:1], CANNOT_BE_DECODED])]):
+            with tf.control_dependencies([_assert_none(bad)]):
                 return tf.nest.map_structure(tf.identity, batch)
 
         return load
@@ -243,17 +252,22 @@ class ImageFiles:
 
 
 def _list_files(file_pattern, labels, skip):
-    """Returns (paths, int64 class indices, paths skipped for their directory), sorted by path."""
+    """Returns (paths, int64 class indices, paths skipped for what they are or for their directory), sorted by path."""
     patterns = [file_pattern] if isinstance(file_pattern, str | os.PathLike) else file_pattern
     index_of = {label: index for index, label in enumerate(labels)}
     paths, indices, skipped = [], [], []
     for path in sorted(path for pattern in patterns for path in _glob(os.fspath(pattern))):
         folder = os.path.basename(os.path.dirname(path))
-        if folder in index_of:
+        is_special = not os.path.isfile(path) and os.path.lexists(path)  # neither holds for a path like gs://
+        if folder in index_of and not is_special:
             paths.append(path)
             indices.append(index_of[folder])
         elif skip:
             skipped.append(path)
+        elif is_special:
+            # Opening a pipe that nothing writes to would wait for ever.
+            fix = 'remove it or pass on_error="skip"'
+            raise ValueError(f"{path} is a folder, pipe, device or broken link, not an image file; {fix}")
         else:
             fix = 'add it or pass on_error="skip"'
             raise ValueError(f"{path} is in folder {folder!r}, which is none of the labels {labels}; {fix}")
@@ -263,11 +277,25 @@ def _list_files(file_pattern, labels, skip):
 
 
 def _glob(pattern):
-    # A path may hold brackets of its own.
-    found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
+    # A path may hold brackets of its own, and so may a folder in a pattern.
+    if os.path.lexists(pattern) or tf.io.gfile.exists(os.fsencode(pattern)):
+        return [pattern]
+    try:
+        found = tf.io.gfile.glob(pattern) or tf.io.gfile.glob(pattern.replace("[", "[[]"))
+    except UnicodeDecodeError as error:
+        fix = "rename it, or give a list of paths, such as Python's glob.glob returns"
+        raise ValueError(f"{pattern!r} matches {error.object!r}, a name that is not UTF-8; {fix}") from error
     if not found:
         raise FileNotFoundError(f"no file matches {pattern!r}")
     return found
+
+
+def _assert_none(bad):
+    """Returns an op that fails if there are bad paths; the error names the first and says what is wrong with it."""
+    fault = tf.cond(tf.size(bad) > 0, lambda: fault_of_file(bad[0]), lambda: "")
+    message = tf.strings.join(["cannot be decoded: ", fault, '; delete it or pass on_error="skip"'])
+    # The text of an error must be UTF-8.
+    return tf.debugging.Assert(tf.size(bad) < 1, [tf.strings.unicode_transcode(bad[:1], "UTF-8", "UTF-8"), message])
 
 
 def _others(paths, places):
@@ -285,7 +313,7 @@ def _leave_out(batches, skipped, num_files, endless):
             tf.get_logger().warning("%d image files are skipped, among them %s", len(skipped), among)
 
     def note(bad):
-        bad_paths.update(path.decode() for path in bad)
+        bad_paths.update(os.fsdecode(path) for path in bad)
         if len(bad_paths) == num_files:
             # Else data without end would be searched without end.
             raise ValueError(f"none of the {num_files} image files can be decoded, such as {min(bad_paths)}")

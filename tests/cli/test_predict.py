@@ -4,12 +4,15 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import runpy
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from estimator_train import input_fns, model_to_estimator
 
@@ -110,3 +113,30 @@ def test_a_model_of_other_outputs_is_refused(command, settings, scans, tmp_path)
 def test_real_scans_are_predicted(command, trained):
     code, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", REAL)
     assert (code, len(json.loads(output))) == (0, 28)
+
+
+def test_each_file_that_is_left_out_is_named_with_the_reason(command, trained, scans, tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpeg", "WEBP", save_all=True, append_images=[Image.new("L", (8, 8))])
+    Image.new("1", (14000, 14000)).save(tmp_path / "b.png")
+    os.mkfifo(tmp_path / "c.jpeg")
+    (tmp_path / "d.jpeg").symlink_to("nowhere")
+    whole = tmp_path / os.fsdecode(b"e[1]\xff.jpeg")
+    whole.write_bytes((scans / "dark" / "0.jpeg").read_bytes())
+    code, output, errors = command("predict", "--model-dir", trained.model_dir, "--csv", tmp_path)
+    assert code == 1
+    assert [line.split(",")[0] for line in output.splitlines()[1:]] == [f"{tmp_path}/e[1]\\udcff.jpeg"]
+    named = [line for line in errors.splitlines() if line.startswith("estimator_train: ")]
+    assert named == [
+        f"estimator_train: {tmp_path}/c.jpeg is a pipe, socket or device, not an image file",
+        f"estimator_train: {tmp_path}/a.jpeg cannot be decoded: no readable JPEG or PNG",
+        f"estimator_train: {tmp_path}/b.png cannot be decoded: "
+        "its 14000 x 14000 pixels exceed 89478485 (scale it down)",
+        f"estimator_train: {tmp_path}/d.jpeg cannot be decoded: no readable JPEG or PNG",
+    ]
+
+
+def test_brackets_in_a_folder_of_a_pattern_are_read_as_they_are(command, trained, scans, tmp_path):
+    shutil.copytree(scans / "dark", tmp_path / "scans[1]")
+    code, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", "scans[1]/*.jpeg")
+    assert code == 0
+    assert [entry["file"] for entry in json.loads(output)] == [f"scans[1]/{index}.jpeg" for index in range(7)]

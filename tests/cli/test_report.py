@@ -18,6 +18,7 @@ from PIL import Image
 
 from estimator_train import datasets
 from estimator_train.cli import main
+from estimator_train.cli.run import reporting
 from estimator_train.cli.run.evaluation import Evaluation
 from estimator_train.cli.run.reporting import Reporter
 
@@ -89,6 +90,19 @@ def test_the_most_confidently_wrong_come_first(reporter, settings):
         for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
     )
     assert dark < 100 < bright
+
+
+def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("Pillow cannot read it")
+
+    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval_paths)
+    with monkeypatch.context() as patch:
+        patch.setattr(reporting.Image, "open", refuse)
+        images = reporting._images(settings, reporter._data, np.array([2, 0]))
+    for index, image in images.items():
+        expected = tf.io.decode_image(tf.io.read_file(paths[index]), channels=3)
+        np.testing.assert_array_equal(np.asarray(image), expected)
 
 
 def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, tmp_path):

@@ -180,3 +180,18 @@ def test_bad_tfrecord_files_are_refused(records):
     (records / "labels.txt").unlink()
     with pytest.raises(FileNotFoundError, match="there is no .*labels.txt: put a line for each class"):
         datasets.open_dataset("tfrecord", records)
+
+
+def test_an_encoded_image_of_another_format_is_refused(tmp_path):
+    gif = b"GIF89a" + bytes(20)
+    feature = {
+        "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[gif])),
+        "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[0])),
+    }
+    for name in ("train.tfrecord", "test.tfrecord"):
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    (tmp_path / "labels.txt").write_text("a\nb\n")
+    data = datasets.open_dataset("tfrecord", tmp_path)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no JPEG or PNG of at most 89478485 pixels"):
+        list(data.eval_input_fn(image_size=(8, 8), batch_size=1)())

@@ -1,5 +1,7 @@
 """Folders of image files: their layouts, the split, and what is said of those laid out otherwise."""
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -150,3 +152,22 @@ def test_a_limit_chooses_by_its_seed(fill):
 def test_a_limit_below_the_number_of_classes_is_refused(fill):
     with pytest.raises(ValueError, match="limit 1 is less than one example for each of the 2 classes"):
         datasets.open_dataset("images", fill({"a": 3, "b": 3}), limit=1)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "broken link"])
+def test_what_is_named_like_an_image_but_is_no_file_is_named(fill, kind):
+    folder = fill({"a": 2, "b": 2})
+    path = folder / "a" / "x.jpeg"
+    {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "broken link": lambda: path.symlink_to("nowhere")}[kind]()
+    with pytest.raises(ValueError, match="a/x.jpeg is a folder, pipe, device or broken link.*remove it"):
+        datasets.open_dataset("images", folder)
+
+
+def test_names_that_are_not_utf8_and_brackets_are_taken_as_they_are(fill, tmp_path):
+    fill({"data[1]/a": 3, "data[1]/b": 3})
+    (tmp_path / "data[1]/a/000.jpg").rename(os.fsdecode(os.fsencode(tmp_path) + b"/data[1]/a/[\xff].jpg"))
+    data = datasets.open_dataset("images", tmp_path / "data[1]", limit=4)
+    assert (data.train_examples, data.eval_examples) == (4, 2)
+    whole = datasets.open_dataset("images", tmp_path / "data[1]")
+    read = sum(len(images) for images, _ in whole.train_input_fn(image_size=(4, 4), batch_size=2, num_epochs=1)())
+    assert read == whole.train_examples == 4

@@ -1,5 +1,6 @@
 """Images and masks are found, checked, read and augmented together; drawn tables are such a folder."""
 
+import os
 import shutil
 
 import numpy as np
@@ -119,3 +120,19 @@ def test_every_fifth_image_is_held_out(drawn, tmp_path):
         masked_images.split(samples[:4])
     with pytest.raises(ValueError, match="no image to evaluate on can be read, such as .*4"):
         masked_images.split(samples[:9])
+
+
+@pytest.mark.parametrize("part", ["images/page-0001.jpeg", "masks/rows/page-0001.png"])
+def test_a_pipe_among_the_files_is_named_and_never_opened(folder, part):
+    (folder / part).unlink()
+    os.mkfifo(folder / part)
+    with pytest.raises(ValueError, match=f"{part} is a folder, pipe, socket or device"):
+        masked_images.list_samples(folder, MASKS)
+
+
+def test_other_formats_and_decompression_bombs_are_skipped(folder):
+    Image.new("RGB", (8, 8)).save(folder / "images" / "page-0000.jpeg", "BMP")
+    Image.new("1", (20000, 20000)).save(folder / "images" / "page-0001.jpeg", "PNG")
+    skipped = [item.what for item in arrays_of(folder) if isinstance(item, Skipped)]
+    assert len(skipped) == 2
+    assert "page-0000.jpeg" in skipped[0] and "page-0001.jpeg" in skipped[1] and "decompression bomb" in skipped[1]

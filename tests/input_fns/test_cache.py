@@ -194,3 +194,12 @@ def test_the_manifest_tells_what_a_cache_holds(folder, tmp_path):
     assert manifest["image_size"] == [8, 6]
     assert manifest["paths"] == [str(path) for path in sorted(folder.glob("*/*"))]
     assert manifest["channels"] == [1, 1, 1, 3, 1, 1, 1, 1, 3, 1, 1, 1]
+
+
+def test_a_batch_of_damaged_files_alone_is_left_out(folder, cache):
+    bad = sorted(folder.glob("*/*"))[2:9]
+    for path in bad:
+        path.write_bytes(b"")
+    input_fn = make(folder, cache, shuffle=False, batch_size=2, num_epochs=1, on_error="skip")
+    assert [len(images) for images, _ in batches(input_fn)] == [2, 2, 1]
+    assert input_fn.skipped == list(map(str, bad))

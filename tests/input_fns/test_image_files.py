@@ -1,4 +1,8 @@
+import os
 import pathlib
+import socket
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -324,3 +328,88 @@ def test_a_fingerprint_changes_with_the_width_of_the_labels(folder, one_hot):
         image_files(folder / "*/*", labels, one_hot=one_hot).fingerprint() for labels in (CLASSES, [*CLASSES, "more"])
     }
     assert len(fingerprints) == (2 if one_hot else 1)
+
+
+def make_special(path, kind):
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"device": "/dev/zero", "broken link": path.parent / "nowhere"}[kind])
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "device", "broken link"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_is_no_regular_file_is_named_and_never_opened(folder, monkeypatch, kind, listed):
+    monkeypatch.chdir(folder)  # the path of a socket is short
+    special = pathlib.Path("cat/x.jpeg")
+    make_special(special, kind)
+    files = sorted(pathlib.Path().glob("*/*")) if listed else "*/*"
+    with pytest.raises(ValueError, match="cat/x.jpeg is a folder, pipe, device or broken link.*pass on_error"):
+        image_files(files, CLASSES)
+    make = image_files(files, CLASSES, num_epochs=1, on_error="skip")
+    assert sum(len(images) for images, _ in make()) == 6
+    assert list(map(os.path.normpath, make.skipped)) == [str(special)]
+
+
+@pytest.mark.parametrize("cache", [None, "memory"])
+def test_an_image_of_too_many_pixels_is_named_with_its_size(folder, cache):
+    path = folder / "dog/c.png"
+    header = b"IHDR" + struct.pack(">2I5B", 14000, 14001, 8, 0, 0, 0, 0)
+    data = zlib.compress(bytes(10**5))
+    chunks = [header, b"IDAT" + data, b"IEND"]
+    chunks = [struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        list(image_files(folder / "*/*", CLASSES, num_epochs=1, cache=cache)())
+    assert str(path) in str(error.value)
+    assert "its 14000 x 14001 pixels exceed 89478485 (scale it down); delete it or pass on_error" in str(error.value)
+    make = image_files(folder / "*/*", CLASSES, num_epochs=1, on_error="skip", cache=cache)
+    assert sum(len(images) for images, _ in make()) == 5
+    assert make.skipped == [str(path)]
+
+
+@pytest.mark.parametrize("cache", [None, "memory", "folder"])
+def test_names_that_are_not_utf8_are_read_from_a_list(folder, tmp_path_factory, cache):
+    whole, bad = (os.fsencode(folder / "cat") + name for name in (b"/\xff.jpeg", b"/\xfe.jpeg"))
+    pathlib.Path(os.fsdecode(whole)).write_bytes((folder / "cat/a.jpeg").read_bytes())
+    pathlib.Path(os.fsdecode(bad)).write_bytes(b"")
+    paths = sorted(folder.glob("*/*"))
+    options = {"num_epochs": 1, "cache": tmp_path_factory.mktemp("cache") if cache == "folder" else cache}
+    make = image_files(paths, CLASSES, on_error="skip", **options)
+    assert sum(len(images) for images, _ in make()) == 7
+    assert make.skipped == [os.fsdecode(bad)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cat/.*jpeg.*cannot be decoded"):
+        list(image_files(paths, CLASSES, **options)())
+
+
+def test_a_pattern_that_matches_a_name_that_is_not_utf8_says_so(folder):
+    pathlib.Path(os.fsdecode(os.fsencode(folder / "cat") + b"/\xff.jpeg")).write_bytes(b"")
+    with pytest.raises(ValueError, match=r"cat/\\xff.jpeg', a name that is not UTF-8; rename it"):
+        image_files(folder / "*/*", CLASSES)
+
+
+def test_brackets_in_a_folder_of_a_pattern_are_read_as_they_are(folder):
+    moved = folder / "data[1]"
+    moved.mkdir()
+    for label in CLASSES:
+        (folder / label).rename(moved / label)
+    (moved / "cat" / "a.jpeg").rename(moved / "cat" / "scan[1].jpeg")
+    make = image_files(f"{moved}/*/*", CLASSES, num_epochs=1)
+    assert sum(len(images) for images, _ in make()) == 6
+    assert [path for path in make.paths if path.endswith("cat/scan[1].jpeg")]
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_size_below_one_is_refused(folder, batch_size):
+    with pytest.raises(ValueError, match=f"batch_size must be at least 1, got {batch_size}"):
+        image_files(folder / "*/*", CLASSES, batch_size=batch_size)
+
+
+def test_prefetching_of_features_is_refused_instead_of_dropped(folder):
+    with pytest.raises(ValueError, match="leave out prefetch_buffer_size"):
+        image_files(folder / "*/*", CLASSES, prefetch_buffer_size=2, cache="features")

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import tabulate
 
+from estimator_train.cli.messages import printable
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix
 from estimator_train.datasets.images import subfolders
@@ -46,10 +47,13 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
         raise click.ClickException(f"--model-dir {model_dir} was trained by an input_fn, not on a dataset of images")
     checkpoint = checkpoint_prefix(checkpoint)
     found = {argument: _image_files(argument) for argument in images}
-    paths = list(dict.fromkeys(path for paths in found.values() for path in paths))
+    present = list(dict.fromkeys(path for paths in found.values() for path in paths))
     absent = [argument for argument, paths in found.items() if not paths]
+    # Opening a pipe that nothing writes to would wait for ever.
+    special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
+    paths = [path for path in present if path not in special]
     if not paths:
-        raise click.ClickException(f"there is no image file {', '.join(absent)}")
+        raise click.ClickException(f"there is no image file {', '.join(map(printable, absent + special))}")
 
     from estimator_train.cli.run import (
         build,  # TensorFlow comes with them
@@ -63,34 +67,40 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
     write(settings.class_names, predictions)
     undecodable = [path for path in paths if path not in predictions]
     for argument in absent:
-        click.echo(f"estimator_train: {argument}: there is no such image file", err=True)
+        click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
+    for path in special:
+        click.echo(f"estimator_train: {printable(path)} is a pipe, socket or device, not an image file", err=True)
     for path in undecodable:
-        click.echo(f"estimator_train: {path} cannot be decoded: no readable JPEG or PNG", err=True)
-    return 1 if absent or undecodable else 0
+        click.echo(f"estimator_train: {printable(path)} cannot be decoded: {prediction.fault(path)}", err=True)
+    return 1 if absent or special or undecodable else 0
 
 
 def _image_files(argument):
-    """Paths of the images that an argument stands for; a name may hold the signs of a pattern."""
-    found = [argument] if os.path.exists(argument) else sorted(glob.glob(argument, recursive=True))
+    """Paths of the images that an argument stands for; a name may hold the signs of a pattern, a folder brackets."""
+    found = [argument] if os.path.exists(argument) else _matching(argument) or _matching(argument.replace("[", "[[]"))
     return [path for place in found for path in (_files_below(Path(place)) if os.path.isdir(place) else [place])]
+
+
+def _matching(pattern):
+    return sorted(glob.glob(pattern, recursive=True))
 
 
 def _files_below(folder):
     """Paths of the JPEG and PNG files in a folder and in those below it, less hidden ones."""
-    files = [str(path) for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
+    files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
     here = sorted(path for path in files if path.lower().endswith((".jpg", ".jpeg", ".png")))
     return here + [path for subfolder in subfolders(folder) for path in _files_below(subfolder)]
 
 
 def _write_table(class_names, predictions):
-    rows = [[path, _best(class_names, values), *values] for path, values in predictions.items()]
+    rows = [[printable(path), _best(class_names, values), *values] for path, values in predictions.items()]
     click.echo(tabulate.tabulate(rows, headers=["file", "class", *class_names], floatfmt=".4f"))
 
 
 def _write_csv(class_names, predictions):
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["file", "class", *class_names])
-    writer.writerows([path, _best(class_names, values), *values] for path, values in predictions.items())
+    writer.writerows([printable(path), _best(class_names, values), *values] for path, values in predictions.items())
 
 
 def _write_json(class_names, predictions):

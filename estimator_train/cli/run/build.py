@@ -134,7 +134,8 @@ def run_errors():
     except tf.errors.ResourceExhaustedError as error:
         raise click.ClickException(error.message.splitlines()[0]) from error
     except tf.errors.OpError as error:
-        undecodable = re.search(r"\[([^][]+)\] \[(cannot be decoded[^];]*; delete it)", str(error))
+        # TensorFlow escapes quotes in the text of an assertion, but not brackets, which a path may hold.
+        undecodable = re.search(r"assertion failed: \[(.+)\] \[(cannot be decoded: [^];]*(?:; delete it)?)", str(error))
         line = " ".join(undecodable.groups()) if undecodable else _raised_by_generator(str(error))
         if line is None:
             raise

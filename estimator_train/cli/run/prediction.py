@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 import tensorflow as tf
 
 from estimator_train.cli.run.build import build_estimator, run_errors
-from estimator_train.input_fns.decoding import decode_files
+from estimator_train.input_fns.decoding import decode_files, fault_of_file
 from estimator_train.run_config import RunConfig
 
 
@@ -20,11 +22,11 @@ def predict(settings, model_dir, checkpoint, paths):
         return images, tf.gather(paths, places)
 
     def note(paths):
-        decoded.extend(path.decode() for path in paths)
+        decoded.extend(map(os.fsdecode, paths))
         return len(paths) > 0
 
     def input_fn():
-        batches = tf.data.Dataset.from_tensor_slices(paths).batch(settings.batch_size)
+        batches = tf.data.Dataset.from_tensor_slices(list(map(os.fsencode, paths))).batch(settings.batch_size)
         batches = batches.map(load, num_parallel_calls=tf.data.AUTOTUNE)
         batches = batches.filter(lambda _, paths: tf.ensure_shape(tf.numpy_function(note, [paths], tf.bool), ()))
         return batches.map(lambda images, _: images).prefetch(tf.data.AUTOTUNE)
@@ -35,6 +37,11 @@ def predict(settings, model_dir, checkpoint, paths):
             for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
         ]
     return dict(zip(decoded, predictions, strict=True))
+
+
+def fault(path):
+    """Why an image that `predict` has left out cannot be decoded."""
+    return os.fsdecode(fault_of_file(os.fsencode(path)).numpy())
 
 
 def _probabilities(prediction, class_names):

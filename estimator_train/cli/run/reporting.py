@@ -10,11 +10,14 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train.cli import evaluation_log
+from estimator_train.cli.messages import printable
 from estimator_train.cli.run.build import build_input_fns
 from estimator_train.host.dataset_iterators import iterate
+from estimator_train.input_fns.decoding import decode_pixels
 from estimator_train.report import image_events, plots
 from estimator_train.report.classification import classification
 from estimator_train.report.page import Mistake, write_report
+from estimator_train.session.private_names import eager_mode
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -88,7 +91,7 @@ def _images(settings, data, indices):
     """{index: PIL image} of the examples that are evaluated, in order."""
     paths = _paths(data)
     if paths:
-        return {index: Image.open(paths[index]).convert("RGB") for index in np.sort(indices).tolist()}
+        return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
     _, eval_input_fn = build_input_fns(settings, data)
     examples = eval_input_fn().unbatch().enumerate()
     chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
@@ -98,8 +101,15 @@ def _images(settings, data, indices):
     }
 
 
+def _image(path):
+    # By TensorFlow, as in training: Pillow refuses other files than it does.
+    with eager_mode():  # a training evaluates, and reports, inside its graph
+        pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
+    return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))
+
+
 def _names(data):
-    return [os.path.join(Path(path).parent.name, Path(path).name) for path in _paths(data)]
+    return [printable(os.path.join(Path(path).parent.name, Path(path).name)) for path in _paths(data)]
 
 
 def _paths(data):

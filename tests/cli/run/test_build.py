@@ -4,9 +4,14 @@ import re
 import shutil
 import threading
 
+import click
+import pytest
 import tensorflow as tf
 
+from estimator_train.cli.run.build import run_errors
 from estimator_train.host.training_lock import training_lock
+from estimator_train.input_fns import image_files
+from estimator_train.input_fns.decoding import decode_image
 
 GENERATORS = """
 import numpy as np
@@ -93,3 +98,19 @@ def test_a_second_training_in_a_folder_is_refused_before_it_writes_there(command
     assert code == 2
     assert errors.splitlines()[-1].startswith("estimator_train: run is in use by a training, in another thread of this")
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["training.lock"]
+
+
+def test_a_damaged_file_with_brackets_in_its_name_is_one_line(tmp_path):
+    path = tmp_path / "data[1]" / "cat" / "scan[1].jpeg"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    with pytest.raises(click.ClickException) as error, run_errors():
+        list(image_files([path], ["cat"], num_epochs=1)())
+    assert error.value.message == f"{path} cannot be decoded: no readable JPEG or PNG; delete it"
+
+
+def test_an_encoded_image_of_another_format_is_one_line():
+    images = tf.data.Dataset.from_tensors(b"GIF89a" + bytes(20)).map(lambda encoded: decode_image(encoded, (8, 8)))
+    with pytest.raises(click.ClickException) as error, run_errors():
+        list(images)
+    assert error.value.message == "an image cannot be decoded: it is no JPEG or PNG of at most 89478485 pixels"
