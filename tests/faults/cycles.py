@@ -32,7 +32,7 @@ _PAGE = resource.getpagesize()
 
 
 def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
-    """Runs `count` cycles of each kind, at least twice as many as memory takes to settle."""
+    """Runs `count` cycles of each kind; memory is judged where they are at least twice as many as it takes to settle."""
     return [_try(kind, count, Path(folder)) for kind in KINDS]
 
 
@@ -44,7 +44,7 @@ def _try(kind, count, folder):
     slope = np.polyfit(np.arange(len(memory)), memory, 1)[0] / 1000
     grown = [name for name, values in (("threads", threads), ("files", files)) if values[-1] > values[0]]
     fault = f"{', '.join(grown)} grow" if grown else None
-    if slope > KB_A_CYCLE:
+    if count >= 2 * SETTLED and slope > KB_A_CYCLE:
         fault = f"memory grows by {slope:.1f} kB a cycle"
     outcome = f"{slope:+.1f} kB a cycle, {threads[-1] - threads[0]:+.0f} threads, {files[-1] - files[0]:+.0f} files"
     return Row(kind, outcome, fault)

@@ -18,14 +18,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tests.faults.runs import Row
+
 LABEL = "image"
 READ, LEFT_OUT, EITHER = "read", "left out", "either"
 _AT_ONCE = 100  # files a process
 _ROOT = Path(__file__).parents[2]
 
 
-def run(count, seed, folder):
-    """Returns rows (kind, files, files read, files left out, faults) of `count` images in `folder`.
+def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
+    """Reads `count` images in `folder`.
 
     A fault is a crashed or hanging process, a wrong count, or a file that is left out without being named.
     """
@@ -42,7 +44,10 @@ def run(count, seed, folder):
             row = rows[kind]
             row[:3] = row[0] + files, row[1] + read, row[2] + left_out
             row[3] += faults
-    return [(kind, *row) for kind, row in sorted(rows.items())]
+    return [
+        Row(kind, f"{read} of {files} read, {left_out} left out", "; ".join(faults) or None)
+        for kind, (files, read, left_out, faults) in sorted(rows.items())
+    ]
 
 
 def write(folder, numbers, seed):

@@ -1,0 +1,44 @@
+"""A few of the faults of each campaign; `python -m tests.faults` tries as many as docs/reliability.md tells of."""
+
+import importlib
+
+import pytest
+
+from tests.faults import __main__ as campaigns
+from tests.faults import folders
+from tests.faults.runs import Row
+
+# Of images there is a test of its own; tests/distribution kills the tasks of clusters.
+COUNTS = {
+    "archives": 100,
+    "checkpoints": 10,
+    "crashes": 2,
+    "cycles": 4,
+    "disks": 1,
+    "folders": 10,
+    "kills": 3,
+    "resumed_input": 1,
+    "signals": 2,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_few_faults_break_no_promise(name, tmp_path):
+    rows = importlib.import_module(f"tests.faults.{name}").run(COUNTS[name], 1, tmp_path)
+    assert rows and not [row for row in rows if row.fault]
+
+
+def test_there_are_forty_kinds_of_damaged_folders():
+    assert len(folders.KINDS) >= 40
+
+
+def test_the_command_prints_a_line_for_each_fault_and_ends_with_1(monkeypatch, capsys):
+    module = importlib.import_module("tests.faults.archives")
+    rows = [Row("a", "refused", None), Row("b", "", "left a file")]
+    monkeypatch.setattr(module, "run", lambda count, seed, folder: rows[:count])
+    monkeypatch.setattr("sys.argv", ["faults", "archives", "--count", "2"])
+    assert campaigns.main() == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "FAULT in archives: b: left a file"
+    monkeypatch.setattr("sys.argv", ["faults", "archives", "--count", "1"])
+    assert campaigns.main() == 0
