@@ -309,7 +309,7 @@ def _leave_out(batches, skipped, num_files, endless):
 
     def report():
         if skipped:
-            among = ", ".join(skipped[-5:])
+            among = ", ".join(skipped[-5:]).encode(errors="backslashreplace").decode()  # logs are UTF-8
             tf.get_logger().warning("%d image files are skipped, among them %s", len(skipped), among)
 
     def note(bad):

@@ -32,7 +32,7 @@ _PAGE = resource.getpagesize()
 
 
 def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
-    """Runs `count` cycles of each kind; memory is judged where they are at least twice as many as it takes to settle."""
+    """Runs `count` cycles of each kind; memory is judged if they are at least twice as many as it takes to settle."""
     return [_try(kind, count, Path(folder)) for kind in KINDS]
 
 

@@ -374,7 +374,7 @@ def test_an_image_of_too_many_pixels_is_named_with_its_size(folder, cache):
 
 
 @pytest.mark.parametrize("cache", [None, "memory", "folder"])
-def test_names_that_are_not_utf8_are_read_from_a_list(folder, tmp_path_factory, cache):
+def test_names_that_are_not_utf8_are_read_from_a_list(folder, tmp_path_factory, cache, warnings):
     whole, bad = (os.fsencode(folder / "cat") + name for name in (b"/\xff.jpeg", b"/\xfe.jpeg"))
     pathlib.Path(os.fsdecode(whole)).write_bytes((folder / "cat/a.jpeg").read_bytes())
     pathlib.Path(os.fsdecode(bad)).write_bytes(b"")
@@ -383,6 +383,7 @@ def test_names_that_are_not_utf8_are_read_from_a_list(folder, tmp_path_factory, 
     make = image_files(paths, CLASSES, on_error="skip", **options)
     assert sum(len(images) for images, _ in make()) == 7
     assert make.skipped == [os.fsdecode(bad)]
+    assert all(line.isascii() for line in warnings) and r"\udcfe.jpeg" in "".join(warnings)
     with pytest.raises(tf.errors.InvalidArgumentError, match="cat/.*jpeg.*cannot be decoded"):
         list(image_files(paths, CLASSES, **options)())
 
