@@ -5,7 +5,6 @@ python -m tests.faults.images FOLDER checks the files in FOLDER/image, which `ru
 
 from __future__ import annotations
 
-import collections
 import io
 import json
 import os
@@ -16,38 +15,35 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 from PIL import Image
 
+from estimator_train.input_fns import image_files
 from tests.faults.runs import Row
 
 LABEL = "image"
 READ, LEFT_OUT, EITHER = "read", "left out", "either"
+_OPTIONS = {"labels": [LABEL], "image_size": (8, 8), "num_epochs": 1}
 _AT_ONCE = 100  # files a process
 _ROOT = Path(__file__).parents[2]
 
 
 def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
-    """Reads `count` images in `folder`.
+    """Reads `count` images in `folder`, a hundred in each process; returns their `Row`s.
 
-    A fault is a crashed or hanging process, a wrong count, or a file that is left out without being named.
+    A fault is a process that crashes or hangs, a wrong count, or a file that is left out without being named.
     """
-    rows = collections.defaultdict(lambda: [0, 0, 0, []])
+    rows = []
     for start in range(0, count, _AT_ONCE):
-        part = Path(folder, f"{start:06}")
+        part = Path(folder, f"{start:06}").absolute()
         write(part, range(start, min(start + _AT_ONCE, count)), seed)
-        command = [sys.executable, "-m", "tests.faults.images", str(part.absolute())]
+        command = [sys.executable, "-m", "tests.faults.images", str(part)]
         child = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=_ROOT, timeout=900)
         if child.returncode:
-            rows["a process"][3].append(f"exit code {child.returncode} in {part}: {child.stderr[-500:]}")
-            continue
-        for kind, files, read, left_out, faults in json.loads(child.stdout.splitlines()[-1]):
-            row = rows[kind]
-            row[:3] = row[0] + files, row[1] + read, row[2] + left_out
-            row[3] += faults
-    return [
-        Row(kind, f"{read} of {files} read, {left_out} left out", "; ".join(faults) or None)
-        for kind, (files, read, left_out, faults) in sorted(rows.items())
-    ]
+            rows.append(Row("all in a process", "", f"exit code {child.returncode}: {child.stderr[-500:]}"))
+        else:
+            rows += [Row(*row) for row in json.loads(child.stdout.splitlines()[-1])]
+    return rows
 
 
 def write(folder, numbers, seed):
@@ -64,34 +60,30 @@ def write(folder, numbers, seed):
 
 
 def check(folder, every=1):
-    """Reads the files in folder/image together, with on_error="skip", and one of `every` alone; returns rows."""
-    import tensorflow as tf
-
-    from estimator_train.input_fns import image_files
-
+    """Reads the files in folder/image together, with on_error="skip", and one of `every` alone; returns `Row`s."""
     paths = sorted(str(path) for path in Path(folder, LABEL).iterdir())
-    options = {"labels": [LABEL], "image_size": (8, 8), "num_epochs": 1}
-    skipping = image_files(paths, **options, batch_size=16, on_error="skip")
+    skipping = image_files(paths, **_OPTIONS, batch_size=16, on_error="skip")
     given = sum(len(images) for images, _ in skipping())
-    rows = collections.defaultdict(lambda: [0, 0, 0, []])
+    rows = []
     for number, path in enumerate(paths):
         kind = os.path.basename(path).split(".")[1]
-        read, expected = path not in skipping.skipped, KINDS[kind][1]
-        row = rows[kind]
-        row[:3] = row[0] + 1, row[1] + read, row[2] + (not read)
-        if expected != EITHER and read != (expected == READ):
-            row[3].append(f"{path} should be {expected}")
-        if number % every:
-            continue
-        try:
-            alone, error = sum(len(images) for images, _ in image_files([path], **options)()), path
-        except (tf.errors.InvalidArgumentError, ValueError) as raised:
-            alone, error = 0, str(raised)
-        if alone != read or path not in error:
-            row[3].append(f"{path} is skipped: {not read}, and alone {alone} is read: {error}")
+        outcome, expected = LEFT_OUT if path in skipping.skipped else READ, KINDS[kind][1]
+        fault = None if expected in (outcome, EITHER) else f"{path} is {outcome}"
+        if fault is None and number % every == 0:
+            fault = _fault_alone(path, outcome)
+        rows.append(Row(kind, outcome, fault))
     if given + len(skipping.skipped) != len(paths):
-        rows["a set"][3].append(f"{folder}: {given} read + {len(skipping.skipped)} left out of {len(paths)}")
-    return [(kind, *row) for kind, row in rows.items()]
+        numbers = f"{given} read and {len(skipping.skipped)} left out of {len(paths)}"
+        rows.append(Row("all in a process", "", f"{folder}: {numbers}"))
+    return rows
+
+
+def _fault_alone(path, outcome):
+    try:
+        read = sum(len(images) for images, _ in image_files([path], **_OPTIONS)())
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        return None if outcome == LEFT_OUT and path in str(error) else f"{path}, which others skip or read: {error}"
+    return None if (outcome, read) == (READ, 1) else f"{path} is {outcome} among others, alone {read} images are read"
 
 
 def _pixels(rng, channels=3, size=(24, 32)):
