@@ -125,7 +125,7 @@ def _in_folder(model_dir):
     with explaining_full_disk(model_dir), training_lock(model_dir):
         try:
             yield
-        except (FileNotFoundError, tf.errors.NotFoundError) as error:
+        except (OSError, ValueError, tf.errors.NotFoundError) as error:  # a ValueError tells of what is not there, too
             if run_file(model_dir).exists():
                 raise
             raise DeletedModelDirError(model_dir) from error
