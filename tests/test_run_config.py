@@ -35,6 +35,7 @@ DEFAULTS = {
     "recompute": False,
     "jit_compile": False,
     "async_checkpoints": False,
+    "resume_input": False,
 }
 ALONE = {
     "task_type": "worker",

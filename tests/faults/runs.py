@@ -52,8 +52,8 @@ def build():
 
 def model_fn(features, labels, mode):
     v1 = tf.compat.v1
-    v1.set_random_seed(1)
-    predictions = v1.layers.dense(features, 1)
+    kernel = v1.get_variable("kernel", [4, 1], initializer=v1.zeros_initializer())
+    predictions = tf.matmul(features, kernel) + v1.get_variable("bias", [], initializer=v1.zeros_initializer())
     if mode == et.ModeKeys.PREDICT:
         return et.EstimatorSpec(mode, predictions)
     loss = v1.losses.mean_squared_error(labels, predictions)
@@ -69,7 +69,7 @@ def same_batches():
 def main(kind, model_dir, steps):
     every = {"save_checkpoints_steps": 2, "keep_checkpoint_max": 3}
     if kind == "model_fn":
-        estimator = et.Estimator(model_fn, config=et.RunConfig(model_dir, tf_random_seed=1, **every))
+        estimator = et.Estimator(model_fn, config=et.RunConfig(model_dir, **every))
     else:
         config = et.RunConfig(model_dir, resume_input=True, async_checkpoints=kind == "async", **every)
         estimator = et.model_to_estimator(build(), config=config)
