@@ -79,7 +79,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     in_folder = _in_folder(model_dir) if task.is_chief else contextlib.nullcontext()
     with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop:
         if task.is_chief:
-            with one_line_errors():
+            with one_line_errors(), explaining_full_disk(model_dir):
                 settings.save(
                     model_dir,
                     training=dataclasses.asdict(training),
