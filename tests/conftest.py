@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import signal
 
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
@@ -20,6 +21,11 @@ from PIL import Image
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 3
 )
+
+
+# What was started in the background or by nohup ignores these signals, and so would the processes of tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_unconfigure():

@@ -8,6 +8,7 @@ import multiprocessing
 import multiprocessing.forkserver
 import os
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,9 @@ def _run_in_fork(arguments, folder, environment, stdout, stderr):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, descriptor)
         os.close(file)
+    # A process that was started in the background or by nohup, as this one's server may have been, ignores them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.chdir(folder)
     imported = {name: os.environ[name] for name in _READ_BY_IMPORTS if name in os.environ}
     os.environ.clear()
