@@ -27,7 +27,7 @@ from tests.helpers import warm_python
 SETTLED = 50  # cycles
 KB_A_CYCLE = 10
 KINDS = ("keras", "model_fn", "new estimators")
-PER_ESTIMATOR = 1  # thread and file, those of the writer of its events, as in tf.estimator
+PER_ESTIMATOR = 2  # threads and files, those of the writers of events in model_dir and in eval, as in tf.estimator
 _ROOT = Path(__file__).parents[2]
 _PAGE = resource.getpagesize()
 
