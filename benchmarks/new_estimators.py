@@ -1,9 +1,9 @@
-"""What fifty Estimators of Keras models, made one after the other in a process, leave behind: ours beside TensorFlow 2.15.
+"""What fifty Estimators of Keras models leave behind in a process, one after the other: ours beside TensorFlow 2.15.
 
     python -m benchmarks.new_estimators
 
-Each is made in a directory of its own, trained, evaluated and asked for predictions; then memory, threads and open files
-of the process are counted. Growth counts from the fifth on.
+Each is made in a directory of its own, trained, evaluated and asked for predictions; then memory, threads and open
+files of the process are counted. Growth counts from the fifth on.
 """
 
 import json
