@@ -22,9 +22,6 @@ from estimator_train.session.private_names import build_legacy_optimizer, eager_
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-# What checkpoints hold beside the model: CheckpointManager's count, and the state of the training.
-_BESIDE_MODEL = ("save_counter", "estimator_global_step", "estimator_trained_examples", "estimator_input_seed")
-
 
 class ObjectSaver:
     """Saves a `tf.train.Checkpoint` where Scaffold and CheckpointSaverHook expect a `tf.compat.v1.train.Saver`."""
@@ -115,12 +112,12 @@ class StateInMemory:
 
 
 def _read(checkpoint, model, path):
+    private_names.forget_values_to_come(model)
     try:
         checkpoint.read(path).assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
         check_same_model(model, path)
         raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error
-    private_names.forget_values_of(model, *_BESIDE_MODEL)
     check_same_model(model, path)
 
 

@@ -121,13 +121,13 @@ def build_legacy_optimizer(optimizer, variables):
     optimizer._create_all_weights(variables)
 
 
-def forget_values_of(model, *names):
-    """Drops what a `tf.train.Checkpoint` around `model` has restored for attributes of those names, where it has none.
+def forget_values_to_come(model):
+    """Drops the values that earlier restores keep for variables of `model` to come: a new restore brings newer ones.
 
-    TensorFlow keeps it for attributes that may come, and with it all that it knows of the checkpoint.
+    With each value TensorFlow keeps all that it knows of its checkpoint.
     """
-    for name in names:
-        model._deferred_dependencies.pop(name, None)
+    for part in tf.train.TrackableView(model).descendants():
+        part._deferred_dependencies.clear()
 
 
 def weight_decay_exclusions(optimizer):
