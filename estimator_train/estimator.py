@@ -171,6 +171,8 @@ class Estimator:
         return self
 
     def _train_alone(self, input_fn, hooks, listeners, steps, max_steps):
+        if self._config.is_chief:
+            leftovers.remove(self.model_dir)
         checkpoint = self.latest_checkpoint()
         step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
         if max_steps is not None and step >= max_steps:
@@ -178,7 +180,6 @@ class Estimator:
             return
         last_step = step + steps if steps is not None else max_steps
         if self._config.is_chief:
-            leftovers.remove(self.model_dir)
             checkpoints.recover_state(self.model_dir, self._config.keep_checkpoint_max)
 
         with synchronous.explaining_lost_worker(self._config.train_distribute):

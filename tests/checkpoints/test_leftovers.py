@@ -91,3 +91,6 @@ def test_the_next_training_removes_it_and_an_evaluation_does_not(tmp_path):
     estimator.train(input_fn)
     assert not orphan.exists()
     assert sorted(path.name for path in tmp_path.glob("*temp*")) == []
+    orphan.write_text("half")
+    estimator.train(input_fn, max_steps=1)  # which has been trained already
+    assert not orphan.exists()
