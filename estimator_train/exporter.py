@@ -295,9 +295,10 @@ def _keep_checkpoint(directory, checkpoint, eval_result):
     parts = {file: unfinished(os.path.join(directory, file)) for file in files}
     for file, part in parts.items():
         tf.io.gfile.copy(os.path.join(source, file), part, overwrite=True)
-    for file, part in parts.items():
-        tf.io.gfile.rename(part, os.path.join(directory, file), overwrite=True)
+    # No checkpoint is ever there without its result, nor an index without its data.
     write_whole(os.path.join(directory, f"{name}.{_RESULT}"), _to_json(eval_result))
+    for file in sorted(parts, key=lambda file: file.endswith(".index")):
+        tf.io.gfile.rename(parts[file], os.path.join(directory, file), overwrite=True)
     state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
     write_whole(os.path.join(directory, "checkpoint"), state)
     for file in tf.io.gfile.listdir(directory):

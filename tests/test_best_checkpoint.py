@@ -1,5 +1,6 @@
 """BestCheckpointExporter: the best checkpoint is kept, whole, through restarts and kills."""
 
+import functools
 import json
 import os
 
@@ -128,17 +129,13 @@ class Killed(BaseException):
     pass
 
 
-def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, monkeypatch, tmp_path):
-    estimator.train(train_input_fn, max_steps=4)
-    older, newer = (os.path.join(estimator.model_dir, f"model.ckpt-{step}") for step in (2, 4))
-    results = {"model.ckpt-2": {"loss": 2.0}, "model.ckpt-4": {"loss": 1.0}}
+@pytest.fixture
+def killed_before(monkeypatch):
+    """Calls a function that is killed before a file operation; returns whether it came to that one."""
     operations = [(tf.io.gfile, name) for name in ("copy", "rename", "remove", "makedirs")]
     operations = [(module, name, getattr(module, name)) for module, name in [*operations, (os, "replace")]]
 
-    def export_killed_before(operation, folder):
-        """Exports the newer over the older, up to a file operation; returns whether it came to that one."""
-        exporter = et.BestCheckpointExporter()
-        exporter.export(estimator, folder, older, results["model.ckpt-2"], False)
+    def call(operation, export):
         count = iter(range(operation, -1, -1))
 
         def or_killed(function):
@@ -153,15 +150,40 @@ def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, monk
             for module, name, function in operations:
                 patch.setattr(module, name, or_killed(function))
             try:
-                exporter.export(estimator, folder, newer, results["model.ckpt-4"], False)
+                export()
             except Killed:
                 return True
         return False
 
+    return call
+
+
+def test_a_kill_during_the_first_export_is_gone_on_from(estimator, killed_before, tmp_path):
+    estimator.train(train_input_fn, max_steps=2)
+    exporter, checkpoint = et.BestCheckpointExporter(), os.path.join(estimator.model_dir, "model.ckpt-2")
+    for operation in range(100):
+        folder = str(tmp_path / f"killed-before-{operation}")
+        export = functools.partial(exporter.export, estimator, folder, checkpoint, {"loss": 2.0}, False)
+        killed = killed_before(operation, export)
+        exporter.export(estimator, folder, checkpoint, {"loss": 1.0}, False)
+        assert result_of(tf.train.latest_checkpoint(folder)) == {"loss": 1.0}
+        if not killed:
+            break
+    assert operation > 5
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, killed_before, tmp_path):
+    estimator.train(train_input_fn, max_steps=4)
+    older, newer = (os.path.join(estimator.model_dir, f"model.ckpt-{step}") for step in (2, 4))
+    results = {"model.ckpt-2": {"loss": 2.0}, "model.ckpt-4": {"loss": 1.0}}
+    exporter = et.BestCheckpointExporter()
+
     kept = []
     for operation in range(100):
         folder = str(tmp_path / f"killed-before-{operation}")
-        killed = export_killed_before(operation, folder)
+        exporter.export(estimator, folder, older, results["model.ckpt-2"], False)
+        export = functools.partial(exporter.export, estimator, folder, newer, results["model.ckpt-4"], False)
+        killed = killed_before(operation, export)
         best = tf.train.latest_checkpoint(folder)
         kept.append(os.path.basename(best))
         assert checkpoints.damage_of(best) is None

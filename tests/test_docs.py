@@ -38,6 +38,7 @@ NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
     ".ci/matrix": "it installs every TensorFlow; .ci/run runs two of its rows",
     "python -m benchmarks": "they measure for minutes",
+    "python -m tests.faults": "its campaigns take minutes to hours",
     "estimator_train bench ": "it trains in processes of its own; tests/cli has it",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/cli has completion",
 }
