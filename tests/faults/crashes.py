@@ -23,9 +23,9 @@ _IN_NONBLOCK = 0x800
 
 
 def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
-    """Copies and goes on from up to `count` crash points of each path."""
+    """Copies and goes on from up to `count` crash points of each path; of as many paths, if those are fewer."""
     folder = Path(folder).resolve()
-    return [row for path in PATHS for row in _crash(path, count, folder)]
+    return [row for path in PATHS[:count] for row in _crash(path, count, folder)]
 
 
 def _crash(path, count, folder):
@@ -33,7 +33,7 @@ def _crash(path, count, folder):
     copies = _copies(path, folder)
     expected, kinds = values(run_dir), kinds_of_files(run_dir)
     every = max(1, len(copies) // count)
-    rows = [_go_on(path, copy, folder, expected, kinds) for copy in copies[::every][:count]]
+    rows = [_go_on(path, copy, folder, expected, kinds) for copy in copies[every // 2 :: every][:count]]
     shutil.rmtree(folder / f"{path}-copies")
     return rows
 

@@ -12,7 +12,7 @@ from tests.faults.runs import Row
 COUNTS = {
     "archives": 100,
     "checkpoints": 10,
-    "crashes": 2,
+    "crashes": 1,
     "cycles": 4,
     "disks": 1,
     "folders": 10,
