@@ -1,4 +1,4 @@
-"""What fifty Estimators of Keras models leave behind in a process, one after the other: ours beside TensorFlow 2.15.
+"""Makes fifty Estimators in one process and prints what each leaves behind, ours beside TensorFlow 2.15's.
 
     python -m benchmarks.new_estimators
 

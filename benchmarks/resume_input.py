@@ -1,4 +1,4 @@
-"""What it costs to begin an epoch of ten thousand scans at its end, as a share of the epoch.
+"""Measures how long it takes to resume at the end of an epoch of ten thousand scans, as a share of the epoch.
 
     python -m benchmarks.resume_input
 

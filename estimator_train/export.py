@@ -371,7 +371,7 @@ def remove_export(path):
 
 
 def _temporary(path):
-    """Where an export is while it is not whole, by a name that servers pass over and that tells whose it is."""
+    """The directory of an unfinished export: servers ignore its name, which also names the process that writes it."""
     base, seconds = os.path.split(path)
     return os.path.join(base, f"temp-{seconds}-{this_process()}")
 

@@ -102,7 +102,7 @@ def main():
 
 
 def _unwritten(error):
-    """What an error kept from being written, standard output or a file on a full disk; None for another error."""
+    """Names what could not be written: standard output, or a file on a full disk. None for any other error."""
     if error.filename is None:
         try:
             click.echo()  # what failed to be written is lost, so only another line can tell

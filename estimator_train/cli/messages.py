@@ -26,11 +26,6 @@ def metrics_line(checkpoint, metrics):
     return f"evaluated {checkpoint}: {values}"
 
 
-def printable(path):
-    """The path with its bytes that are not UTF-8 as escapes, such as \\udcff, which any stream takes."""
-    return path.encode(errors="backslashreplace").decode()
-
-
 def stopped_line(signal, checkpoint, model_dir):
     """That a `signal.Signals` has stopped the training in `model_dir`, and how to go on; no checkpoint: None."""
     again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])

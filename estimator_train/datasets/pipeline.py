@@ -81,7 +81,7 @@ class ExampleBatches:
         if self.first:
             number = self.num_examples or int(self.examples().cardinality())
             first_epoch, first = divmod(share_of_pipeline(self.first, context), len(range(pipeline, number, pipelines)))
-        seed = draw_seed() if self.seed is None else self.seed
+        seed = draw_seed() if self.shuffle and self.seed is None else self.seed
 
         def examples_of(epoch):
             ordered = shuffled(of_epoch, _BUFFER_SIZE, (seed, epoch)) if self.shuffle else of_epoch

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and the names by which the leftovers of a killed process are recognised."""
+"""Writes files whole or not at all, names their unfinished parts by process, and makes their paths printable."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ _START_TIME = time.time()  # of this process, about
 def is_remote(path: str | os.PathLike[str]) -> bool:
     """Whether `path` is on a file system that only TensorFlow reads, such as gs://bucket/run."""
     return "://" in os.fspath(path)
+
+
+def printable(path: str) -> str:
+    """The path with its bytes that are not UTF-8 as escapes, such as \\udcff, which any stream and log takes."""
+    return path.encode(errors="backslashreplace").decode()
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:

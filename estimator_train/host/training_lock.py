@@ -18,7 +18,7 @@ from pathlib import Path
 import filelock
 import tensorflow as tf
 
-from estimator_train.host.files import is_remote
+from estimator_train.host.files import is_remote, write_whole
 
 # A folder that nobody may write to: a training there fails by itself as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -50,7 +50,8 @@ def training_lock(model_dir):
     try:
         _warn_of_other_host(model_dir, _read(holder))
         started = datetime.datetime.now(datetime.timezone.utc).isoformat(" ", timespec="seconds")
-        holder.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid(), "since": started}) + "\n")
+        own = {"host": socket.gethostname(), "process": os.getpid(), "since": started}
+        write_whole(holder, json.dumps(own) + "\n")
         yield
     finally:
         holder.unlink(missing_ok=True)
@@ -103,7 +104,7 @@ def _text(holder):
 
 
 def _read(path):
-    """What a holder has written of itself, or {} if that is not there or not whole."""
+    """The holder's own description of itself, or {} if the file is missing or damaged."""
     try:
         holder = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train.host import host_memory
+from estimator_train.host.files import printable
 from estimator_train.input_fns.cache import key_of_files, open_cache
 from estimator_train.input_fns.decoding import decode_own_channels, fault_of_file, to_rgb, to_rgb_on_device
 from estimator_train.input_fns.frozen_features import FrozenFeatures, frozen_features
@@ -309,7 +310,7 @@ def _leave_out(batches, skipped, num_files, endless):
 
     def report():
         if skipped:
-            among = ", ".join(skipped[-5:]).encode(errors="backslashreplace").decode()  # logs are UTF-8
+            among = ", ".join(map(printable, skipped[-5:]))
             tf.get_logger().warning("%d image files are skipped, among them %s", len(skipped), among)
 
     def note(bad):

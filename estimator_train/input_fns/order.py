@@ -79,11 +79,11 @@ def share_of_pipeline(examples, input_context):
 def without_first(batches, examples):
     """The dataset `batches` without its first `examples` examples, which are read all the same.
 
-    Where the batch size is static, whole batches are left out: up to a batch of those examples may come again.
+    Batches of a static size stay whole, so part of the last one left out may come again.
     """
-    static = {part.shape[0] for part in tf.nest.flatten(batches.element_spec) if part.shape.rank != 0}
     if examples == 0:
         return batches
+    static = {part.shape[0] for part in tf.nest.flatten(batches.element_spec) if part.shape.rank != 0}
     if len(static) == 1 and None not in static:
         return batches.skip(examples // static.pop())
 

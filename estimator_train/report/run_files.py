@@ -1,4 +1,4 @@
-"""What a run's folder holds besides events and checkpoints, read as far as it is whole."""
+"""Reads the JSON files of a run: run.json, evaluations.jsonl and timing.json. Damaged parts are left out."""
 
 from __future__ import annotations
 

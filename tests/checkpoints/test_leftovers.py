@@ -1,4 +1,4 @@
-"""What a killed run left is removed by the next training, and nothing else is."""
+"""The next training removes what a killed run left behind, and nothing else."""
 
 import os
 import subprocess

@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 import tabulate
 
-from estimator_train.cli.messages import printable
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix
 from estimator_train.datasets.images import subfolders
+from estimator_train.host.files import printable
 
 _EXAMPLES = """\b
 Examples:

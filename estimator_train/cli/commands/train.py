@@ -349,7 +349,7 @@ def _check_no_run(model_dir):
 
 
 def _say_if_it_starts_anew(model_dir):
-    """Of a run that is gone on with: its checkpoints may be lost."""
+    """Warns that a run without a checkpoint starts at step 0, as its checkpoints may have been lost."""
     if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
         click.echo(f"estimator_train: {model_dir} holds a run and no checkpoint: it starts at step 0", err=True)
 

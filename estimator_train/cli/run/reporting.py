@@ -10,9 +10,9 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train.cli import evaluation_log
-from estimator_train.cli.messages import printable
 from estimator_train.cli.run.build import build_input_fns
 from estimator_train.host.dataset_iterators import iterate
+from estimator_train.host.files import printable
 from estimator_train.input_fns.decoding import decode_pixels
 from estimator_train.report import image_events, plots
 from estimator_train.report.classification import classification
