@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from estimator_train.host import model_dirs
 from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
@@ -40,9 +42,17 @@ def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: s
     if checkpoint is not None:
         log.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
         summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string))
-    writer = v1.summary.FileWriterCache.get(directory)
+    writer = event_writer(directory)
     writer.add_summary(summary, step)
     writer.flush()
+
+
+def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.FileWriter:
+    """The writer of the event files in `directory`; call it in graph mode.
+
+    TensorFlow keeps one for each spelling of a path. Two that are made in a second would write into one file.
+    """
+    return v1.summary.FileWriterCache.get(model_dirs.absolute(directory))
 
 
 def _add_summary(summary, key, value):

@@ -4,7 +4,7 @@ import os
 
 import tensorflow as tf
 
-from estimator_train.events import read_eval_metrics
+from estimator_train.events import event_writer, read_eval_metrics
 
 v1 = tf.compat.v1
 
@@ -36,3 +36,9 @@ def test_a_torn_file_counts_as_far_as_it_goes(tmp_path, log_lines):
     os.truncate(torn, os.path.getsize(torn) - 3)
     assert read_eval_metrics(str(tmp_path / "*.tfevents.*")) == {1: {"loss": 1}, 3: {"loss": 3}}
     assert any(torn in line and "damaged" in line for line in log_lines)
+
+
+def test_a_relative_and_an_absolute_path_have_one_writer(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with tf.Graph().as_default():
+        assert event_writer("run") is event_writer(tmp_path / "run")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.events import event_writer
 from estimator_train.host.files import write_whole
 from estimator_train.session import step_outputs
 
@@ -44,7 +45,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         tensors = {name: step_outputs.find(graph, name) for name in step_outputs.ABOUT_STEPS}
         self._fetches = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         self._global_step = v1.train.get_global_step()
-        self._writer = v1.summary.FileWriterCache.get(self._output_dir) if self._output_dir else None
+        self._writer = event_writer(self._output_dir) if self._output_dir else None
         self._unwritten = []
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:

@@ -7,6 +7,8 @@ import io
 import tensorflow as tf
 from PIL import Image
 
+from estimator_train.events import event_writer
+
 v1 = tf.compat.v1
 
 
@@ -18,6 +20,6 @@ def write_images(folder, step, images):
         image = v1.Summary.Image(width=width, height=height, colorspace=4, encoded_image_string=png)
         summary.value.add(tag=tag, image=image)
     with tf.Graph().as_default():  # writers of these files are not made in eager mode
-        writer = v1.summary.FileWriterCache.get(folder)
+        writer = event_writer(folder)
     writer.add_summary(summary, step)
     writer.flush()

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.events import event_writer
 from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
@@ -31,7 +32,7 @@ def write_image_grid(model_dir: str | os.PathLike[str], name: str, step: int, ro
         file.write(png)
     image = v1.Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=png)
     with tf.Graph().as_default():  # the writer of the Estimator's own events, which are TensorFlow 1's
-        writer = v1.summary.FileWriterCache.get(model_dir)
+        writer = event_writer(model_dir)
     writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag=name, image=image)]), step)
     writer.flush()
     return path
