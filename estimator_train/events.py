@@ -12,7 +12,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from estimator_train.host import model_dirs
-from estimator_train.session.private_names import eager_mode
+from estimator_train.session.private_names import eager_mode, share_event_writer
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -50,9 +50,14 @@ def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: s
 def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.FileWriter:
     """The writer of the event files in `directory`; call it in graph mode.
 
-    TensorFlow keeps one for each spelling of a path. Two that are made in a second would write into one file.
+    TensorFlow keeps one for each spelling of a path. Two that are made in a second would write into one file. So this
+    one is that of the path as it is relative to the working directory, too, which a user's hooks may write to.
     """
-    return v1.summary.FileWriterCache.get(model_dirs.absolute(directory))
+    directory = model_dirs.absolute(directory)
+    writer = v1.summary.FileWriterCache.get(directory)
+    if os.path.isabs(directory):
+        share_event_writer(directory, os.path.relpath(directory))
+    return writer
 
 
 def _add_summary(summary, key, value):

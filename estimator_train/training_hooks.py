@@ -12,6 +12,7 @@ from estimator_train.checkpoints.saver_hook import (
     wait_before_listeners,
 )
 from estimator_train.distribution import synchronous
+from estimator_train.events import event_writer
 from estimator_train.session import private_names
 
 v1 = tf.compat.v1
@@ -95,6 +96,8 @@ def _chief_hooks(spec, config, savers, listeners, timer):
         for saver in savers:
             wait_before_listeners(saver, spec.scaffold)
     hooks += spec.training_chief_hooks
+    if config.log_step_count_steps or config.save_summary_steps:
+        event_writer(config.model_dir)  # before the user's hooks ask TensorFlow for one by a relative path
     if config.log_step_count_steps:
         hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=config.model_dir))
     if config.save_summary_steps:

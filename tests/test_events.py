@@ -4,6 +4,7 @@ import os
 
 import tensorflow as tf
 
+import estimator_train as et
 from estimator_train.events import event_writer, read_eval_metrics
 
 v1 = tf.compat.v1
@@ -41,4 +42,17 @@ def test_a_torn_file_counts_as_far_as_it_goes(tmp_path, log_lines):
 def test_a_relative_and_an_absolute_path_have_one_writer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with tf.Graph().as_default():
-        assert event_writer("run") is event_writer(tmp_path / "run")
+        writer = event_writer("run")
+        assert writer is event_writer(tmp_path / "run")
+        assert writer is v1.summary.FileWriterCache.get("run")
+
+
+def test_the_events_of_a_users_hook_with_a_relative_path_stay_whole(tmp_path, monkeypatch, classifier, data, batches):
+    monkeypatch.chdir(tmp_path)
+    estimator = et.model_to_estimator(classifier(), model_dir="run", config=et.RunConfig(save_summary_steps=1))
+    hooks = [et.StepCounterHook(every_n_steps=2, output_dir="run")]
+    estimator.train(batches(data, 16), steps=6, hooks=hooks)
+    v1.summary.FileWriterCache.clear()
+    (file,) = tmp_path.glob("run/events.out.tfevents.*")
+    tags = [value.tag for event in v1.train.summary_iterator(str(file)) for value in event.summary.value]
+    assert (tags.count("loss"), tags.count("global_step/sec")) == (6, 2)

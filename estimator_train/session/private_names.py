@@ -310,6 +310,13 @@ def set_listeners(hook, listeners):
     hook._listeners = list(listeners)
 
 
+def share_event_writer(directory, spelling):
+    """Makes the FileWriterCache return the writer of `directory` for another spelling of its path, too."""
+    cache = v1.summary.FileWriterCache
+    with cache._lock:
+        cache._cache[spelling] = cache.get(directory)
+
+
 def last_step(hook):
     """The global step at which a StopAtStepHook stops; None until the session of one that counts from there exists."""
     return hook._last_step

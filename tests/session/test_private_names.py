@@ -399,6 +399,14 @@ def test_the_listeners_of_a_saver_hook(tmp_path):
     assert begun == [first, second]
 
 
+def test_the_writer_of_a_directory_for_two_spellings(tmp_path, monkeypatch):
+    """A user's hook with a relative output_dir would write over the events of the training."""
+    monkeypatch.chdir(tmp_path)
+    with tf.Graph().as_default():
+        private_names.share_event_writer(str(tmp_path / "run"), "run")
+        assert v1.summary.FileWriterCache.get("run") is v1.summary.FileWriterCache.get(str(tmp_path / "run"))
+
+
 def test_the_last_step_of_a_stop_hook():
     """A training that has reached its last step before would make one more."""
     assert private_names.last_step(v1.train.StopAtStepHook(last_step=7)) == 7
