@@ -107,7 +107,7 @@ class Estimator:
 
     def get_variable_names(self) -> list[str]:
         """Names of all variables in the newest checkpoint, as the checkpoint spells them, a list of str."""
-        return [name for name, _ in tf.train.list_variables(self._trained_checkpoint())]
+        return sorted(checkpoints.reader_of(self._trained_checkpoint()).get_variable_to_shape_map())
 
     def get_variable_value(self, name: str) -> np.ndarray | np.generic:
         """Value of the variable `name` in the newest checkpoint, a numpy array; "global_step" is known to every one."""
@@ -115,7 +115,7 @@ class Estimator:
         return (
             np.int64(checkpoints.read_global_step(path))
             if name == "global_step"
-            else tf.train.load_variable(path, name)
+            else checkpoints.reader_of(path).get_tensor(name)
         )
 
     def train(

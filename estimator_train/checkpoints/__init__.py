@@ -109,6 +109,14 @@ def _lying_in(model_dir):
     return [os.path.join(model_dir, name) for name in checkpoints_among(names)]
 
 
+def reader_of(path):
+    """The `tf.train.CheckpointReader` of the checkpoint at prefix `path`.
+
+    tf.train.load_checkpoint takes directories, too, and a prefix in ram:// for one.
+    """
+    return tf.compat.v1.train.NewCheckpointReader(path)
+
+
 def damage_of(path):
     """Returns why the checkpoint at prefix `path` cannot be read whole, in one line, or None.
 
@@ -129,7 +137,7 @@ def stamp(path):
 def _damage_of(path, stamp):
     del stamp  # only a cache key
     try:
-        reader = tf.train.load_checkpoint(path)
+        reader = reader_of(path)
         for key, dtype in reader.get_variable_to_dtype_map().items():
             if dtype not in (tf.variant, tf.resource):  # an iterator's state: only its own op can read it
                 _read(reader, key)
@@ -171,7 +179,7 @@ def read_global_step(path):
     Raises:
       CheckpointError: it holds none, so that no Estimator wrote it.
     """
-    reader = tf.train.load_checkpoint(path)
+    reader = reader_of(path)
     for key in _STEP_KEYS:
         if reader.has_tensor(key):
             return int(reader.get_tensor(key))
@@ -188,7 +196,7 @@ def check_same_shapes(variables, path):
     Raises:
       CheckpointError: some differ; names them.
     """
-    saved = {name: tuple(shape) for name, shape in tf.train.list_variables(path)}
+    saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
     differences = [
         f"{name} is {saved[name]} in the checkpoint and {tuple(variable.shape)} in the model"
         for variable in variables

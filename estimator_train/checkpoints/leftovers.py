@@ -38,11 +38,20 @@ def remove(model_dir: str) -> None:
     for exporter in _names_in(os.path.join(model_dir, "export")):
         folder = os.path.join("export", exporter)
         removed += [os.path.join(folder, name) for name in _abandoned_in(model_dir, folder)]
-    for name in removed:
-        path = os.path.join(model_dir, name)
+    _remove_from(model_dir, removed)
+
+
+def remove_abandoned(folder: str) -> None:
+    """Removes from any folder what processes that are gone have not finished; see `files.unfinished`."""
+    _remove_from(folder, _abandoned_in(folder))
+
+
+def _remove_from(folder, names):
+    for name in names:
+        path = os.path.join(folder, name)
         (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
-    if removed:
-        log.info("Removed what an interrupted run left in %s: %s", model_dir, ", ".join(removed))
+    if names:
+        log.info("Removed what an interrupted run left in %s: %s", folder, ", ".join(names))
 
 
 def _is_abandoned_export(folder, name):

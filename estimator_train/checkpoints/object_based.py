@@ -15,7 +15,7 @@ import weakref
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.checkpoints import CheckpointError, damage_of, other_model, tf215
+from estimator_train.checkpoints import CheckpointError, damage_of, other_model, reader_of, tf215
 from estimator_train.distribution import synchronous
 from estimator_train.session import private_names
 from estimator_train.session.private_names import build_legacy_optimizer, eager_mode
@@ -50,6 +50,11 @@ class ObjectSaver:
                     checkpoint_name=os.path.basename(save_path),
                 )
             return self._managers[save_path].save(checkpoint_number=int(global_step), options=self._options)
+
+    def write(self, path):
+        """Writes the checkpoint at prefix `path`, and does not count it among those of a directory."""
+        with eager_mode(), root_logger_left_alone():
+            self._checkpoint.write(path)
 
     def sync(self):
         """Waits until what is saved is written."""
@@ -139,7 +144,7 @@ def _restore_of_215(checkpoint, model, path, trains):
 
 def holds(path, name):
     """Whether the checkpoint at prefix `path` has a value for the attribute `name` of a `tf.train.Checkpoint`."""
-    return tf.train.load_checkpoint(path).has_tensor(name + _VALUE)
+    return reader_of(path).has_tensor(name + _VALUE)
 
 
 def check_same_model(model, path):
@@ -148,7 +153,7 @@ def check_same_model(model, path):
     Raises:
       CheckpointError: they have not; names those that differ.
     """
-    entries = tf.compat.v1.train.NewCheckpointReader(path).get_variable_to_shape_map()
+    entries = reader_of(path).get_variable_to_shape_map()
     saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(_VALUE)}
     expected = {key: tuple(weight.shape) for key, weight in weights_by_key(model).items()}
     reshaped = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import uuid
 
 import tensorflow as tf
 
@@ -36,17 +35,18 @@ class SaverHook(v1.train.CheckpointSaverHook):
 
 
 class DiscardingSaverHook(SaverHook):
-    """Takes part in the chief's saving, as every worker of a MultiWorkerMirroredStrategy has to, and keeps nothing."""
+    """Takes part in the chief's saving, as every worker of a MultiWorkerMirroredStrategy has to, and keeps nothing.
+
+    It saves to memory: a worker that is killed leaves no files.
+    """
 
     def __init__(self, timer, scaffold):
-        self._directory = tempfile.TemporaryDirectory()
-        super().__init__(
-            self._directory.name, timer, scaffold, [_DeleteCheckpoints(self._directory.name)], save_graph_def=False
-        )
+        self._directory = f"ram://estimator_train-{uuid.uuid4()}"
+        super().__init__(self._directory, timer, scaffold, [_DeleteCheckpoints(self._directory)], save_graph_def=False)
 
     def end(self, session):
         super().end(session)
-        self._directory.cleanup()
+        tf.io.gfile.rmtree(self._directory)
 
 
 class _DeleteCheckpoints(v1.train.CheckpointSaverListener):
@@ -54,8 +54,8 @@ class _DeleteCheckpoints(v1.train.CheckpointSaverListener):
         self._directory = directory
 
     def after_save(self, session, global_step_value):
-        for path in Path(self._directory).glob("model.ckpt-*"):
-            path.unlink()
+        for path in tf.io.gfile.glob(f"{self._directory}/model.ckpt-*"):
+            tf.io.gfile.remove(path)
 
 
 class WaitUntilWritten(v1.train.CheckpointSaverListener):

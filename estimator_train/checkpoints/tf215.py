@@ -9,6 +9,8 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train.checkpoints import reader_of
+
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _UPDATES = {"optimizer/iter" + _VALUE, "optimizer/_iterations" + _VALUE}
 
@@ -18,9 +20,9 @@ _NEW_SLOT_NAMES = {"SGD": {"momentum": "m"}, "RMSprop": {"rms": "velocity", "mg"
 
 def is_tf215(path):
     """Whether the checkpoint at prefix `path` is such a one."""
-    names = {name for name, _ in tf.train.list_variables(path)}
+    names = reader_of(path).get_variable_to_shape_map().keys()
     has_optimizer = "optimizer/learning_rate" + _VALUE in names
-    return "global_step" in names or (has_optimizer and names.isdisjoint(_UPDATES))
+    return "global_step" in names or (has_optimizer and _UPDATES.isdisjoint(names))
 
 
 def restore(path, weights, global_step, optimizer=None):
@@ -34,7 +36,7 @@ def restore(path, weights, global_step, optimizer=None):
     Returns:
       A list of lines: what the checkpoint lacks or has in another shape. It is empty when all is restored.
     """
-    reader = tf.train.load_checkpoint(path)
+    reader = reader_of(path)
     is_name_based = reader.has_tensor("global_step")
     names = {key: _name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
     shapes = reader.get_variable_to_shape_map()

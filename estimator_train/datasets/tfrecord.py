@@ -51,8 +51,8 @@ class TfrecordDataset(Dataset):
         def load(record):
             example = tf.io.parse_single_example(record, features)
             label = example["image/class/label"]
-            message = f"image/class/label must be below {number}, the lines of labels.txt"
-            with tf.control_dependencies([tf.debugging.assert_less(label, tf.constant(number, tf.int64), message)]):
+            told = [label, f"is no class: image/class/label must be below {number}, the lines of labels.txt"]
+            with tf.control_dependencies([tf.debugging.Assert((label >= 0) & (label < number), told)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
         return ExampleBatches(lambda: tf.data.TFRecordDataset(paths), load, num_examples=num_examples, **options)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import uuid
 from collections.abc import Iterable
 
 import tensorflow as tf
 
-from estimator_train.checkpoints.object_based import ObjectSaver, wait_for
+from estimator_train.checkpoints.object_based import ObjectSaver
 from estimator_train.estimator import Estimator
 from estimator_train.model_fn import InputFn
 from estimator_train.run_config import TaskType
@@ -19,7 +18,7 @@ v1 = tf.compat.v1
 class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
     """Evaluates before the first step, after every `every_n_iter`-th and at the end.
 
-    The variables go by a temporary file, which is not kept; the metrics go to the events of `estimator.eval_dir(name)`.
+    The variables go by a checkpoint in memory; the metrics go to the events of `estimator.eval_dir(name)`.
 
     Args:
       estimator: the `Estimator` that is trained.
@@ -73,8 +72,13 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
             self._evaluate(session)
 
     def _evaluate(self, session):
-        step = session.run(self._global_step)
-        with tempfile.TemporaryDirectory() as folder:
-            path = self._saver.save(session, os.path.join(folder, "model.ckpt"), global_step=step)
-            wait_for(self._saver)
+        folder = f"ram://estimator_train-{uuid.uuid4()}"
+        path = f"{folder}/model.ckpt-{session.run(self._global_step)}"
+        try:
+            if isinstance(self._saver, ObjectSaver):
+                self._saver.write(path)
+            else:
+                self._saver.save(session, path, write_meta_graph=False, write_state=False)
             self._estimator.evaluate(checkpoint_path=path, **self._evaluation)
+        finally:
+            tf.io.gfile.rmtree(folder)

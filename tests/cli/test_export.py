@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import input_fns, model_to_estimator, models
+from estimator_train.host import files
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
 
@@ -140,9 +141,17 @@ def test_one_folder_takes_the_keras_file_and_the_weights(export):
     assert sorted(os.listdir(export("weights"))) == ["model.keras", "weights.h5"]
 
 
+def test_what_a_killed_export_left_goes_with_the_next_one(export):
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    ended.wait()
+    host, _, _ = files.this_process().rpartition("-")
+    Path(f"out/.weights.h5.{host}-{ended.pid}.part").mkdir(parents=True)
+    assert os.listdir(export("weights")) == ["weights.h5"]
+
+
 def test_the_checkpoint_can_be_chosen(command, trained, images, expected):
     arguments = ["--model-dir", trained.model_dir, "--format", "keras", "--out", "out"]
     assert command("export", *arguments, "--checkpoint", f"{trained.model_dir}/model.ckpt-6")[0] == 0
     model = keras.models.load_model("out/model.keras")
     assert int(model.optimizer.iterations) == 6
-    assert not np.allclose(model.predict(images, verbose=0), expected, atol=1e-6)
+    assert not np.allclose(model.predict(images, verbose=0), expected, rtol=1e-3, atol=0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 from pathlib import Path
 
 import click
 
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
+from estimator_train.host import files
 
 _FILES = {"saved_model": "", "keras": "model.keras", "weights": "weights.h5"}  # in the folder; "" is the folder itself
 
@@ -48,15 +49,19 @@ def export(model_dir, checkpoint, file_format, out):
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
 
-    from estimator_train.cli.run import (
-        build,  # TensorFlow comes with them
-        export,  # TensorFlow comes with them
-    )
+    # TensorFlow comes with these.
+    from estimator_train.checkpoints import leftovers
+    from estimator_train.cli.run import build, export
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     with one_line_errors():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
+        leftovers.remove_abandoned(os.fspath(target.parent))
+        unfinished = files.unfinished(target)
+        os.mkdir(unfinished)
+        try:
             os.replace(export.export(settings, model_dir, checkpoint, file_format, unfinished), target)
+        finally:
+            shutil.rmtree(unfinished)
     click.echo(f"exported {checkpoint} as {target}")

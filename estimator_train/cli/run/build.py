@@ -134,12 +134,22 @@ def run_errors():
     except tf.errors.ResourceExhaustedError as error:
         raise click.ClickException(error.message.splitlines()[0]) from error
     except tf.errors.OpError as error:
-        # TensorFlow escapes quotes in the text of an assertion, but not brackets, which a path may hold.
-        undecodable = re.search(r"assertion failed: \[(.+)\] \[(cannot be decoded: [^];]*(?:; delete it)?)", str(error))
-        line = " ".join(undecodable.groups()) if undecodable else _raised_by_generator(str(error))
+        line = _bad_example(str(error)) or _raised_by_generator(str(error))
         if line is None:
             raise
         raise click.ClickException(line) from error
+
+
+def _bad_example(message):
+    """What is wrong with an image or a label, as a line; None where the message of TensorFlow tells of neither."""
+    # TensorFlow escapes quotes in the text of an assertion, but not brackets, which a path may hold.
+    refused = re.search(
+        r"assertion failed: \[(.+)\] \[((?:cannot be decoded|is no class): [^];]*(?:; delete it)?)", message
+    )
+    if refused:
+        return " ".join(refused.groups())
+    torn = re.search(r"Invalid (?:JPEG|PNG) data, size \d+", message)
+    return f"an image cannot be decoded: {torn[0]} bytes" if torn else None
 
 
 def _raised_by_generator(message):

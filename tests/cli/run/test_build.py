@@ -8,6 +8,7 @@ import click
 import pytest
 import tensorflow as tf
 
+from estimator_train import datasets
 from estimator_train.cli.run.build import run_errors
 from estimator_train.host.training_lock import training_lock
 from estimator_train.input_fns import image_files
@@ -114,3 +115,26 @@ def test_an_encoded_image_of_another_format_is_one_line():
     with pytest.raises(click.ClickException) as error, run_errors():
         list(images)
     assert error.value.message == "an image cannot be decoded: it is no JPEG or PNG of at most 89478485 pixels"
+
+
+def test_an_encoded_image_that_is_cut_off_is_one_line():
+    torn = tf.io.encode_jpeg(tf.zeros([32, 32, 3], tf.uint8)).numpy()[:200]
+    images = tf.data.Dataset.from_tensors(torn).map(lambda encoded: decode_image(encoded, (8, 8)))
+    with pytest.raises(click.ClickException) as error, run_errors():
+        list(images)
+    assert error.value.message == "an image cannot be decoded: Invalid JPEG data, size 200 bytes"
+
+
+def test_a_label_of_a_record_that_is_no_class_is_one_line(tmp_path):
+    feature = {
+        "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes(8)])),
+        "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[7])),
+    }
+    for name in ("train.tfrecord", "test.tfrecord"):
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    (tmp_path / "labels.txt").write_text("a\nb\n")
+    data = datasets.open_dataset("tfrecord", tmp_path)
+    with pytest.raises(click.ClickException) as error, run_errors():
+        list(data.eval_input_fn(image_size=(8, 8), batch_size=1)())
+    assert error.value.message == "7 is no class: image/class/label must be below 2, the lines of labels.txt"
