@@ -52,6 +52,7 @@ setup(
             "pyyaml>=6",  # reads the manifests of examples/cluster
             "tensorflow-datasets>=4.9",
             "importlib_resources",
+            "tensorboard>=2.16",  # what Keras' TensorBoard callback writes with
             "ruff>=0.9",  # lints and formats
             "import-linter>=2.5",  # imports run one way; pyproject.toml has the contracts
             "mypy>=2",  # checks the hints of the public modules, and needs no stubs for TensorFlow

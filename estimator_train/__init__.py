@@ -33,7 +33,7 @@ _HOMES = {
             "RegressionHead"
         ),
         "hooks": (
-            "CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook "
+            "CallbacksHook CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook "
             "LoggingTensorHook NanLossDuringTrainingError NanTensorHook ProfilerHook ProgressHook SecondOrStepTimer "
             "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook StopAtStepHook "
             "SummarySaverHook TimingHook"

@@ -37,6 +37,7 @@ from estimator_train.heads import MultiHead as MultiHead
 from estimator_train.heads import MultiLabelHead as MultiLabelHead
 from estimator_train.heads import PoissonRegressionHead as PoissonRegressionHead
 from estimator_train.heads import RegressionHead as RegressionHead
+from estimator_train.hooks import CallbacksHook as CallbacksHook
 from estimator_train.hooks import CheckpointSaverHook as CheckpointSaverHook
 from estimator_train.hooks import CheckpointSaverListener as CheckpointSaverListener
 from estimator_train.hooks import FeedFnHook as FeedFnHook

@@ -164,6 +164,24 @@ class PreparedModel(abc.ABC):
         """The same model, evaluated by the metrics of `metric_fn`, too; see `extenders.add_metrics`."""
 
 
+class EpochHook(tf.compat.v1.train.SessionRunHook):
+    """A hook that divides the training of a Keras model into epochs: its loss and metrics run over each, as in fit.
+
+    Attributes:
+      steps_per_epoch: global steps in an epoch; None: evaluations end them.
+    """
+
+    steps_per_epoch: int | None
+
+    def attach(self, model: Any, reset_metrics: Callable[[], None], config: Any) -> None:
+        """Called before `begin` with the Keras model that trains, what begins its metrics anew, and the RunConfig."""
+        raise NotImplementedError
+
+    def evaluated(self, metrics: dict[str, Any]) -> None:
+        """Called by `train_and_evaluate` with the metrics of an evaluation, in or before the step's `after_run`."""
+        raise NotImplementedError
+
+
 def check_hooks(hooks):
     """`hooks`, any iterable or None, as a tuple. Raises TypeError for one that is no SessionRunHook."""
     hooks = tuple(hooks or ())

@@ -16,7 +16,7 @@ from estimator_train.distribution.completion import marking_completion
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
-from estimator_train.model_fn import InputFn, ModeKeys, check_hooks
+from estimator_train.model_fn import EpochHook, InputFn, ModeKeys, check_hooks
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -217,7 +217,7 @@ class _Evaluation:
         self.spec = spec
         self.metrics = self.exports = None
         self._estimator = estimator
-        self.checkpoint = self._skipped = None
+        self.checkpoint = self._stamp = self._skipped = None
         self._timer = v1.train.SecondOrStepTimer(
             every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
         )
@@ -242,10 +242,10 @@ class _Evaluation:
     def run(self, checkpoint, is_the_final_export):
         """Evaluates `checkpoint`. Exporters that skipped it before are asked again once it is the last."""
         estimator, spec = self._estimator, self.spec
-        if checkpoint != self.checkpoint:
+        if checkpoint != self.checkpoint or checkpoints.stamp(checkpoint) != self._stamp:  # callbacks save it again
             self.metrics = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint, spec.name)
             self.exports = [None] * len(spec.exporters)
-            self.checkpoint = checkpoint
+            self.checkpoint, self._stamp = checkpoint, checkpoints.stamp(checkpoint)
         for index, exporter in enumerate(spec.exporters):
             if self.exports[index] is None:
                 directory = os.path.join(estimator.model_dir, "export", exporter.name)
@@ -267,22 +267,38 @@ class _Evaluation:
 class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
     """Evaluates a training's checkpoints, but for that of step 0 and for the one at `max_steps`, evaluated afterwards.
 
-    Before the first step it tells the early-stopping hooks what there is to watch.
+    Where callbacks ask for its metrics, it evaluates that one, too. Before the first step it tells the early-stopping
+    hooks what there is to watch.
     """
 
     def __init__(self, estimator, evaluations, train_spec):
         self._estimator = estimator
         self._evaluations = evaluations
         self._train_spec = train_spec
+        self._epoch_hooks = [hook for hook in train_spec.hooks if isinstance(hook, EpochHook)]
         self._started = False
 
     def after_save(self, session, global_step_value):
         if not self._started:
             self._start(global_step_value)
-        elif self._train_spec.max_steps is None or global_step_value < self._train_spec.max_steps:
-            for evaluation in self._evaluations:
-                if evaluation.is_due(global_step_value):
-                    evaluation.run(self._estimator.latest_checkpoint(), is_the_final_export=False)
+            return
+        is_last = global_step_value == self._train_spec.max_steps
+        if is_last and not self._epoch_hooks:
+            return
+        due = [evaluation for evaluation in self._evaluations if is_last or evaluation.is_due(global_step_value)]
+        for evaluation in due:
+            evaluation.run(self._estimator.latest_checkpoint(), is_the_final_export=False)
+        for hook in self._epoch_hooks if due else ():
+            hook.evaluated(self._logs(due))
+
+    def _logs(self, evaluations):
+        """The metrics of `evaluations`, with the names of all but the first before them."""
+        return {
+            metric if evaluation is self._evaluations[0] else f"{evaluation.spec.name}_{metric}": value
+            for evaluation in evaluations
+            for metric, value in evaluation.metrics.items()
+            if metric != "global_step"
+        }
 
     def _start(self, global_step):
         self._started = True

@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
+from estimator_train.hooks.callbacks import CallbacksHook
 from estimator_train.hooks.profiler import ProfilerHook
 from estimator_train.hooks.progress import ProgressHook
 from estimator_train.hooks.timing import TimingHook
@@ -26,6 +27,7 @@ StopAtStepHook: TypeAlias = tf.compat.v1.train.StopAtStepHook
 SummarySaverHook: TypeAlias = tf.compat.v1.train.SummarySaverHook
 
 __all__ = [
+    "CallbacksHook",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
     "FeedFnHook",

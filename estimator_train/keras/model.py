@@ -13,7 +13,7 @@ from estimator_train.keras.model_state import ModelState
 from estimator_train.keras.run import StepRunner
 from estimator_train.keras.saved_model import write_saved_model
 from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
-from estimator_train.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
+from estimator_train.model_fn import EpochHook, ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train.session.function_session import FunctionSessionCreator
 from estimator_train.session.private_names import eager_mode
 
@@ -51,7 +51,16 @@ class KerasModel(PreparedModel):
             state = self._state(mode, config, checkpoint_path)
             if checkpoint_path is not None:
                 state.restore(checkpoint_path)
-            program, input_fn = self._step_program(mode, state, input_fn, config)
+            epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)] if mode == ModeKeys.TRAIN else []
+            if epoch_hooks and synchronous.spans_workers(config.train_distribute):
+                raise ValueError(
+                    "CallbacksHook drives a training in one process, and MultiWorkerMirroredStrategy trains in "
+                    "several; use SessionRunHooks, or MirroredStrategy."
+                )
+            program, input_fn = self._step_program(mode, state, input_fn, config, bool(epoch_hooks))
+            for hook in epoch_hooks:
+                hook.attach(state.model, program.model.reset_metrics, config)
+            epochs = [hook.steps_per_epoch for hook in epoch_hooks]
             resumes = mode == ModeKeys.TRAIN and config.resume_input
 
             def make_dataset():
@@ -59,7 +68,7 @@ class KerasModel(PreparedModel):
                 offered = {"mode": mode, "config": config, "params": params}
                 return distributed_dataset(state.strategy, input_fn, position, **offered)
 
-            steps = StepRunner(state, program, make_dataset, config, checkpoint_path, last_step)
+            steps = StepRunner(state, program, make_dataset, config, checkpoint_path, last_step, epochs)
         if mode == ModeKeys.TRAIN or hooks or self._metric_fns:
             hook_graph, spec = make_hook_graph(mode, steps.value_specs, state.checkpoint, config)
         else:
@@ -103,14 +112,14 @@ class KerasModel(PreparedModel):
             self._states[role, id(strategy)] = state
         return state
 
-    def _step_program(self, mode, state, input_fn, config):
+    def _step_program(self, mode, state, input_fn, config, has_epochs):
         """The program of the steps of a run, and the input_fn that feeds it on the host."""
         model = state.model
         if mode == ModeKeys.TRAIN:
             model, input_fn = state.to_train(input_fn)
         _, preprocess = on_host_and_device(input_fn)
         if mode == ModeKeys.TRAIN:
-            options = config.jit_compile, config.accumulate_steps
+            options = config.jit_compile, config.accumulate_steps, has_epochs
             program = TrainingProgram(model, preprocess, self._rename, *options, state.trained_examples)
         elif mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}

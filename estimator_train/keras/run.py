@@ -16,7 +16,7 @@ from estimator_train.session import step_outputs
 class StepRunner:
     """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
 
-    def __init__(self, state, program, make_dataset, config, checkpoint_path, last_step):
+    def __init__(self, state, program, make_dataset, config, checkpoint_path, last_step, epochs=()):
         """Traces the steps, and runs none.
 
         Args:
@@ -26,6 +26,7 @@ class StepRunner:
           config: the `RunConfig`.
           checkpoint_path: prefix of the checkpoint that the state holds; None: the given model's.
           last_step: the global step at which training ends, or None.
+          epochs: of each `EpochHook` the global steps in an epoch, or None.
         """
         self._state = state
         self._program = program
@@ -34,6 +35,7 @@ class StepRunner:
         self._config = config
         self._checkpoint_path = checkpoint_path
         self._last_step = last_step
+        self._epochs = [steps for steps in epochs if steps is not None]
         self._sessions = 0
         self._loaded = state.loaded
         self._iterators = [iter(make_dataset())]  # only the current one
@@ -83,7 +85,7 @@ class StepRunner:
         return values
 
     def _count(self):
-        """How many steps the next call may run: to the last step, the next checkpoint or the next log line, no more.
+        """How many steps the next call may run: to the last step, the next checkpoint, log line or epoch, no more.
 
         Checkpoints are saved every so many steps, and what is logged is that of the first step and every so many on.
         """
@@ -93,6 +95,7 @@ class StepRunner:
         counts = [config.steps_per_loop]
         if self._last_step is not None:
             counts.append(self._last_step - self.global_step)
+        counts += [steps - self.global_step % steps for steps in self._epochs]
         for every, first in (
             (config.save_checkpoints_steps, 0),
             (config.save_summary_steps, 0),  # SummarySaverHook asks for the summaries of one step, before it

@@ -74,11 +74,12 @@ class StepProgram:
 
 @dataclasses.dataclass(unsafe_hash=True)
 class TrainingProgram(StepProgram):
-    """Runs `model.train_step`. The values are those of the last step's batches over all replicas.
+    """Runs `model.train_step`. The values are those of the last step's batches over all replicas, or of an epoch's.
 
     Attributes:
       rename: makes the names that hooks see of the names that the model's step returns.
       accumulate_steps: batches of each replica whose mean gradient makes one update.
+      has_epochs: whether the model's metrics run on from step to step, until an `EpochHook` begins them anew.
       trained_examples: an int64 variable that counts the examples of all replicas; None counts none.
     """
 
@@ -87,6 +88,7 @@ class TrainingProgram(StepProgram):
     rename: Callable
     jit_compile: bool = False
     accumulate_steps: int = 1
+    has_epochs: bool = False
     trained_examples: tf.Variable | None = dataclasses.field(default=None, compare=False)
 
     mode = ModeKeys.TRAIN
@@ -109,14 +111,15 @@ class TrainingProgram(StepProgram):
 
     def step(self, batch):
         logs = self._train_step(self._data(batch))
-        if self._accumulated is None:
+        if self._accumulated is None and not self.has_epochs:
             with tf.control_dependencies([value for value in tf.nest.flatten(logs) if tf.is_tensor(value)]):
                 self.model.reset_metrics()  # else the next values would be running means
         return self.rename(logs)
 
     def update(self, batches):
         self._accumulated.update(batches)
-        self.model.reset_metrics()
+        if not self.has_epochs:
+            self.model.reset_metrics()
 
     def extra_outputs(self):
         rate = _learning_rate(self.model.optimizer)

@@ -233,6 +233,11 @@ class LoadedLambdas:
         self._scope.__exit__(*exc_info)
 
 
+def train_counter(model):
+    """The variable by which a tf_keras model's fit counts its steps, for callbacks such as TensorBoard."""
+    return model._train_counter
+
+
 def compile_arguments(model):
     """The arguments of a model's `compile()`, a dict.
 

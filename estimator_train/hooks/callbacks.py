@@ -1,0 +1,145 @@
+"""CallbacksHook: Keras callbacks in the training of a Keras model."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.checkpoints.object_based import wait_for
+from estimator_train.model_fn import EpochHook
+from estimator_train.run_config import RunConfig
+from estimator_train.session import step_outputs
+from estimator_train.session.private_names import eager_mode, train_counter
+
+v1 = tf.compat.v1
+
+
+class CallbacksHook(EpochHook):
+    """Calls Keras callbacks as `fit` does, with the model that is trained.
+
+    Callbacks may read and set its weights, assign `model.optimizer.learning_rate` and set `model.stop_training`: the
+    next step and the next checkpoint follow. An epoch ends every `steps_per_epoch` steps or, without that, at each
+    evaluation of `train_and_evaluate`, whose metrics come as `val_` logs. As in `fit`, the loss and the metrics are
+    those since the epoch began, in log lines and summaries, too, and with `steps_per_loop` a call of several steps
+    counts as one batch. Callbacks are told when an evaluation begins and ends, but not of its batches.
+
+        stop = tf.keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
+        train_spec = et.TrainSpec(train_input_fn, max_steps=10_000, hooks=[et.CallbacksHook([stop])])
+        et.train_and_evaluate(estimator, train_spec, et.EvalSpec(eval_input_fn, steps=None, every_steps=500))
+
+    With several EvalSpecs the logs of the first begin with `val_`, those of the others with `val_NAME_`. Training that
+    goes on from a checkpoint goes on in the epoch of its step, or, without `steps_per_epoch`, begins with epoch 0.
+
+    Args:
+      callbacks: a callback or an iterable of them, of the Keras that made the model.
+      steps_per_epoch: global steps in an epoch.
+
+    Raises:
+      TypeError: one of `callbacks` is no Keras callback.
+      ValueError: `steps_per_epoch` is not positive, or a callback is a BackupAndRestore, as the Estimator's checkpoints
+        do what it does. When training begins: the Estimator has a model_fn, or several processes train.
+    """
+
+    def __init__(
+        self,
+        callbacks: keras.callbacks.Callback | Iterable[keras.callbacks.Callback],
+        steps_per_epoch: int | None = None,
+    ) -> None:
+        if steps_per_epoch is not None and steps_per_epoch < 1:
+            raise ValueError(f"Must specify steps_per_epoch >= 1, given: {steps_per_epoch}")
+        self._given = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks)
+        for callback in self._given:
+            if not isinstance(callback, keras.callbacks.Callback):
+                raise TypeError(f"callbacks must be tf_keras callbacks, given: {callback!r}")
+            if isinstance(callback, keras.callbacks.BackupAndRestore):
+                raise ValueError("BackupAndRestore is not needed: train goes on from the checkpoints in model_dir.")
+        self.steps_per_epoch = steps_per_epoch
+        self._model = None
+
+    def attach(self, model: keras.Model, reset_metrics: Callable[[], None], config: RunConfig) -> None:
+        self._model = model
+        self._reset_metrics = reset_metrics
+        saves = config.save_checkpoints_steps or config.save_checkpoints_secs
+        self._path = os.path.join(config.model_dir, "model.ckpt") if saves else None
+        self._callbacks = None
+
+    def begin(self) -> None:
+        if self._model is None:
+            raise ValueError(
+                "CallbacksHook drives a Keras model, and this Estimator has a model_fn: use SessionRunHooks."
+            )
+        self._global_step = v1.train.get_global_step()
+        values = v1.get_collection(step_outputs.MODEL_VALUES)
+        self._fetches = {"step": self._global_step, "logs": {value.op.name: value for value in values}}
+        (self._saver,) = v1.get_collection(v1.GraphKeys.SAVERS)
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+        self._step = int(session.run(self._global_step))
+        self._epoch = self._step // self.steps_per_epoch if self.steps_per_epoch else 0
+        self._is_in_epoch = False
+        self._logs: dict[str, Any] = {}
+        self._metrics: dict[str, Any] = {}
+        if self._callbacks is None:  # else a session is made anew after an error
+            with self._as_in_fit():
+                parameters = {"epochs": None, "steps": self.steps_per_epoch, "verbose": 0}
+                self._callbacks = keras.callbacks.CallbackList(self._given, model=self._model, **parameters)
+                self._model.stop_training = False
+                self._callbacks.on_train_begin()
+
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+        with self._as_in_fit():
+            if not self._is_in_epoch:
+                self._begin_epoch()
+            self._callbacks.on_train_batch_begin(self._step - self._first_step)
+        return v1.train.SessionRunArgs(self._fetches)
+
+    def after_run(
+        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
+    ) -> None:
+        self._step = int(run_values.results["step"]) + 1  # what is fetched with a step is the number before it
+        self._logs = run_values.results["logs"]
+        with self._as_in_fit():
+            train_counter(self._model).assign(self._step)  # the step of a TensorBoard callback's summaries
+            self._callbacks.on_train_batch_end(self._step - self._first_step - 1, self._logs)
+            if self._step % self.steps_per_epoch == 0 if self.steps_per_epoch else self._metrics:
+                self._end_epoch()
+        if self._model.stop_training:
+            run_context.request_stop()
+
+    def evaluated(self, metrics: Mapping[str, Any]) -> None:
+        self._metrics = dict(metrics)
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        with self._as_in_fit():
+            if self._is_in_epoch and self._step > self._first_step:
+                self._end_epoch()
+            self._callbacks.on_train_end(self._logs)
+        if self._path is not None:
+            # The last checkpoint was saved before the callbacks were called, and they may have set weights.
+            wait_for(self._saver)
+            self._saver.save(session, self._path, global_step=self._step)
+
+    def _begin_epoch(self):
+        self._is_in_epoch = True
+        self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
+        self._reset_metrics()
+        self._callbacks.on_epoch_begin(self._epoch)
+
+    def _end_epoch(self):
+        if self._metrics:
+            self._callbacks.on_test_begin()
+            self._callbacks.on_test_end(self._metrics)
+            self._logs |= {f"val_{name}": value for name, value in self._metrics.items()}
+        self._callbacks.on_epoch_end(self._epoch, self._logs)
+        self._epoch += 1
+        self._is_in_epoch, self._metrics = False, {}
+
+    @contextlib.contextmanager
+    def _as_in_fit(self):
+        with eager_mode(), self._model.distribute_strategy.scope():
+            yield

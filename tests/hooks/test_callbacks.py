@@ -1,0 +1,205 @@
+"""Keras callbacks do in the training of an Estimator what they do in fit."""
+
+import csv
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+STEPS, EPOCHS = 6, 8  # 96 examples in batches of 16
+
+
+@pytest.fixture
+def train_and_evaluate(data, batches, tmp_path):
+    """Gives the estimator after epochs of train_and_evaluate with these callbacks, each evaluated, and the results."""
+
+    def run(model, callbacks, steps_per_epoch=None, batch_size=16, **config):
+        config = et.RunConfig(tmp_path / "run", keep_checkpoint_max=20, **config)
+        estimator = et.model_to_estimator(model, config=config)
+        hook = et.CallbacksHook(callbacks, steps_per_epoch)
+        train_spec = et.TrainSpec(batches(data, batch_size, None), EPOCHS * STEPS, [hook])
+        eval_spec = et.EvalSpec(batches(data, 32), None, every_steps=STEPS)
+        results, _ = et.train_and_evaluate(estimator, train_spec, eval_spec)
+        return estimator, results
+
+    return run
+
+
+@pytest.fixture
+def fit(data, batches):
+    """Trains a model with these callbacks by fit, and gives it."""
+
+    def run(model, callbacks):
+        training = batches(data, 16, None)()
+        model.fit(
+            training,
+            epochs=EPOCHS,
+            steps_per_epoch=STEPS,
+            validation_data=batches(data, 32)(),
+            callbacks=callbacks,
+            verbose=0,
+        )
+        return model
+
+    return run
+
+
+class Events(keras.callbacks.Callback):
+    """Keeps what is called, with its number and the names of the logs."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+        for name in ("train", "epoch", "train_batch"):
+            for edge in ("begin", "end"):
+                setattr(self, f"on_{name}_{edge}", self._keeper(f"{name} {edge}"))
+
+    def _keeper(self, event):
+        def keep(*number_and_logs, logs=None):
+            *number, given = number_and_logs if logs is None and number_and_logs else (*number_and_logs, logs)
+            if isinstance(given, int):
+                number, given = [given], None
+            self.seen.append((event, *number, sorted(given or ())))
+
+        return keep
+
+
+def rows(path):
+    """The rows of a CSV file as floats."""
+    with open(path) as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def standard(folder):
+    """The callbacks of most programs; files go to `folder`."""
+    folder.mkdir()
+    return [
+        keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * (0.5 if epoch == 1 else 1)),
+        keras.callbacks.ReduceLROnPlateau(factor=0.1, patience=1, min_delta=0.1),
+        keras.callbacks.ModelCheckpoint(
+            str(folder / "{epoch}.weights.h5"), save_best_only=True, save_weights_only=True
+        ),
+        keras.callbacks.CSVLogger(str(folder / "log.csv")),
+        keras.callbacks.TensorBoard(str(folder / "board"), histogram_freq=1),
+        keras.callbacks.EarlyStopping(patience=2, min_delta=0.15, restore_best_weights=True),
+        keras.callbacks.TerminateOnNaN(),
+    ]
+
+
+def tags(folder):
+    """(step, tag) of the events in a folder."""
+    return sorted(
+        (event.step, value.tag)
+        for path in tf.io.gfile.glob(f"{folder}/events*")
+        for event in tf.compat.v1.train.summary_iterator(path)
+        for value in event.summary.value
+    )
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_callbacks_do_as_they_do_in_fit(replicas, train_and_evaluate, fit, classifier, mirrored, tmp_path):
+    plain, ours = tmp_path / "plain", tmp_path / "ours"
+    fitted_callbacks, callbacks = standard(plain), standard(ours)
+    fitted = fit(classifier(keras.optimizers.Adam(1.0)), fitted_callbacks)
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(7)
+    strategies = {"train_distribute": mirrored(replicas), "eval_distribute": mirrored(replicas)}
+    model = classifier(keras.optimizers.Adam(1.0))
+    estimator, results = train_and_evaluate(model, callbacks, batch_size=16 // (replicas or 1), **strategies)
+    expected = rows(plain / "log.csv")
+    assert 2 < len(expected) < EPOCHS  # it has stopped early
+    for row, other in zip(rows(ours / "log.csv"), expected, strict=True):
+        assert row == pytest.approx(other, rel=1e-4, abs=1e-5)
+    assert os.listdir(ours) == os.listdir(plain)
+    for side in ("train", "validation"):
+        assert tags(ours / "board" / side) == tags(plain / "board" / side) != []
+    # The weights of the best epoch are in the last checkpoint, and that is what was evaluated at the end.
+    assert estimator.latest_checkpoint().endswith(f"-{len(expected) * STEPS}")
+    model = classifier()
+    model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    for weight, other in zip(model.get_weights(), fitted.get_weights(), strict=True):
+        np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-5)
+    assert results["loss"] == pytest.approx(expected[-3]["val_loss"], rel=1e-4)
+
+
+def test_events_come_in_the_order_of_fit(train_and_evaluate, fit, classifier):
+    expected, events = Events(), Events()
+    fit(classifier(), [expected])
+    train_and_evaluate(classifier(), [events])
+    assert events.seen == expected.seen
+    assert ("epoch end", 7, ["accuracy", "loss", "val_accuracy", "val_loss"]) in events.seen
+
+
+def test_epochs_of_a_given_length_end_calls_of_several_steps_and_go_on_after_a_restart(
+    classifier, data, batches, tmp_path
+):
+    def train(max_steps):
+        events = Events()
+        config = et.RunConfig(tmp_path, steps_per_loop=4, log_step_count_steps=None, save_summary_steps=None)
+        estimator = et.model_to_estimator(classifier(), config=config)
+        estimator.train(batches(data, 16, None), hooks=[et.CallbacksHook(events, STEPS)], max_steps=max_steps)
+        return [event[:2] for event in events.seen if event[0] not in ("train begin", "train end")]
+
+    def epoch(number):
+        return [
+            ("epoch begin", number),
+            *[("train_batch begin", 0), ("train_batch end", 3), ("train_batch begin", 4), ("train_batch end", 5)],
+            ("epoch end", number),
+        ]
+
+    assert train(2 * STEPS) == [*epoch(0), *epoch(1)]
+    assert train(3 * STEPS) == epoch(2)
+
+
+def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp_path):
+    class Freezes(keras.callbacks.Callback):
+        """From the second epoch on nothing moves; at the end all weights are ones."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.model.optimizer.learning_rate = 0.1 if epoch == 0 else 0.0
+            self.before = self.model.get_weights()
+
+        def on_epoch_end(self, epoch, logs=None):
+            moved = [not np.array_equal(*pair) for pair in zip(self.before, self.model.get_weights(), strict=True)]
+            assert all(moved) if epoch == 0 else not any(moved)
+
+        def on_train_end(self, logs=None):
+            self.model.set_weights([np.ones_like(weight) for weight in self.model.get_weights()])
+
+    estimator = et.model_to_estimator(classifier("sgd"), model_dir=tmp_path)
+    estimator.train(batches(data, 16), hooks=[et.CallbacksHook([Freezes()], 3)], steps=6)
+    names = [name for name in estimator.get_variable_names() if "layer_with_weights" in name]
+    assert len(names) == 4
+    for name in names:
+        np.testing.assert_array_equal(estimator.get_variable_value(name), 1)
+    state = tf.train.get_checkpoint_state(tmp_path)
+    assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == ["model.ckpt-0", "model.ckpt-6"]
+
+
+def test_several_evaluations_are_told_apart(classifier, data, batches, tmp_path):
+    events = Events()
+    estimator = et.model_to_estimator(classifier(metrics=()), model_dir=tmp_path)
+    specs = [et.EvalSpec(batches(data, 32), 1, name=name, every_steps=3) for name in ("first", "second")]
+    et.train_and_evaluate(estimator, et.TrainSpec(batches(data, 16), 4, [et.CallbacksHook([events])]), specs)
+    ends = [event for event in events.seen if event[0] == "epoch end"]
+    assert ends == [("epoch end", number, ["loss", "val_loss", "val_second_loss"]) for number in (0, 1)]
+
+
+def test_what_cannot_be_served_is_refused(classifier, data, batches, tmp_path):
+    with pytest.raises(TypeError, match="callbacks must be tf_keras callbacks, given: 'early'"):
+        et.CallbacksHook(["early"])
+    with pytest.raises(ValueError, match="steps_per_epoch >= 1, given: 0"):
+        et.CallbacksHook([], 0)
+    with pytest.raises(ValueError, match="BackupAndRestore is not needed"):
+        et.CallbacksHook(keras.callbacks.BackupAndRestore(str(tmp_path)))
+
+    def model_fn(features, mode):
+        loss = tf.reduce_sum(features)
+        return et.EstimatorSpec(mode, loss=loss, train_op=tf.compat.v1.train.get_global_step().assign_add(1))
+
+    with pytest.raises(ValueError, match="this Estimator has a model_fn: use SessionRunHooks"):
+        et.Estimator(model_fn, tmp_path).train(batches(data[0], 4), hooks=[et.CallbacksHook([])])
