@@ -142,9 +142,17 @@ def _restore_of_215(checkpoint, model, path, trains):
         raise other_model(path, differences)
 
 
-def holds(path, name):
-    """Whether the checkpoint at prefix `path` has a value for the attribute `name` of a `tf.train.Checkpoint`."""
-    return reader_of(path).has_tensor(name + _VALUE)
+def among_saved(path, attributes):
+    """Those of `attributes`, names of a `tf.train.Checkpoint`'s to variables or to dicts of them, that `path` holds."""
+    reader = reader_of(path) if attributes else None
+    there = {}
+    for name, value in attributes.items():
+        if isinstance(value, dict):
+            kept = {key: part for key, part in value.items() if reader.has_tensor(f"{name}/{key}{_VALUE}")}
+            there |= {name: kept} if kept else {}
+        elif reader.has_tensor(name + _VALUE):
+            there[name] = value
+    return there
 
 
 def check_same_model(model, path):

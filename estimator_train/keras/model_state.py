@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import weakref
@@ -15,6 +16,7 @@ from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.input_fns.order import draw_seed
 from estimator_train.keras.cloning import finalize_state, statistics
 from estimator_train.keras.hook_graph import make_hook_graph
+from estimator_train.keras.hyperparameters import Hyperparameters
 from estimator_train.keras.loop import Loop, PredictionLoop
 from estimator_train.keras.parts.feature_cache import FeatureBatches
 from estimator_train.keras.parts.frozen_layers import split
@@ -42,19 +44,19 @@ class ModelState:
             with strategy.scope():
                 self.model.optimizer.build(self.model.trainable_variables)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        self._without_position = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
-        self.checkpoint = self._without_position
         self.trained_examples = self._input_seed = None
+        self._saved_besides = {}
+        self._hyperparameters = Hyperparameters(self.model) if self._trains else None
         if self._trains:
             # How far into the input training is, and the seed of an order that the input_fn gives none.
             self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
             self._input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
-            self.checkpoint = tf.train.Checkpoint(
-                root=self.model,
-                estimator_global_step=self.global_step,
-                estimator_trained_examples=self.trained_examples,
-                estimator_input_seed=self._input_seed,
-            )
+            self._saved_besides = {
+                "estimator_trained_examples": self.trained_examples,
+                "estimator_input_seed": self._input_seed,
+                **self._hyperparameters.saved,
+            }
+        self.checkpoint = self._checkpoint_of(self._saved_besides)
         self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
         self._config = config
         self._loops = {}  # by program
@@ -102,11 +104,11 @@ class ModelState:
         log.info("Restoring parameters from %s", path)
         self.loaded = TRAINED  # what an error leaves behind is no checkpoint's state
         before = statistics(self.model)
-        has_position = self._trains and object_based.holds(path, "estimator_trained_examples")
-        with self.strategy.scope():
-            checkpoint = self.checkpoint if has_position else self._without_position
-            object_based.restore(checkpoint, self.model, path, self._trains)
-        if self._trains and not has_position:
+        there = object_based.among_saved(path, self._saved_besides)
+        hyperparameters = self._hyperparameters.restoring(there) if self._trains else contextlib.nullcontext()
+        with self.strategy.scope(), hyperparameters:
+            object_based.restore(self._checkpoint_of(there), self.model, path, self._trains)
+        if self._trains and "estimator_trained_examples" not in there:
             self.trained_examples.assign(0)
             self._input_seed.assign(0)
         finalize_state(self.model)
@@ -115,6 +117,9 @@ class ModelState:
         if before != statistics(self.model):
             self._loops.clear()  # they hold the statistics of Normalization layers as constants
         self.loaded = stamp
+
+    def _checkpoint_of(self, besides):
+        return tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step, **besides)
 
     def input_position(self):
         """(how many examples have been trained on, the seed of the run's order)"""

@@ -7,6 +7,7 @@ new TensorFlow. Private modules are imported inside the functions, so that one t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import types
@@ -114,6 +115,44 @@ def v1_batch_normalization_class():
 def learning_rate_or_schedule(optimizer):
     """The learning rate of a new Keras optimizer, a variable, or its schedule; `learning_rate` has no schedule."""
     return optimizer._learning_rate
+
+
+def hyperparameters(optimizer):
+    """The variables that hold hyperparameters of a tf_keras optimizer, by their names.
+
+    New ones keep the learning rate in a variable, legacy ones each number; neither do so with a schedule.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
+        optimizer.learning_rate  # noqa: B018, creates them
+        kept = optimizer._hyper
+    elif isinstance(optimizer, keras.optimizers.Optimizer):
+        kept = {"learning_rate": optimizer._learning_rate}
+    else:
+        kept = {}
+    return {name: value for name, value in kept.items() if hasattr(value, "assign")}
+
+
+def leave_out_of_checkpoints(trackable, left_out):
+    """Makes checkpoints of `trackable` hold no values for those of its variables that are among `left_out`."""
+    children, ids = trackable._trackable_children, {id(variable) for variable in left_out}
+    without_value = tf.Module()
+
+    def others(*args, **kwargs):
+        found = children(*args, **kwargs)
+        return {name: without_value if id(child) in ids else child for name, child in found.items()}
+
+    trackable._trackable_children = others
+
+
+@contextlib.contextmanager
+def taking_all_of_checkpoints(trackable):
+    """Around a restore of a checkpoint that has values for what `leave_out_of_checkpoints` leaves out."""
+    others = vars(trackable).pop("_trackable_children")
+    try:
+        yield
+    finally:
+        trackable._trackable_children = others
 
 
 def build_legacy_optimizer(optimizer, variables):

@@ -1,0 +1,103 @@
+"""The learning rate that a model is compiled with wins where it was changed; else the checkpoint's stays."""
+
+import os
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+RATE = 0.25
+OPTIMIZERS = {
+    "new": keras.optimizers.Adam,
+    "legacy": keras.optimizers.legacy.Adam,
+    "loss scale": lambda rate: keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(rate)),
+}
+
+
+class Rates(keras.callbacks.Callback):
+    """Keeps the rate of each step; sets another after the first, if one is given."""
+
+    def __init__(self, then=None):
+        super().__init__()
+        self.seen, self._then = [], then
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(float(self.model.optimizer.learning_rate.numpy()))
+        if self._then is not None:
+            self.model.optimizer.learning_rate = self._then
+
+
+@pytest.fixture
+def train(data, batches, tmp_path):
+    """Gives the estimator of a model, after two steps in one model_dir, and their rates."""
+
+    def run(model, then=None, folder="run", **config):
+        estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path / folder, **config))
+        rates = Rates(then)
+        estimator.train(batches(data, 16), hooks=[et.CallbacksHook(rates, 2)], steps=2)
+        return estimator, rates.seen
+
+    return run
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_rate_that_is_compiled_anew_is_trained_with(kind, train, classifier, log_lines):
+    make = OPTIMIZERS[kind]
+    first, _ = train(classifier(make(RATE)), then=0.0625)
+    assert train(classifier(make(RATE)))[1] == [0.0625, 0.0625]  # compiled as before: what a callback set stays
+    assert not any("is compiled with" in line for line in log_lines)
+    assert train(classifier(make(0.125)))[1] == [0.125, 0.125]
+    line = (
+        "The model is compiled with learning_rate 0.125, the checkpoint's was with 0.25: training goes on with 0.125."
+    )
+    assert line in log_lines
+    assert train(classifier(make(0.125)))[1] == [0.125, 0.125]
+    # In plain Keras, too, and from there on in another folder.
+    model = classifier(make(0.5))
+    model.load_weights(first.latest_checkpoint()).expect_partial()
+    assert train(model, folder="other")[1] == [0.5, 0.5]
+    assert int(model.optimizer.iterations) == 8
+
+
+def test_a_rate_on_replicas(train, classifier, mirrored):
+    config = {"train_distribute": mirrored(2)}
+    train(classifier(keras.optimizers.Adam(RATE)), **config)
+    assert train(classifier(keras.optimizers.Adam(0.125)), **config)[1] == [0.125, 0.125]
+
+
+def test_a_schedule_goes_on_by_its_step(train, classifier):
+    def compiled():
+        schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0, 2], [1.0, 0.5, 0.25])
+        return classifier(keras.optimizers.SGD(schedule))
+
+    assert [*train(compiled())[1], *train(compiled())[1]] == [1, 0.5, 0.5, 0.25]
+
+
+def test_other_hyperparameters_that_are_saved_follow_too(train, classifier):
+    train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.9)))
+    estimator, _ = train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.5)))
+    (name,) = [name for name in estimator.get_variable_names() if name.startswith("estimator_hyperparameters/momentum")]
+    assert estimator.get_variable_value(name) == 0.5
+
+
+def test_another_optimizer_begins_with_its_own(train, classifier):
+    train(classifier(keras.optimizers.Adam(RATE)))
+    assert train(classifier(keras.optimizers.SGD(0.125)))[1] == [0.125, 0.125]
+
+
+def test_evaluation_reads_such_checkpoints(train, classifier, data, batches):
+    estimator, _ = train(classifier(keras.optimizers.Adam(RATE)))
+    before = estimator.evaluate(batches(data, 32))
+    again = et.model_to_estimator(classifier(), model_dir=os.path.dirname(estimator.latest_checkpoint()))
+    assert again.evaluate(batches(data, 32)) == before
+
+
+def test_a_checkpoint_of_an_earlier_version_keeps_its_rate(train, classifier, tmp_path):
+    model = classifier(keras.optimizers.Adam(0.0625))
+    model.optimizer.build(model.trainable_variables)
+    step = tf.Variable(3, dtype=tf.int64)
+    checkpoint = tf.train.Checkpoint(root=model, estimator_global_step=step)
+    tf.train.CheckpointManager(checkpoint, tmp_path / "run", 5, checkpoint_name="model.ckpt").save(3)
+    assert train(classifier(keras.optimizers.Adam(RATE)))[1] == [0.0625, 0.0625]
