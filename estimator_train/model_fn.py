@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
@@ -154,6 +155,11 @@ class PreparedModel(abc.ABC):
           last_step: the global step at which TRAIN ends, or None.
           hooks: those of the caller's, which may add to the Run's graph.
         """
+
+    @contextlib.contextmanager
+    def just_saved(self, path):
+        """Around what evaluates the checkpoint at prefix `path` while the training that has saved it stands still."""
+        yield
 
     @abc.abstractmethod
     def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):

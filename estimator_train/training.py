@@ -286,8 +286,12 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         if is_last and not self._epoch_hooks:
             return
         due = [evaluation for evaluation in self._evaluations if is_last or evaluation.is_due(global_step_value)]
-        for evaluation in due:
-            evaluation.run(self._estimator.latest_checkpoint(), is_the_final_export=False)
+        path = tf.train.latest_checkpoint(self._estimator.model_dir)
+        # A CheckpointSaverHook of the user's may save elsewhere.
+        is_current = path is not None and checkpoints.read_global_step(path) == global_step_value
+        with self._estimator._model.just_saved(path if is_current else None):
+            for evaluation in due:
+                evaluation.run(path, is_the_final_export=False)
         for hook in self._epoch_hooks if due else ():
             hook.evaluated(self._logs(due))
 

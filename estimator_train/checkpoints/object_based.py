@@ -189,6 +189,21 @@ def weights_by_key(model):
     return {key: part for key, part in parts.items() if id(part) in weights}
 
 
+def variables_by_key(model):
+    """All variables of `model` that a checkpoint has, its optimizer's and its metrics' left out, by their keys in it.
+
+    None: it has state besides, such as a table's, or layers that make their variables when they are first called.
+    """
+    parts = parts_by_key(model)
+    tables = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
+    if any(isinstance(part, tables) or not getattr(part, "built", True) for part in parts.values()):
+        return None
+    of_metrics = {
+        id(variable) for part in parts.values() if isinstance(part, keras.metrics.Metric) for variable in part.variables
+    }
+    return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in of_metrics}
+
+
 def parts_by_key(model):
     """The trackable objects of `model`, its optimizer's left out, by their keys in a checkpoint.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import tensorflow as tf
 
 from estimator_train.distribution import synchronous
@@ -34,6 +36,7 @@ class KerasModel(PreparedModel):
         self._export_outputs = export_outputs
         self._metric_fns = metric_fns
         self._states = {}
+        self._just_saved = None
 
     def with_metrics(self, metric_fn):
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
@@ -50,7 +53,7 @@ class KerasModel(PreparedModel):
                 tf.random.set_seed(config.tf_random_seed)
             state = self._state(mode, config, checkpoint_path)
             if checkpoint_path is not None:
-                state.restore(checkpoint_path)
+                self._restore(state, checkpoint_path, config)
             epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)] if mode == ModeKeys.TRAIN else []
             if epoch_hooks and synchronous.spans_workers(config.train_distribute):
                 raise ValueError(
@@ -86,7 +89,7 @@ class KerasModel(PreparedModel):
         with eager_mode():
             state = self._state(ModeKeys.PREDICT, config, checkpoint_path)
             if checkpoint_path is not None:
-                state.restore(checkpoint_path)
+                self._restore(state, checkpoint_path, config)
 
             def serve(features):
                 predictions = predict(state.model, state.model.predict_step, features)
@@ -94,6 +97,19 @@ class KerasModel(PreparedModel):
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
             write_saved_model(state.model, serve, receiver_fns[ModeKeys.PREDICT], directory, as_text)
+
+    @contextlib.contextmanager
+    def just_saved(self, path):
+        self._just_saved = path
+        try:
+            yield
+        finally:
+            self._just_saved = None
+
+    def _restore(self, state, path, config):
+        """Brings `state` to the checkpoint at prefix `path`, from the training's variables where these are the same."""
+        trained = self._states["train", id(config.train_distribute)] if path == self._just_saved else None
+        state.restore(path, trained)
 
     def _state(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)

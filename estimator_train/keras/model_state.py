@@ -96,14 +96,43 @@ class ModelState:
             self._hook_graphs[key] = hook_graph, spec
         return self._hook_graphs[key]
 
-    def restore(self, path):
-        """Brings the variables to the state at prefix `path`, where they do not hold it."""
+    def restore(self, path, trained=None):
+        """Brings the variables to the state at prefix `path`, where they do not hold it.
+
+        `trained`: the ModelState of the training that has just saved it, whose variables spare reading the file.
+        """
         stamp = path, checkpoints.stamp(path)
         if stamp == self.loaded:
             return
         log.info("Restoring parameters from %s", path)
         self.loaded = TRAINED  # what an error leaves behind is no checkpoint's state
         before = statistics(self.model)
+        if trained is None or self._takes_averages or not self._copy_from(trained):
+            self._read(path)
+        finalize_state(self.model)
+        if self._takes_averages:
+            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+        if before != statistics(self.model):
+            self._loops.clear()  # they hold the statistics of Normalization layers as constants
+        self.loaded = stamp
+
+    def _copy_from(self, trained):
+        """Takes the values of another state's model; returns whether it has all that a checkpoint would give."""
+        ours, theirs = object_based.variables_by_key(self.model), object_based.variables_by_key(trained.model)
+        if ours is None or theirs is None or ours.keys() != theirs.keys():
+            return False
+        with self.strategy.scope():
+            for key, variable in ours.items():
+                variable.assign(trained.value_of(theirs[key]))
+            self.global_step.assign(trained.value_of(trained.global_step))
+        return True
+
+    def value_of(self, variable):
+        """The value that a checkpoint saves of a variable of this state: that over all replicas, on the host."""
+        with self.strategy.scope():
+            return variable.read_value().numpy()
+
+    def _read(self, path):
         there = object_based.among_saved(path, self._saved_besides)
         hyperparameters = self._hyperparameters.restoring(there) if self._trains else contextlib.nullcontext()
         with self.strategy.scope(), hyperparameters:
@@ -111,12 +140,6 @@ class ModelState:
         if self._trains and "estimator_trained_examples" not in there:
             self.trained_examples.assign(0)
             self._input_seed.assign(0)
-        finalize_state(self.model)
-        if self._takes_averages:
-            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
-        if before != statistics(self.model):
-            self._loops.clear()  # they hold the statistics of Normalization layers as constants
-        self.loaded = stamp
 
     def _checkpoint_of(self, besides):
         return tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step, **besides)
