@@ -369,6 +369,45 @@ def test_a_function_of_any_arguments_shows_the_signature_of_another():
     assert Placed(0.5)(tf.constant([1.0]), training=True) is True
 
 
+def test_the_counter_of_fit():
+    """A TensorBoard callback would write all summaries of batches at step 0."""
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("sgd", "mse")
+    model.fit(tf.ones([6, 1]), tf.ones([6, 1]), batch_size=2, verbose=0)
+    assert int(private_names.train_counter(model)) == 3
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        (keras.optimizers.SGD(0.5, momentum=0.25), {"learning_rate": 0.5}),
+        (keras.optimizers.legacy.SGD(0.5, momentum=0.25), {"learning_rate": 0.5, "momentum": 0.25, "decay": 0}),
+        (keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.5)), {"learning_rate": 0.5}),
+        (keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.5, 10)), {}),
+    ],
+)
+def test_hyperparameters_that_are_variables(optimizer, expected):
+    """A rate that is compiled anew would be overwritten by the checkpoint's."""
+    assert {name: float(value) for name, value in private_names.hyperparameters(optimizer).items()} == expected
+
+
+def test_values_that_checkpoints_leave_out_and_take_all_the_same(tmp_path):
+    """`load_weights` would overwrite the compiled learning rate; earlier checkpoints would lose theirs."""
+    module, other = tf.Module(), tf.Module()
+    module.rate, other.rate = tf.Variable(1.0), tf.Variable(2.0)
+    whole = tf.train.Checkpoint(module).write(str(tmp_path / "whole"))
+    private_names.leave_out_of_checkpoints(module, [module.rate])
+    partial = tf.train.Checkpoint(module).write(str(tmp_path / "partial"))
+    tf.train.Checkpoint(other).read(partial).assert_existing_objects_matched()
+    assert float(other.rate) == 2
+    module.rate.assign(3.0)
+    tf.train.Checkpoint(module).read(whole).expect_partial()
+    assert float(module.rate) == 3
+    with private_names.taking_all_of_checkpoints(module):
+        tf.train.Checkpoint(module).read(whole)
+    assert float(module.rate) == 1
+
+
 def test_the_timer_of_a_saver_hook(tmp_path):
     """Workers would not save at the same step, and so wait for each other for ever."""
 
