@@ -369,6 +369,9 @@ class Estimator:
             hooks=hooks,
         )
 
+    def _just_saved(self, path):
+        return self._model.just_saved(path)
+
     def _trained_checkpoint(self):
         path = self.latest_checkpoint()
         if path is None:

@@ -289,7 +289,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         path = tf.train.latest_checkpoint(self._estimator.model_dir)
         # A CheckpointSaverHook of the user's may save elsewhere.
         is_current = path is not None and checkpoints.read_global_step(path) == global_step_value
-        with self._estimator._model.just_saved(path if is_current else None):
+        with self._estimator._just_saved(path if is_current else None):
             for evaluation in due:
                 evaluation.run(path, is_the_final_export=False)
         for hook in self._epoch_hooks if due else ():

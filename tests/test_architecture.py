@@ -23,7 +23,7 @@ _OWN = {
     "graph/model.py": {"_metric_fns"},
     "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
     "run_config.py": {"_normalize_and_check"},
-    "training.py": {"_config", "_prepare"},
+    "training.py": {"_config", "_just_saved", "_prepare"},
 }
 
 # Documented Python: namedtuple's methods, and the end of a process without its exit handlers.

@@ -59,13 +59,17 @@ class CallbacksHook(EpochHook):
             if isinstance(callback, keras.callbacks.BackupAndRestore):
                 raise ValueError("BackupAndRestore is not needed: train goes on from the checkpoints in model_dir.")
         self.steps_per_epoch = steps_per_epoch
-        self._model = None
+        self._model: Any = None
+        self._callbacks: Any = None
+        self._global_step: Any = None
+        self._saver: Any = None
+        self._fetches: dict[str, Any] = {}
 
     def attach(self, model: keras.Model, reset_metrics: Callable[[], None], config: RunConfig) -> None:
         self._model = model
         self._reset_metrics = reset_metrics
         saves = config.save_checkpoints_steps or config.save_checkpoints_secs
-        self._path = os.path.join(config.model_dir, "model.ckpt") if saves else None
+        self._path = os.path.join(str(config.model_dir), "model.ckpt") if saves else None
         self._callbacks = None
 
     def begin(self) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import click
 
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
-from estimator_train.host import files
 
 _FILES = {"saved_model": "", "keras": "model.keras", "weights": "weights.h5"}  # in the folder; "" is the folder itself
 
@@ -49,19 +46,11 @@ def export(model_dir, checkpoint, file_format, out):
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
 
-    # TensorFlow comes with these.
-    from estimator_train.checkpoints import leftovers
-    from estimator_train.cli.run import build, export
+    from estimator_train.cli.run import build, export  # TensorFlow comes with them
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     with one_line_errors():
         target.parent.mkdir(parents=True, exist_ok=True)
-        leftovers.remove_abandoned(os.fspath(target.parent))
-        unfinished = files.unfinished(target)
-        os.mkdir(unfinished)
-        try:
-            os.replace(export.export(settings, model_dir, checkpoint, file_format, unfinished), target)
-        finally:
-            shutil.rmtree(unfinished)
+        export.export(settings, model_dir, checkpoint, file_format, target)
     click.echo(f"exported {checkpoint} as {target}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import click
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.checkpoints import object_based
+from estimator_train.checkpoints import leftovers, object_based
 from estimator_train.cli.run.build import build_estimator, build_model, run_errors
 from estimator_train.cli.settings import one_line_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
+from estimator_train.host import files
 from estimator_train.input_fns.decoding import decode_image
 from estimator_train.keras.cloning import finalize_state
 from estimator_train.run_config import RunConfig
@@ -19,8 +21,19 @@ from estimator_train.run_config import RunConfig
 v1 = tf.compat.v1
 
 
-def export(settings, model_dir, checkpoint, file_format, folder):
-    """Writes the model with the state of the checkpoint into `folder`, and returns the path there."""
+def export(settings, model_dir, checkpoint, file_format, target):
+    """Writes the model with the state of the checkpoint to the path `target`, whole or not at all."""
+    leftovers.remove_abandoned(os.path.dirname(target))
+    unfinished = files.unfinished(target)
+    os.mkdir(unfinished)
+    try:
+        os.replace(_export_into(unfinished, settings, model_dir, checkpoint, file_format), target)
+    finally:
+        shutil.rmtree(unfinished)
+
+
+def _export_into(folder, settings, model_dir, checkpoint, file_format):
+    """Writes the model into `folder`, and returns the path there."""
     if file_format == "saved_model":
         estimator = build_estimator(settings, RunConfig(model_dir=model_dir), weights="none")
         receiver_fn = _image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
