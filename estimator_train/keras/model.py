@@ -11,7 +11,7 @@ from estimator_train.keras.dataset import distributed_dataset
 from estimator_train.keras.hook_graph import make_hook_graph
 from estimator_train.keras.model_state import ModelState
 from estimator_train.keras.run import StepRunner
-from estimator_train.keras.saved_model import write_saved_model
+from estimator_train.keras.saved_model import trace_signatures, write_saved_model
 from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train.session.function_session import FunctionSessionCreator
@@ -80,11 +80,13 @@ class KerasModel(PreparedModel):
                 state.restore(checkpoint_path)
 
             def serve(features):
-                predictions = predict(state.model, state.model.predict_step, features)
+                predictions = predict(state.adapter, state.model, state.model.predict_step, features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
-            write_saved_model(state.model, serve, receiver_fns[ModeKeys.PREDICT], directory, as_text)
+            with state.new_variables_restored(checkpoint_path):
+                traced = trace_signatures(serve, receiver_fns[ModeKeys.PREDICT])
+            write_saved_model(state.root, traced, directory, as_text)
 
     def _state(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
@@ -111,12 +113,12 @@ class KerasModel(PreparedModel):
         _, preprocess = on_host_and_device(input_fn)
         if mode == ModeKeys.TRAIN:
             options = config.jit_compile, config.accumulate_steps
-            program = TrainingProgram(model, preprocess, self._rename, *options, state.trained_examples)
+            program = TrainingProgram(state.adapter, model, preprocess, self._rename, *options, state.trained_examples)
         elif mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
-            program = EvaluationProgram(model, preprocess, self._rename, tuple(sorted(parts)))
+            program = EvaluationProgram(state.adapter, model, preprocess, self._rename, tuple(sorted(parts)))
         else:
-            program = PredictionProgram(model, preprocess)
+            program = PredictionProgram(state.adapter, model, preprocess)
         return program, input_fn
 
     def _rename(self, logs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import weakref
@@ -13,7 +14,6 @@ from estimator_train.checkpoints import object_based
 from estimator_train.distribution import synchronous
 from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.input_fns.order import draw_seed
-from estimator_train.keras.cloning import finalize_state, statistics
 from estimator_train.keras.hook_graph import make_hook_graph
 from estimator_train.keras.loop import Loop, PredictionLoop
 from estimator_train.keras.parts.feature_cache import FeatureBatches
@@ -33,33 +33,44 @@ class ModelState:
     def __init__(self, source, strategy, role, config):
         """`role`: "train", or what is evaluated: the state of a "checkpoint", or the model as it was "given"."""
         self.strategy = strategy
+        self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
         # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
         # goes on from its checkpoints: they keep both, and what is evaluated is the averages.
         self._trains = role == "train"
         self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
-        if self._takes_averages:
-            with strategy.scope():
+        with strategy.scope():
+            if self._takes_averages:
                 self.model.optimizer.build(self.model.trainable_variables)
+            elif self._trains and self.adapter.is_own_step(self.model, "train_step"):
+                self.adapter.build_slots(self.model)
+        if self._trains:
+            self.adapter.check_trains_on(self.model, strategy)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        self._without_position = tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step)
-        self.checkpoint = self._without_position
         self.trained_examples = self._input_seed = None
         if self._trains:
             # How far into the input training is, and the seed of an order that the input_fn gives none.
             self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
             self._input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
-            self.checkpoint = tf.train.Checkpoint(
-                root=self.model,
-                estimator_global_step=self.global_step,
-                estimator_trained_examples=self.trained_examples,
-                estimator_input_seed=self._input_seed,
-            )
+        self._make_checkpoints()
         self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
         self._config = config
         self._loops = {}  # by program
         self._hook_graphs = {}
         self._features = weakref.WeakKeyDictionary()  # by input_fn, what the frozen part gives
+
+    def _make_checkpoints(self):
+        """Makes `checkpoint`, and that of a training that did not save how far into the input it was."""
+        self._parts = self.adapter.saved_parts(self.model)
+        self._without_position = tf.train.Checkpoint(root=self._parts.root, estimator_global_step=self.global_step)
+        self.checkpoint = self._without_position
+        if self._trains:
+            self.checkpoint = tf.train.Checkpoint(
+                root=self._parts.root,
+                estimator_global_step=self.global_step,
+                estimator_trained_examples=self.trained_examples,
+                estimator_input_seed=self._input_seed,
+            )
 
     def to_train(self, input_fn):
         """The model that trains on the data of `input_fn`, and the input_fn that feeds it.
@@ -101,20 +112,41 @@ class ModelState:
             return
         log.info("Restoring parameters from %s", path)
         self.loaded = TRAINED  # what an error leaves behind is no checkpoint's state
-        before = statistics(self.model)
+        self._read(path)
+        self.loaded = stamp
+
+    @property
+    def root(self):
+        """The trackable object that checkpoints are saved from, with all of the model's variables."""
+        return self._parts.root
+
+    @contextlib.contextmanager
+    def new_variables_restored(self, path):
+        """Around what may create variables of the model, such as a first trace: they get their values at prefix `path`.
+
+        `path`: of the checkpoint that is restored; None: they keep their initial values.
+        """
+        before = self.adapter.count_variables(self.model)
+        yield
+        if self.adapter.count_variables(self.model) > before:
+            self._make_checkpoints()
+            if path is not None:
+                self._read(path)
+
+    def _read(self, path):
+        before = self.adapter.statistics(self.model)
         has_position = self._trains and object_based.holds(path, "estimator_trained_examples")
         with self.strategy.scope():
             checkpoint = self.checkpoint if has_position else self._without_position
-            object_based.restore(checkpoint, self.model, path, self._trains)
+            object_based.restore(checkpoint, self._parts, path, self._trains)
+            self.adapter.finalize_state(self.model)
         if self._trains and not has_position:
             self.trained_examples.assign(0)
             self._input_seed.assign(0)
-        finalize_state(self.model)
         if self._takes_averages:
             self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
-        if before != statistics(self.model):
+        if before != self.adapter.statistics(self.model):
             self._loops.clear()  # they hold the statistics of Normalization layers as constants
-        self.loaded = stamp
 
     def input_position(self):
         """(how many examples have been trained on, the seed of the run's order)"""

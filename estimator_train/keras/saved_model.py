@@ -14,13 +14,12 @@ from estimator_train.export import signatures
 v1 = tf.compat.v1
 
 
-def write_saved_model(model, serve, receiver_fn, directory, as_text):
-    """Writes a SavedModel of `model` into `directory`.
+def trace_signatures(serve, receiver_fn):
+    """The signatures of a SavedModel: (functions by key, methods by key).
 
     Args:
       serve: function of the receiver's features that gives a dict of `export.ExportOutput` by signature.
       receiver_fn: function without arguments that gives an `export.ServingInputReceiver`; it may use v1 placeholders.
-      as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
     """
     defs = {}
 
@@ -30,12 +29,24 @@ def write_saved_model(model, serve, receiver_fn, directory, as_text):
         return {}
 
     wrapped = v1.wrap_function(build, [])
-    root = tf.Module()
-    root.parts = _variables_and_resources(model)  # not the model: Keras would trace all of its layers, too
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
+    return functions, {key: signature.method_name for key, signature in defs.items()}
+
+
+def write_saved_model(model_root, traced, directory, as_text):
+    """Writes a SavedModel into `directory`.
+
+    Args:
+      model_root: the trackable object with all of the model's variables and tables.
+      traced: what `trace_signatures` has returned.
+      as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
+    """
+    functions, methods = traced
+    root = tf.Module()
+    root.parts = _variables_and_resources(model_root)  # not the model: Keras would trace all of its layers, too
     with object_based.root_logger_left_alone():
         tf.saved_model.save(root, directory, signatures=functions)
-    _edit(directory, {key: signature.method_name for key, signature in defs.items()}, as_text)
+    _edit(directory, methods, as_text)
 
 
 def _function(wrapped, signature):
@@ -55,10 +66,10 @@ def _function(wrapped, signature):
     return function.get_concrete_function(**specs)
 
 
-def _variables_and_resources(model):
-    """What a SavedModel must hold of `model`: its variables, tables and files."""
+def _variables_and_resources(root):
+    """What a SavedModel must hold of the model saved from `root`: its variables, tables and files."""
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
-    return [part for part in object_based.parts_by_key(model).values() if isinstance(part, kinds)]
+    return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]
 
 
 def _edit(directory, methods, as_text):
