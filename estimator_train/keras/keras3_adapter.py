@@ -62,7 +62,8 @@ def saved_parts(model):
         if isinstance(part, keras.Variable):
             found.add(id(part.value))
             return part.value
-        children = tf.train.TrackableView.children(part)
+        is_optimizer = isinstance(part, keras.optimizers.Optimizer)
+        children = private_names.parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
         if not children or isinstance(part, tf.saved_model.experimental.TrackableResource):
             return part
         if id(part) not in nodes:

@@ -304,6 +304,16 @@ def compute_output_spec(function, *arguments):
     return backend.compute_output_spec(function, *arguments)
 
 
+def parts_of_optimizer(optimizer):
+    """The trackable parts of a Keras 3 optimizer by their names, but for the list of the variables that it updates.
+
+    By that list TensorFlow would give the variables of a model the names that they have in the optimizer.
+    """
+    optimizer._trainable_variables  # noqa: B018, leaving it out would work without the name, too
+    parts = tf.train.TrackableView.children(optimizer)
+    return {name: part for name, part in parts.items() if name != "_trainable_variables"}
+
+
 def deserialized_lambdas():
     """A context manager in which Keras 3 makes layers of configurations with lambdas, those of the user's own model.
 
