@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_train.checkpoints.object_based import SavedParts
 from estimator_train.keras.keras3_cloning import (
+    all_layers,
     build_with_precision,
     check,
     clone,
@@ -54,7 +55,7 @@ def saved_parts(model):
     Keras 3's variables are wrappers of TensorFlow's, which asynchronous checkpoints and SavedModels do not take; and
     TensorFlow finds neither the layers in a list nor the state of random generators. So what is saved is a tree of
     TensorFlow's own variables: with the names that it has for them in the model, so that
-    `tf.train.Checkpoint(model).read(path)` reads it, and with those that it does not find in a list at the root.
+    `tf.train.Checkpoint(model).read(path)` reads it, and with those that it does not find as `estimator_untracked`.
     """
     found, nodes = set(), {}
 
@@ -62,20 +63,39 @@ def saved_parts(model):
         if isinstance(part, keras.Variable):
             found.add(id(part.value))
             return part.value
-        is_optimizer = isinstance(part, keras.optimizers.Optimizer)
-        children = private_names.parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
-        if not children or isinstance(part, tf.saved_model.experimental.TrackableResource):
+        if isinstance(part, (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)):
             return part
         if id(part) not in nodes:
+            is_optimizer = isinstance(part, keras.optimizers.Optimizer)
+            children = private_names.parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
             node = nodes[id(part)] = tf.Module()
             for name, child in children.items():
                 setattr(node, name, copied(child))
         return nodes[id(part)]
 
     root = copied(model)
-    weights = [variable.value for variable in model.variables]
-    root.estimator_untracked = [weight for weight in weights if id(weight) not in found]
-    return SavedParts(root, weights, None)
+    root.estimator_untracked = _without(found, model, set())
+    return SavedParts(root, [variable.value for variable in model.variables], None)
+
+
+def _without(found, layer, seen):
+    """A tree of the variables of a layer and the layers in it whose ids are not in `found`.
+
+    The names in it do not depend on which layers have made their variables yet. `seen`: ids of layers that it has.
+    """
+    tree = tf.Module()
+    seen.add(id(layer))
+    sublayers = private_names.sublayers(layer)
+    of_sublayers = {id(weight) for sublayer in sublayers for weight in sublayer.weights}
+    own = [weight for weight in layer.weights if id(weight) not in of_sublayers]
+    for name, variables in (("weight", own), ("seed", private_names.seed_states(layer))):
+        for index, variable in enumerate(variables):
+            if id(variable.value) not in found:
+                setattr(tree, f"{name}{index}", variable.value)
+    for index, sublayer in enumerate(sublayers):
+        if id(sublayer) not in seen:
+            setattr(tree, f"layer{index}", _without(found, sublayer, seen))
+    return tree
 
 
 def count_variables(model):
@@ -109,7 +129,7 @@ def finalize_state(model):
     distances = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant([context.replica_id_in_sync_group * _SEED_DISTANCE, 0], tf.int64)
     )
-    for state in private_names.seed_states(model):
+    for state in [state for layer in all_layers(model) for state in private_names.seed_states(layer)]:
         replicas = map(strategy.experimental_local_results, (state.value, distances))
         for own_state, distance in zip(*replicas, strict=True):
             own_state.assign_add(tf.cast(distance, own_state.dtype))
@@ -121,7 +141,7 @@ def statistics(model):
 
 
 def _normalizations(model):
-    return [layer for layer in private_names.keras3_layers(model) if isinstance(layer, keras.layers.Normalization)]
+    return [layer for layer in all_layers(model) if isinstance(layer, keras.layers.Normalization)]
 
 
 # Steps

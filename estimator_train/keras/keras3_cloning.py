@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import keras
 from keras import layers
 
@@ -40,7 +42,18 @@ def clone(model, custom_objects, clone_layer=None):
 def lookups(model):
     """The layers of `model` that have vocabularies, a list."""
     kinds = layers.StringLookup, layers.IntegerLookup
-    return [layer for layer in private_names.keras3_layers(model) if isinstance(layer, kinds)]
+    return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
+
+
+def all_layers(model):
+    """`model`, its layers and the layers of these, a list with parents before what is in them."""
+    found = {id(model): model}
+    for layer in (queue := [model]):
+        for sublayer in private_names.sublayers(layer):
+            if id(sublayer) not in found:
+                found[id(sublayer)] = sublayer
+                queue.append(sublayer)
+    return list(found.values())
 
 
 def output_names(model):
@@ -51,20 +64,39 @@ def output_names(model):
 
 
 def _clone_layers(model, clone_layer):
-    is_graph = isinstance(model, (keras.Sequential, private_names.keras3_functional_class()))
-    if is_graph and clone_layer is None:
-        clone_layer = _clone_layer
-    model.compiled = False  # else Keras compiles the clone by a configuration, which a lambda does not survive
-    try:
-        copy = keras.models.clone_model(model, clone_function=clone_layer, recursive=is_graph)
-    finally:
-        model.compiled = True
-    ours, theirs = private_names.keras3_layers(copy), private_names.keras3_layers(model)
-    for one, other in zip(ours, theirs, strict=True):
+    if isinstance(model, (keras.Sequential, private_names.keras3_functional_class())):
+        copy = _clone_graph(model, clone_layer or _clone_layer)
+    elif clone_layer is None:
+        copy = _clone_subclassed(model)
+    else:
+        raise ValueError(f"{type(model).__name__} makes its layers itself.")
+    for one, other in zip(all_layers(copy), all_layers(model), strict=True):
         if type(one) is not type(other):
             raise ValueError(f"{type(other).__name__}() takes arguments that Keras does not know of.")
         if other.built and not one.built:
             raise ValueError(f"{other.name} is built, and its copy is not before it is first called.")
+    return copy
+
+
+def _clone_graph(model, clone_layer):
+    model.compiled = False  # else Keras compiles the clone by a configuration, which a lambda does not survive
+    try:
+        return keras.models.clone_model(model, clone_function=clone_layer, recursive=True)
+    finally:
+        model.compiled = True
+
+
+def _clone_subclassed(model):
+    config = model.get_config()
+    if type(model).get_config is keras.Model.get_config:
+        # This has settings of every layer, which not every model's constructor takes.
+        parameters = inspect.signature(type(model).__init__).parameters
+        if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters.values()):
+            config = {name: value for name, value in config.items() if name in parameters}
+    copy = type(model).from_config(config)
+    if model.built:
+        copy.build_from_config(model.get_build_config())
+        copy.built = True
     return copy
 
 
@@ -79,7 +111,7 @@ def _like_lambda(layer, policy):
 
 
 def _copy_trainable(copy, model):
-    for ours, theirs in zip(private_names.keras3_layers(copy), private_names.keras3_layers(model), strict=True):
+    for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
         ours.trainable = theirs.trainable  # parents come first, for they freeze what is below them
 
 

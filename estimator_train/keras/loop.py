@@ -36,7 +36,8 @@ class Loop:
         `step_outputs`, among them how many steps were run; it raises `tf.errors.OutOfRangeError` where there were no
         data for one.
         """
-        self._program.build_variables(self._strategy, iterator.element_spec)
+        if not self._traced:
+            self._program.build_variables(self._strategy, iterator.element_spec)
         self._outputs, self.batch_structure = {}, {}
         # A concrete function spares each call the search for it.
         run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))

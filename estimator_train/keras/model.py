@@ -11,7 +11,7 @@ from estimator_train.keras.dataset import distributed_dataset
 from estimator_train.keras.hook_graph import make_hook_graph
 from estimator_train.keras.model_state import ModelState
 from estimator_train.keras.run import StepRunner
-from estimator_train.keras.saved_model import trace_signatures, write_saved_model
+from estimator_train.keras.saved_model import write_saved_model
 from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train.session.function_session import FunctionSessionCreator
@@ -79,14 +79,19 @@ class KerasModel(PreparedModel):
             if checkpoint_path is not None:
                 state.restore(checkpoint_path)
 
+            def predictions_of(features):
+                return predict(state.adapter, state.model, state.model.predict_step, features)
+
             def serve(features):
-                predictions = predict(state.adapter, state.model, state.model.predict_step, features)
+                predictions = predictions_of(features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
-            with state.new_variables_restored(checkpoint_path):
-                traced = trace_signatures(serve, receiver_fns[ModeKeys.PREDICT])
-            write_saved_model(state.root, traced, directory, as_text)
+            receiver_fn = receiver_fns[ModeKeys.PREDICT]
+            if not state.model.built:  # a function of v1, as the signatures are traced in, gives variables by names
+                with state.new_variables_restored(checkpoint_path):
+                    tf.function(lambda: predictions_of(receiver_fn().features), autograph=False).get_concrete_function()
+            write_saved_model(state.root, serve, receiver_fn, directory, as_text)
 
     def _state(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)

@@ -14,12 +14,14 @@ from estimator_train.export import signatures
 v1 = tf.compat.v1
 
 
-def trace_signatures(serve, receiver_fn):
-    """The signatures of a SavedModel: (functions by key, methods by key).
+def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
+    """Writes a SavedModel of a Keras model into `directory`.
 
     Args:
+      model_root: the trackable object with all of the model's variables and tables.
       serve: function of the receiver's features that gives a dict of `export.ExportOutput` by signature.
       receiver_fn: function without arguments that gives an `export.ServingInputReceiver`; it may use v1 placeholders.
+      as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
     """
     defs = {}
 
@@ -29,24 +31,12 @@ def trace_signatures(serve, receiver_fn):
         return {}
 
     wrapped = v1.wrap_function(build, [])
-    functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
-    return functions, {key: signature.method_name for key, signature in defs.items()}
-
-
-def write_saved_model(model_root, traced, directory, as_text):
-    """Writes a SavedModel into `directory`.
-
-    Args:
-      model_root: the trackable object with all of the model's variables and tables.
-      traced: what `trace_signatures` has returned.
-      as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
-    """
-    functions, methods = traced
     root = tf.Module()
     root.parts = _variables_and_resources(model_root)  # not the model: Keras would trace all of its layers, too
+    functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
         tf.saved_model.save(root, directory, signatures=functions)
-    _edit(directory, methods, as_text)
+    _edit(directory, {key: signature.method_name for key, signature in defs.items()}, as_text)
 
 
 def _function(wrapped, signature):

@@ -277,9 +277,9 @@ def is_stateful_op(name):
 # Keras 3
 
 
-def keras3_layers(model):
-    """A Keras 3 model, its layers and the layers of these, a list; `model.layers` are those of its own level."""
-    return model._flatten_layers()
+def sublayers(layer):
+    """The layers that a Keras 3 layer or model has as attributes or in lists of these, a list."""
+    return list(layer._layers)
 
 
 def keras3_functional_class():
@@ -289,9 +289,9 @@ def keras3_functional_class():
     return Functional
 
 
-def seed_states(model):
-    """The variables that hold the states of the random generators of a Keras 3 model, a list."""
-    return [generator.state for layer in keras3_layers(model) for generator in layer._seed_generators]
+def seed_states(layer):
+    """The variables that hold the states of a Keras 3 layer's own random generators, a list."""
+    return [generator.state for generator in layer._seed_generators]
 
 
 def compute_output_spec(function, *arguments):
