@@ -147,6 +147,11 @@ def _normalizations(model):
 # Steps
 
 
+def inputs(model):
+    """The model's inputs, a dict of their names to what has their shapes and dtypes; empty where it does not tell."""
+    return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in getattr(model, "inputs", None) or ()}
+
+
 def is_own_step(model, step):
     """Whether the class of `model` has left the method of the name `step` as it is in Keras."""
     return getattr(type(model), step) is getattr(keras.Model, step)

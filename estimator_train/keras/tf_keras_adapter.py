@@ -58,6 +58,11 @@ def has_slots(model):
 # Steps
 
 
+def inputs(model):
+    """The model's inputs, a dict of their names to what has their shapes and dtypes; empty where it does not tell."""
+    return dict(zip(model.input_names, model.inputs, strict=True)) if model.inputs else {}
+
+
 def output_names(model):
     """The names of the model's outputs, a list; None where it does not tell."""
     return model.output_names
