@@ -84,10 +84,10 @@ class ModelSource:
         if self._has_slots:
             self.adapter.build_slots(model)
         try:
-            self._state.restore_to(self.adapter.saved_parts(model))
             for layer, (vocabulary, idf_weights) in zip(self.adapter.lookups(model), self._vocabularies, strict=True):
                 if vocabulary and not _vocabulary(layer)[0]:
                     layer.set_vocabulary(vocabulary, *([] if idf_weights is None else [idf_weights]))
+            self._state.restore_to(self.adapter.saved_parts(model))
         except ValueError as error:
             raise ValueError(
                 f"Cannot copy the model {model.name}, a copy has other weights: {error} {ADVICE}"

@@ -8,7 +8,7 @@ import functools
 import keras
 import tensorflow as tf
 
-from estimator_train.checkpoints.object_based import SavedParts
+from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train.keras.keras3_cloning import (
     all_layers,
     build_with_precision,
@@ -75,7 +75,8 @@ def saved_parts(model):
 
     root = copied(model)
     root.estimator_untracked = _without(found, model, set())
-    return SavedParts(root, [variable.value for variable in model.variables], None)
+    weights = [part for part in parts_by_key(root).values() if isinstance(part, tf.Variable)]
+    return SavedParts(root, weights, None)
 
 
 def _without(found, layer, seen):
