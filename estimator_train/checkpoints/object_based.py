@@ -11,6 +11,7 @@ import logging
 import os
 import uuid
 import weakref
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
@@ -21,6 +22,23 @@ from estimator_train.session import private_names
 from estimator_train.session.private_names import build_legacy_optimizer, eager_mode
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+# Under these keys only functional models have layers, and those of a functional model are known to be complete.
+_FUNCTIONAL = ("layer_with_weights-", "_operations/", "_functional/_operations/")
+
+
+class SavedParts(NamedTuple):
+    """What checkpoints hold of a Keras model.
+
+    Attributes:
+      root: the trackable object that is saved, with the optimizer as its attribute `optimizer`.
+      weights: the model's variables, as far as they are made, a list; the optimizer's are not among them.
+      optimizer: the model's optimizer.
+    """
+
+    root: Any
+    weights: list[tf.Variable]
+    optimizer: Any
 
 
 class ObjectSaver:
@@ -83,11 +101,11 @@ def root_logger_left_alone():
         logging.root.removeHandler(nothing)
 
 
-def restore(checkpoint, model, path, trains=False):
-    """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is the Keras `model`, from prefix `path`.
+def restore(checkpoint, parts, path, trains=False):
+    """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is that of the `SavedParts`, from prefix `path`.
 
-    Variables that do not exist yet get their values when they are made, if ever they are: in evaluation the optimizer's
-    are not. `check_same_model` tells afterwards whether all were there. `trains`: whether the model will be trained.
+    Variables of a tf_keras model that do not exist yet get their values when they are made, if ever they are: in
+    evaluation the optimizer's are not. `trains`: whether the model will be trained.
 
     Raises:
       CheckpointError: the checkpoint is missing or damaged, or of another model; names the variables that differ.
@@ -96,48 +114,48 @@ def restore(checkpoint, model, path, trains=False):
     if damage is not None:
         raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
     if tf215.is_tf215(path):
-        _restore_of_215(checkpoint, model, path, trains)
+        _restore_of_215(checkpoint, parts, path, trains)
     else:
-        _read(checkpoint, model, path)
+        _read(checkpoint, parts, path)
 
 
 class StateInMemory:
     """All that a `tf.train.Checkpoint` of a Keras model saves, kept in this process's memory."""
 
-    def __init__(self, model):
+    def __init__(self, parts):
         folder = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's file system in memory, there since 2.4
         self._path = f"{folder}/state"
         with root_logger_left_alone():
-            tf.train.Checkpoint(root=model).write(self._path)
+            tf.train.Checkpoint(root=parts.root).write(self._path)
         weakref.finalize(self, tf.io.gfile.rmtree, folder).atexit = False  # the memory ends with the process
 
-    def restore_to(self, model):
-        """Gives the state to another model, as `restore` does."""
-        _read(tf.train.Checkpoint(root=model), model, self._path)
+    def restore_to(self, parts):
+        """Gives the state to the parts of another model, as `restore` does."""
+        _read(tf.train.Checkpoint(root=parts.root), parts, self._path)
 
 
-def _read(checkpoint, model, path):
-    private_names.forget_values_to_come(model)
+def _read(checkpoint, parts, path):
+    private_names.forget_values_to_come(parts.root)
     try:
         checkpoint.read(path).assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
-        check_same_model(model, path)
+        _check_same_model(parts, path)
         raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error
-    check_same_model(model, path)
+    _check_same_model(parts, path)
 
 
-def _restore_of_215(checkpoint, model, path, trains):
-    if not model.built:
+def _restore_of_215(checkpoint, parts, path, trains):
+    if not parts.weights:
         raise CheckpointError(
             f"Checkpoint {path} is tf.estimator's, and the model has no variables yet to take its values: build the "
             "model, with an Input layer, input_shape or model.build(), before model_to_estimator."
         )
-    optimizer = model.optimizer if trains else None
+    optimizer = parts.optimizer if trains else None
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        build_legacy_optimizer(optimizer, model.trainable_variables)
+        build_legacy_optimizer(optimizer, parts.root.trainable_variables)
     elif isinstance(optimizer, keras.optimizers.Optimizer):
-        optimizer.build(model.trainable_variables)
-    differences = tf215.restore(path, weights_by_key(model), checkpoint.estimator_global_step, optimizer)
+        optimizer.build(parts.root.trainable_variables)
+    differences = tf215.restore(path, _weights_by_key(parts), checkpoint.estimator_global_step, optimizer)
     if differences:
         raise other_model(path, differences)
 
@@ -155,46 +173,39 @@ def among_saved(path, attributes):
     return there
 
 
-def check_same_model(model, path):
-    """Checks that `model` and the checkpoint at prefix `path` have the same weights, as far as the model is built.
-
-    Raises:
-      CheckpointError: they have not; names those that differ.
-    """
+def _check_same_model(parts, path):
+    """Raises CheckpointError if the model and the checkpoint have different weights, as far as the model is built."""
     entries = reader_of(path).get_variable_to_shape_map()
     saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(_VALUE)}
-    expected = {key: tuple(weight.shape) for key, weight in weights_by_key(model).items()}
+    expected = {key: tuple(weight.shape) for key, weight in _weights_by_key(parts).items()}
     reshaped = [
         f"{key} is {saved[key]} in the checkpoint and {expected[key]} in the model"
         for key in sorted(saved.keys() & expected.keys())
         if not tf.TensorShape(expected[key]).is_compatible_with(saved[key])
     ]
     missing = [f"{key} {expected[key]} is not in the checkpoint" for key in sorted(expected.keys() - saved.keys())]
-    # Only a functional model's layers are known to be complete: others make theirs when first called.
     extra = [
         f"{key} {saved[key]} is not in the model"
         for key in sorted(saved.keys() - expected.keys())
-        if expected and key.startswith("layer_with_weights-") and "/.OPTIMIZER_SLOT/" not in key
+        if expected and key.startswith(_FUNCTIONAL) and "/.OPTIMIZER_SLOT/" not in key
     ]
     differences = reshaped + missing + extra
     if differences:
         raise other_model(path, differences)
 
 
-def weights_by_key(model):
-    """The weights of `model`, as far as it is built, by their keys in a checkpoint, a dict of str to variables."""
-    parts = parts_by_key(model)
-    built = [part for part in (model, *parts.values()) if isinstance(part, keras.layers.Layer) and part.built]
-    weights = {id(weight) for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights}
-    return {key: part for key, part in parts.items() if id(part) in weights}
+def _weights_by_key(parts):
+    """The weights among `parts` by their keys in a checkpoint, a dict of str to variables."""
+    weights = set(map(id, parts.weights))
+    return {key: part for key, part in parts_by_key(parts.root).items() if id(part) in weights}
 
 
-def variables_by_key(model):
-    """All variables of `model` that a checkpoint has, its optimizer's and its metrics' left out, by their keys in it.
+def variables_by_key(root):
+    """All variables below `root` that a checkpoint has, its optimizer's and its metrics' left out, by their keys in it.
 
-    None: it has state besides, such as a table's, or layers that make their variables when they are first called.
+    None: there is state besides, such as a table's, or layers that make their variables when they are first called.
     """
-    parts = parts_by_key(model)
+    parts = parts_by_key(root)
     tables = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
     if any(isinstance(part, tables) or not getattr(part, "built", True) for part in parts.values()):
         return None
@@ -204,15 +215,15 @@ def variables_by_key(model):
     return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in of_metrics}
 
 
-def parts_by_key(model):
-    """The trackable objects of `model`, its optimizer's left out, by their keys in a checkpoint.
+def parts_by_key(root):
+    """The trackable objects below `root`, its optimizer's left out, by their keys in a checkpoint.
 
     A key is the shortest path to the object, as it is when TensorFlow saves an object graph.
     """
-    parts, queue, seen = {}, [("", model)], {id(model)}
+    parts, queue, seen = {}, [("", root)], {id(root)}
     for prefix, node in queue:
         for name, child in tf.train.TrackableView.children(node).items():
-            if id(child) in seen or (node is model and name == "optimizer"):
+            if id(child) in seen or (node is root and name == "optimizer"):
                 continue
             seen.add(id(child))
             name = name.replace(".", "..").replace("/", ".S")  # as TensorFlow has it, whose keys are paths

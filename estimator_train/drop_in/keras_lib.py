@@ -52,9 +52,13 @@ def model_to_estimator(
 
 
 def _load_model(path, custom_objects):
-    if path.endswith(".keras"):
-        return keras.models.load_model(path, custom_objects=custom_objects)
-    model, has_lambda = keras_estimator.load_model(path, custom_objects, safe_mode=False)
+    refused = path.endswith(".keras")
+    model, has_lambda = keras_estimator.load_model(path, custom_objects, safe_mode=refused)
+    if has_lambda and refused:
+        raise ValueError(
+            f"{path} holds a lambda, Python code of whoever saved it, which TensorFlow 2.15 refused, too; if you trust "
+            "it, load it yourself with safe_mode=False, and pass the model."
+        )
     if has_lambda:
         tf.get_logger().warning(
             "%s holds a lambda, Python code of whoever saved it; estimator_train.model_to_estimator refuses such files "

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from estimator_train.checkpoints.object_based import wait_for
+from estimator_train.keras.generations import adapter_of, imported_kerases
 from estimator_train.model_fn import EpochHook
 from estimator_train.run_config import RunConfig
 from estimator_train.session import step_outputs
-from estimator_train.session.private_names import eager_mode, train_counter
+from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
 
@@ -45,18 +45,14 @@ class CallbacksHook(EpochHook):
         do what it does. When training begins: the Estimator has a model_fn, or several processes train.
     """
 
-    def __init__(
-        self,
-        callbacks: keras.callbacks.Callback | Iterable[keras.callbacks.Callback],
-        steps_per_epoch: int | None = None,
-    ) -> None:
+    def __init__(self, callbacks: Any, steps_per_epoch: int | None = None) -> None:
         if steps_per_epoch is not None and steps_per_epoch < 1:
             raise ValueError(f"Must specify steps_per_epoch >= 1, given: {steps_per_epoch}")
-        self._given = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks)
+        self._given = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
         for callback in self._given:
-            if not isinstance(callback, keras.callbacks.Callback):
-                raise TypeError(f"callbacks must be tf_keras callbacks, given: {callback!r}")
-            if isinstance(callback, keras.callbacks.BackupAndRestore):
+            if not any(isinstance(callback, keras.callbacks.Callback) for keras in imported_kerases()):
+                raise TypeError(f"callbacks must be Keras callbacks, given: {callback!r}")
+            if type(callback).__name__ == "BackupAndRestore":
                 raise ValueError("BackupAndRestore is not needed: train goes on from the checkpoints in model_dir.")
         self.steps_per_epoch = steps_per_epoch
         self._model: Any = None
@@ -65,8 +61,9 @@ class CallbacksHook(EpochHook):
         self._saver: Any = None
         self._fetches: dict[str, Any] = {}
 
-    def attach(self, model: keras.Model, reset_metrics: Callable[[], None], config: RunConfig) -> None:
+    def attach(self, model: Any, reset_metrics: Callable[[], None], config: RunConfig) -> None:
         self._model = model
+        self._adapter = adapter_of(model)
         self._reset_metrics = reset_metrics
         saves = config.save_checkpoints_steps or config.save_checkpoints_secs
         self._path = os.path.join(str(config.model_dir), "model.ckpt") if saves else None
@@ -90,8 +87,7 @@ class CallbacksHook(EpochHook):
         self._metrics: dict[str, Any] = {}
         if self._callbacks is None:  # else a session is made anew after an error
             with self._as_in_fit():
-                parameters = {"epochs": None, "steps": self.steps_per_epoch, "verbose": 0}
-                self._callbacks = keras.callbacks.CallbackList(self._given, model=self._model, **parameters)
+                self._callbacks = self._adapter.callback_list(self._model, self._given, self.steps_per_epoch)
                 self._model.stop_training = False
                 self._callbacks.on_train_begin()
 
@@ -108,7 +104,7 @@ class CallbacksHook(EpochHook):
         self._step = int(run_values.results["step"]) + 1  # what is fetched with a step is the number before it
         self._logs = run_values.results["logs"]
         with self._as_in_fit():
-            train_counter(self._model).assign(self._step)  # the step of a TensorBoard callback's summaries
+            self._adapter.count_step(self._model, self._step)
             self._callbacks.on_train_batch_end(self._step - self._first_step - 1, self._logs)
             if self._step % self.steps_per_epoch == 0 if self.steps_per_epoch else self._metrics:
                 self._end_epoch()

@@ -1,4 +1,7 @@
-"""Copies of a compiled Keras model, each with its own variables, and none of the given model's state lost."""
+"""Copies of a compiled Keras model, each with its own variables, and none of the given model's state lost.
+
+`ModelSource` makes them of the models of both Kerases, the functions below it clone one of tf_keras.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ import tf_keras as keras
 from tf_keras import layers
 
 from estimator_train.checkpoints import object_based
-from estimator_train.keras import mixed_precision, placement
+from estimator_train.keras import placement
 from estimator_train.session import private_names
 
-_ADVICE = (
+ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
     "model_to_estimator(keras_model=build_model)."
+)
+NOT_COMPILED = (
+    "The given keras model has not been compiled yet. "
+    "Please compile the model with `model.compile()` before calling `model_to_estimator()`."
 )
 
 
@@ -24,35 +31,38 @@ class ModelSource:
     The given model is read once, and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept
     in memory.
 
+    Attributes:
+      adapter: what is particular to the Keras of the model, see `generations`.
+
     Raises:
-      ValueError: the model is not compiled, is no tf_keras model, or cannot be copied.
+      ValueError: the model is not compiled, or cannot be copied.
     """
 
-    def __init__(self, model, custom_objects=None, clone_layer=None):
-        """`model`: a compiled `tf_keras.Model`, or a function that returns one.
+    def __init__(self, adapter, given, build=None, custom_objects=None, clone_layer=None):
+        """`given`: a compiled Keras model; `build`: the function that returned it, None if it is to be cloned.
 
-        `clone_layer`: makes a layer of the copies from one of `model`; None: as it is, and on the device that it is on.
+        `clone_layer`: makes a layer of the copies from one of `given`; None: as it is, and on the device that it is on.
         """
-        is_model = isinstance(model, keras.Model)
-        given = model if is_model or not callable(model) or _is_keras_3(model) else model()
-        _check_compiled(given)
-        self._scales_loss = isinstance(given.optimizer, keras.mixed_precision.LossScaleOptimizer)
+        adapter.check(given)
+        self.adapter = adapter
+        self._scales_loss = adapter.scales_loss(given)
         if given.run_eagerly:
             tf.get_logger().warning(
                 "The model is compiled with run_eagerly=True, which the Estimator does not follow: its steps are "
                 "compiled. To go through them in Python, use the model's own fit."
             )
-        self._state = object_based.StateInMemory(given)
+        self._state = object_based.StateInMemory(adapter.saved_parts(given))
+        self._has_slots = adapter.has_slots(given)
         # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
-        self._vocabularies = [_vocabulary(layer) for layer in _lookups(given)]
-        if is_model:
+        self._vocabularies = [_vocabulary(layer) for layer in adapter.lookups(given)]
+        if build is None:
             # What is copied later is a copy made now: what the user does to the model in between is not to be seen.
-            template = self._with_state(lambda: _clone(given, custom_objects, clone_layer))
-            self._build = lambda precision: _clone(
-                template, custom_objects, precision and mixed_precision.clone_layer(template, precision)
+            template = self._with_state(lambda: adapter.clone(given, custom_objects, clone_layer))
+            self._build = lambda precision: adapter.clone(
+                template, custom_objects, precision and adapter.clone_layer_with(template, precision)
             )
         else:
-            self._build = lambda precision: mixed_precision.build(model, precision)
+            self._build = lambda precision: adapter.build_with_precision(build, precision)
 
     def copy(self, strategy, precision=None):
         """A compiled copy with variables of its own, made in the scope of `strategy`.
@@ -66,21 +76,23 @@ class ModelSource:
         with strategy.scope():
             copy = self._with_state(lambda: self._build(precision))
             if precision == "float16":
-                mixed_precision.scale_loss(copy)
+                self.adapter.scale_loss(copy)
             return copy
 
     def _with_state(self, build):
         model = build()
+        if self._has_slots:
+            self.adapter.build_slots(model)
         try:
-            self._state.restore_to(model)
-            for layer, (vocabulary, idf_weights) in zip(_lookups(model), self._vocabularies, strict=True):
+            for layer, (vocabulary, idf_weights) in zip(self.adapter.lookups(model), self._vocabularies, strict=True):
                 if vocabulary and not _vocabulary(layer)[0]:
                     layer.set_vocabulary(vocabulary, *([] if idf_weights is None else [idf_weights]))
+            self._state.restore_to(self.adapter.saved_parts(model))
         except ValueError as error:
             raise ValueError(
-                f"Cannot copy the model {model.name}, a copy has other weights: {error} {_ADVICE}"
+                f"Cannot copy the model {model.name}, a copy has other weights: {error} {ADVICE}"
             ) from error
-        finalize_state(model)
+        self.adapter.finalize_state(model)
         return model
 
 
@@ -100,7 +112,7 @@ def _layers(model):
     return [layer for layer in model.submodules if isinstance(layer, layers.Layer)]
 
 
-def _lookups(model):
+def lookups(model):
     return [layer for layer in _layers(model) if isinstance(layer, (layers.StringLookup, layers.IntegerLookup))]
 
 
@@ -112,37 +124,36 @@ def _vocabulary(layer):
     return vocabulary, layer.idf_weights.numpy()[-len(vocabulary) :]
 
 
-def _is_keras_3(model):
-    return any(base.__module__.startswith("keras.") for base in type(model).__mro__)
-
-
-def _check_compiled(model):
-    if _is_keras_3(model):
-        raise ValueError(
-            f"{model!r} is a Keras 3 model; estimator_train trains tf_keras models. Set the environment variable "
-            "TF_USE_LEGACY_KERAS=1 before TensorFlow is imported, or build the model with `import tf_keras as keras`."
-        )
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"keras_model must be a compiled tf_keras model, given: {model!r}")
+def check(model):
+    """Raises ValueError where `model`, a `tf_keras.Model`, is not compiled, or so with parts of Keras 3."""
     if not model.optimizer:
+        raise ValueError(NOT_COMPILED)
+    foreign = foreign_parts(model, "keras")
+    if foreign:
         raise ValueError(
-            "The given keras model has not been compiled yet. "
-            "Please compile the model with `model.compile()` before calling `model_to_estimator()`."
+            f"The tf_keras model {model.name} is compiled with {foreign[0]!r} of Keras 3; take the one of tf_keras."
         )
 
 
-def _clone(model, custom_objects, clone_layer=None):
+def foreign_parts(model, package):
+    """The objects of classes of `package` that `model` is compiled with, a list; names and functions are no such."""
+    arguments = private_names.compile_arguments(model)
+    parts = tf.nest.flatten([arguments.get(kind) for kind in ("optimizer", "loss", "metrics", "weighted_metrics")])
+    return [part for part in parts if any(base.__module__.split(".")[0] == package for base in type(part).__mro__)]
+
+
+def clone(model, custom_objects, clone_layer=None):
     """A compiled model of the same layers and settings, with other variables."""
     with keras.utils.custom_object_scope(custom_objects or {}):
         try:
-            clone = _clone_layers(model, clone_layer)
-            _copy_trainable(clone, model)
-            _compile_like(clone, model)
-            if placement.kept(clone):
-                _update_without_xla(clone)
+            copy = _clone_layers(model, clone_layer)
+            _copy_trainable(copy, model)
+            _compile_like(copy, model)
+            if placement.kept(copy):
+                _update_without_xla(copy)
         except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-            raise ValueError(f"Cannot copy the model {model.name}: {error} {_ADVICE}") from error
-    return clone
+            raise ValueError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+    return copy
 
 
 def _clone_layers(model, clone_layer):

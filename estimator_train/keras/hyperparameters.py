@@ -20,20 +20,30 @@ class Hyperparameters:
       saved: dict of names to what a `tf.train.Checkpoint` of the model's training saves besides.
     """
 
-    def __init__(self, model):
-        self._current = private_names.hyperparameters(model.optimizer)
-        self._compiled = {name: float(variable.numpy()) for name, variable in self._current.items()}
+    def __init__(self, variables):
+        """`variables`: dict of the hyperparameters' names to TensorFlow's variables, which have the compiled values."""
+        self._current = variables
+        self._compiled = {name: float(variable.numpy()) for name, variable in variables.items()}
         self._compiled_before = {
             name: tf.Variable(value, trainable=False, name=f"compiled_{name}") for name, value in self._compiled.items()
         }
-        self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         self.saved = {}
-        if self._current:
-            private_names.leave_out_of_checkpoints(self._optimizer, self._current.values())
+        if variables:
             self.saved = {
                 "estimator_hyperparameters": self._current,
                 "estimator_compiled_hyperparameters": self._compiled_before,
             }
+
+    def leave_out_of(self, root):
+        """Makes checkpoints of what is below `root`, a trackable object, leave the values out."""
+        ids = {id(variable) for variable in self._current.values()}
+        self._holders = [
+            part
+            for part in tf.train.TrackableView(root).descendants()
+            if not ids.isdisjoint(map(id, tf.train.TrackableView.children(part).values()))
+        ]
+        for holder in self._holders:
+            private_names.leave_out_of_checkpoints(holder, self._current.values())
 
     @contextlib.contextmanager
     def restoring(self, besides):
@@ -42,7 +52,9 @@ class Hyperparameters:
         `besides`: what of `saved` the checkpoint has; those of earlier versions have the values in the optimizer alone.
         """
         is_saved = besides.keys() >= self.saved.keys()
-        with contextlib.nullcontext() if is_saved else private_names.taking_all_of_checkpoints(self._optimizer):
+        with contextlib.ExitStack() as stack:
+            for holder in () if is_saved else self._holders:
+                stack.enter_context(private_names.taking_all_of_checkpoints(holder))
             yield
         for name, value in self._compiled.items():
             before = float(self._compiled_before[name].numpy())

@@ -36,7 +36,8 @@ class Loop:
         `step_outputs`, among them how many steps were run; it raises `tf.errors.OutOfRangeError` where there were no
         data for one.
         """
-        self._program.build_variables(self._strategy, iterator.element_spec)
+        if not self._traced:
+            self._program.build_variables(self._strategy, iterator.element_spec)
         self._outputs, self.batch_structure = {}, {}
         # A concrete function spares each call the search for it.
         run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
@@ -127,10 +128,9 @@ class Loop:
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done)."""
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        logs, batch_outputs, count = self._strategy.run(self._on_replica, args=(batch,))
-        already_reduced = {id(value) for value in self._program.already_reduced()}
+        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
         for name, value in logs.items():
-            self._store_output(name, self._reduced(value, already_reduced))
+            self._store_output(name, value)
         for index, output in enumerate(batch_outputs):
             replicas = self._strategy.experimental_local_results(output)
             self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
@@ -143,17 +143,6 @@ class Loop:
         logs = tf.nest.map_structure(tf.convert_to_tensor, self._program.step(batch))
         self.batch_structure = self._program.batch_outputs(batch)
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
-
-    def _reduced(self, value, already_reduced):
-        """One value of the replicas', as Keras makes it: metrics agree already, what a step returns itself is summed.
-
-        `already_reduced`: the ids of values that agree: where a process has one replica, the values themselves do not
-        tell. A loss of Keras' own is divided by the number of replicas, so that its sum is the loss of the whole batch.
-        """
-        agrees = not spans_workers(self._strategy) or id(value) in already_reduced
-        if isinstance(value, tf.distribute.DistributedValues) or not agrees:
-            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-        return value
 
     def _add_to_global_step(self, done):
         if self._global_step is not None:

@@ -91,12 +91,19 @@ class KerasModel(PreparedModel):
             if checkpoint_path is not None:
                 self._restore(state, checkpoint_path, config)
 
+            def predictions_of(features):
+                return predict(state.adapter, state.model, state.model.predict_step, features)
+
             def serve(features):
-                predictions = predict(state.model, state.model.predict_step, features)
+                predictions = predictions_of(features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
-            write_saved_model(state.model, serve, receiver_fns[ModeKeys.PREDICT], directory, as_text)
+            receiver_fn = receiver_fns[ModeKeys.PREDICT]
+            if not state.model.built:  # a function of v1, as the signatures are traced in, gives variables by names
+                with state.new_variables_restored(checkpoint_path):
+                    tf.function(lambda: predictions_of(receiver_fn().features), autograph=False).get_concrete_function()
+            write_saved_model(state.root, serve, receiver_fn, directory, as_text)
 
     @contextlib.contextmanager
     def just_saved(self, path):
@@ -136,12 +143,12 @@ class KerasModel(PreparedModel):
         _, preprocess = on_host_and_device(input_fn)
         if mode == ModeKeys.TRAIN:
             options = config.jit_compile, config.accumulate_steps, has_epochs
-            program = TrainingProgram(model, preprocess, self._rename, *options, state.trained_examples)
+            program = TrainingProgram(state.adapter, model, preprocess, self._rename, *options, state.trained_examples)
         elif mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
-            program = EvaluationProgram(model, preprocess, self._rename, tuple(sorted(parts)))
+            program = EvaluationProgram(state.adapter, model, preprocess, self._rename, tuple(sorted(parts)))
         else:
-            program = PredictionProgram(model, preprocess)
+            program = PredictionProgram(state.adapter, model, preprocess)
         return program, input_fn
 
     def _rename(self, logs):

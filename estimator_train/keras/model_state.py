@@ -14,7 +14,6 @@ from estimator_train.checkpoints import object_based
 from estimator_train.distribution import synchronous
 from estimator_train.input_fns.frozen_features import FrozenFeatures
 from estimator_train.input_fns.order import draw_seed
-from estimator_train.keras.cloning import finalize_state, statistics
 from estimator_train.keras.hook_graph import make_hook_graph
 from estimator_train.keras.hyperparameters import Hyperparameters
 from estimator_train.keras.loop import Loop, PredictionLoop
@@ -35,18 +34,23 @@ class ModelState:
     def __init__(self, source, strategy, role, config):
         """`role`: "train", or what is evaluated: the state of a "checkpoint", or the model as it was "given"."""
         self.strategy = strategy
+        self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
         # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
         # goes on from its checkpoints: they keep both, and what is evaluated is the averages.
         self._trains = role == "train"
         self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
-        if self._takes_averages:
-            with strategy.scope():
+        with strategy.scope():
+            if self._takes_averages:
                 self.model.optimizer.build(self.model.trainable_variables)
+            elif self._trains and self.adapter.is_own_step(self.model, "train_step"):
+                self.adapter.build_slots(self.model)
+        if self._trains:
+            self.adapter.check_trains_on(self.model, strategy)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self.trained_examples = self._input_seed = None
         self._saved_besides = {}
-        self._hyperparameters = Hyperparameters(self.model) if self._trains else None
+        self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model)) if self._trains else None
         if self._trains:
             # How far into the input training is, and the seed of an order that the input_fn gives none.
             self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
@@ -56,12 +60,18 @@ class ModelState:
                 "estimator_input_seed": self._input_seed,
                 **self._hyperparameters.saved,
             }
-        self.checkpoint = self._checkpoint_of(self._saved_besides)
+        self._make_checkpoint()
         self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
         self._config = config
         self._loops = {}  # by program
         self._hook_graphs = {}
         self._features = weakref.WeakKeyDictionary()  # by input_fn, what the frozen part gives
+
+    def _make_checkpoint(self):
+        self._parts = self.adapter.saved_parts(self.model)
+        if self._hyperparameters is not None:
+            self._hyperparameters.leave_out_of(self.root)
+        self.checkpoint = self._checkpoint_of(self._saved_besides)
 
     def to_train(self, input_fn):
         """The model that trains on the data of `input_fn`, and the input_fn that feeds it.
@@ -106,19 +116,42 @@ class ModelState:
             return
         log.info("Restoring parameters from %s", path)
         self.loaded = TRAINED  # what an error leaves behind is no checkpoint's state
-        before = statistics(self.model)
-        if trained is None or self._takes_averages or not self._copy_from(trained):
-            self._read(path)
-        finalize_state(self.model)
-        if self._takes_averages:
-            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
-        if before != statistics(self.model):
-            self._loops.clear()  # they hold the statistics of Normalization layers as constants
+        with self._taken_up():
+            if trained is None or self._takes_averages or not self._copy_from(trained):
+                self._read(path)
         self.loaded = stamp
+
+    @property
+    def root(self):
+        """The trackable object that checkpoints are saved from, with all of the model's variables."""
+        return self._parts.root
+
+    @contextlib.contextmanager
+    def new_variables_restored(self, path):
+        """Around what may create variables of the model, such as a first trace: they get their values at prefix `path`.
+
+        `path`: of the checkpoint that is restored; None: they keep their initial values.
+        """
+        before = self.adapter.count_variables(self.model)
+        yield
+        if self.adapter.count_variables(self.model) > before:
+            self._make_checkpoint()
+            if path is not None:
+                with self._taken_up():
+                    self._read(path)
+
+    def _read(self, path):
+        there = object_based.among_saved(path, self._saved_besides)
+        hyperparameters = self._hyperparameters.restoring(there) if self._trains else contextlib.nullcontext()
+        with self.strategy.scope(), hyperparameters:
+            object_based.restore(self._checkpoint_of(there), self._parts, path, self._trains)
+        if self._trains and "estimator_trained_examples" not in there:
+            self.trained_examples.assign(0)
+            self._input_seed.assign(0)
 
     def _copy_from(self, trained):
         """Takes the values of another state's model; returns whether it has all that a checkpoint would give."""
-        ours, theirs = object_based.variables_by_key(self.model), object_based.variables_by_key(trained.model)
+        ours, theirs = object_based.variables_by_key(self.root), object_based.variables_by_key(trained.root)
         if ours is None or theirs is None or ours.keys() != theirs.keys():
             return False
         with self.strategy.scope():
@@ -127,22 +160,25 @@ class ModelState:
             self.global_step.assign(trained.value_of(trained.global_step))
         return True
 
+    @contextlib.contextmanager
+    def _taken_up(self):
+        """Around what gives the variables other values: lets the model take them up."""
+        before = self.adapter.statistics(self.model)
+        yield
+        with self.strategy.scope():
+            self.adapter.finalize_state(self.model)
+        if self._takes_averages:
+            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+        if before != self.adapter.statistics(self.model):
+            self._loops.clear()  # they hold the statistics of Normalization layers as constants
+
     def value_of(self, variable):
         """The value that a checkpoint saves of a variable of this state: that over all replicas, on the host."""
         with self.strategy.scope():
             return variable.read_value().numpy()
 
-    def _read(self, path):
-        there = object_based.among_saved(path, self._saved_besides)
-        hyperparameters = self._hyperparameters.restoring(there) if self._trains else contextlib.nullcontext()
-        with self.strategy.scope(), hyperparameters:
-            object_based.restore(self._checkpoint_of(there), self.model, path, self._trains)
-        if self._trains and "estimator_trained_examples" not in there:
-            self.trained_examples.assign(0)
-            self._input_seed.assign(0)
-
     def _checkpoint_of(self, besides):
-        return tf.train.Checkpoint(root=self.model, estimator_global_step=self.global_step, **besides)
+        return tf.train.Checkpoint(root=self.root, estimator_global_step=self.global_step, **besides)
 
     def input_position(self):
         """(how many examples have been trained on, the seed of the run's order)"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 
 from estimator_train import checkpoints
-from estimator_train.checkpoints import object_based
 from estimator_train.distribution import synchronous
 from estimator_train.host import dataset_iterators
 from estimator_train.keras.model_state import TRAINED
@@ -41,11 +40,9 @@ class StepRunner:
         self._iterators = [iter(make_dataset())]  # only the current one
         weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
         self.global_step = self._first_step = int(state.global_step.numpy())
-        was_built = state.model.built
         self._loop = state.loop(program)
-        self.value_specs, self._call = self._loop.trace(self._iterator)
-        if checkpoint_path is not None and not was_built:
-            object_based.check_same_model(state.model, checkpoint_path)
+        with state.new_variables_restored(checkpoint_path):
+            self.value_specs, self._call = self._loop.trace(self._iterator)
 
     @property
     def batch_structure(self):

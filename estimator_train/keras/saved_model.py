@@ -14,10 +14,11 @@ from estimator_train.export import signatures
 v1 = tf.compat.v1
 
 
-def write_saved_model(model, serve, receiver_fn, directory, as_text):
-    """Writes a SavedModel of `model` into `directory`.
+def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
+    """Writes a SavedModel of a Keras model into `directory`.
 
     Args:
+      model_root: the trackable object with all of the model's variables and tables.
       serve: function of the receiver's features that gives a dict of `export.ExportOutput` by signature.
       receiver_fn: function without arguments that gives an `export.ServingInputReceiver`; it may use v1 placeholders.
       as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
@@ -31,7 +32,7 @@ def write_saved_model(model, serve, receiver_fn, directory, as_text):
 
     wrapped = v1.wrap_function(build, [])
     root = tf.Module()
-    root.parts = _variables_and_resources(model)  # not the model: Keras would trace all of its layers, too
+    root.parts = _variables_and_resources(model_root)  # not the model: Keras would trace all of its layers, too
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
         tf.saved_model.save(root, directory, signatures=functions)
@@ -55,10 +56,10 @@ def _function(wrapped, signature):
     return function.get_concrete_function(**specs)
 
 
-def _variables_and_resources(model):
-    """What a SavedModel must hold of `model`: its variables, tables and files."""
+def _variables_and_resources(root):
+    """What a SavedModel must hold of the model saved from `root`: its variables, tables and files."""
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
-    return [part for part in object_based.parts_by_key(model).values() if isinstance(part, kinds)]
+    return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]
 
 
 def _edit(directory, methods, as_text):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
-from estimator_train.keras import step_variables
 from estimator_train.keras.accumulation import AccumulatedGradients
 from estimator_train.model_fn import ModeKeys
 from estimator_train.session import private_names, step_outputs
@@ -21,6 +21,7 @@ class StepProgram:
     made outside of any trace: AutoGraph, which the loop does without, has to be on where a model's step is compiled.
 
     Attributes:
+      adapter: what is particular to the model's Keras, see `generations`.
       model: the Keras model.
       preprocess: what each replica first makes of the features of a batch, a function; None: nothing.
       batches_per_step: batches of each replica that a step takes; `update` ends a step of several.
@@ -42,6 +43,10 @@ class StepProgram:
         """Runs on each replica after `step`; returns tensors with an entry an example, in any structure."""
         return {}
 
+    def run_step(self, strategy, step, batch):
+        """Runs `step` on every replica; see `run_step` of the adapters."""
+        return self.adapter.run_step(self.model, strategy, step, batch)
+
     def update(self, batches):
         """Runs on each replica at the end of a step of several batches: there were data for `batches` of them."""
 
@@ -51,10 +56,6 @@ class StepProgram:
 
     def add_examples(self, examples):
         """Counts the examples, an int64 scalar, that all replicas have taken in the steps of a call."""
-
-    def already_reduced(self):
-        """Returns those tensors of the last traced `step` that hold the value over all replicas already."""
-        return []
 
     def reset(self):
         """Forgets what was added up since the last value, such as metrics."""
@@ -83,7 +84,8 @@ class TrainingProgram(StepProgram):
       trained_examples: an int64 variable that counts the examples of all replicas; None counts none.
     """
 
-    model: keras.Model
+    adapter: ModuleType
+    model: Any
     preprocess: Callable | None
     rename: Callable
     jit_compile: bool = False
@@ -94,7 +96,7 @@ class TrainingProgram(StepProgram):
     mode = ModeKeys.TRAIN
 
     def __post_init__(self):
-        self._accumulated = AccumulatedGradients(self.model) if self.accumulate_steps > 1 else None
+        self._accumulated = AccumulatedGradients(self.adapter, self.model) if self.accumulate_steps > 1 else None
         step = self.model.train_step if self._accumulated is None else self._accumulated.step
         self._train_step = _compiled(step, self.jit_compile or self.model.jit_compile)
 
@@ -103,18 +105,12 @@ class TrainingProgram(StepProgram):
         return self.accumulate_steps
 
     def build_variables(self, strategy, element_spec):
-        with strategy.scope():
-            _learning_rate(self.model.optimizer)  # a legacy optimizer creates its variables when asked
-        if step_variables.is_keras_own(self.model, "train_step"):
-            step_variables.of_optimizer(self.model, strategy)
-            step_variables.of_metrics(self.model, strategy, element_spec, self._data)
+        self.adapter.build_variables(self.model, strategy, element_spec, self._data, "train_step")
 
     def step(self, batch):
-        logs = self._train_step(self._data(batch))
         if self._accumulated is None and not self.has_epochs:
-            with tf.control_dependencies([value for value in tf.nest.flatten(logs) if tf.is_tensor(value)]):
-                self.model.reset_metrics()  # else the next values would be running means
-        return self.rename(logs)
+            self.model.reset_metrics()  # else the values would be running means
+        return self.rename(self._train_step(self._data(batch)))
 
     def update(self, batches):
         self._accumulated.update(batches)
@@ -122,15 +118,12 @@ class TrainingProgram(StepProgram):
             self.model.reset_metrics()
 
     def extra_outputs(self):
-        rate = _learning_rate(self.model.optimizer)
+        rate = self.adapter.learning_rate(self.model.optimizer)
         return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
 
     def add_examples(self, examples):
         if self.trained_examples is not None:
             self.trained_examples.assign_add(examples)
-
-    def already_reduced(self):
-        return private_names.last_metric_results(self.model.metrics)
 
     def reset(self):
         self.model.reset_metrics()
@@ -147,7 +140,8 @@ class EvaluationProgram(StepProgram):
       parts: those of "features", "labels" and "predictions" that metric functions take, and each step gives out.
     """
 
-    model: keras.Model
+    adapter: ModuleType
+    model: Any
     preprocess: Callable | None
     rename: Callable
     parts: tuple[str, ...] = ()
@@ -159,8 +153,7 @@ class EvaluationProgram(StepProgram):
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
     def build_variables(self, strategy, element_spec):
-        if step_variables.is_keras_own(self.model, "test_step"):
-            step_variables.of_metrics(self.model, strategy, element_spec, self._data)
+        self.adapter.build_variables(self.model, strategy, element_spec, self._data, "test_step")
 
     def step(self, batch):
         return self.rename(self._test_step(self._data(batch)))
@@ -169,7 +162,7 @@ class EvaluationProgram(StepProgram):
         features, *rest = self._data(batch)
         outputs = {"features": features, "labels": rest[0] if rest else None}
         if "predictions" in self.parts:
-            outputs["predictions"] = predict(self.model, self._predict_step, features)
+            outputs["predictions"] = predict(self.adapter, self.model, self._predict_step, features)
         return {part: outputs[part] for part in self.parts}
 
     def reset(self):
@@ -180,7 +173,8 @@ class EvaluationProgram(StepProgram):
 class PredictionProgram(StepProgram):
     """Runs `model.predict_step`. The values are the predictions for one batch."""
 
-    model: keras.Model
+    adapter: ModuleType
+    model: Any
     preprocess: Callable | None
 
     mode = ModeKeys.PREDICT
@@ -190,17 +184,23 @@ class PredictionProgram(StepProgram):
 
     def step(self, batch):
         features, *_ = self._data(batch)
-        return predict(self.model, self._predict_step, features)
+        return predict(self.adapter, self.model, self._predict_step, features)
 
 
-def predict(model, predict_step, features):
+def predict(adapter, model, predict_step, features):
     """The predictions of `model`, by its `predict_step`, for a batch of features: a dict of output names to tensors.
 
     A dict of one feature serves a model of one input, whatever its name.
     """
-    if isinstance(features, dict) and len(features) == len(model.inputs or ()) == 1:
+    inputs = getattr(model, "inputs", None) or ()  # Keras 3's Sequential has none before it is built
+    if isinstance(features, dict) and len(features) == len(inputs) == 1:
         (features,) = features.values()
-    return _by_output_name(model, predict_step((features,)))
+    predictions = predict_step((features,))
+    if isinstance(predictions, dict):
+        return predictions
+    predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
+    names = adapter.output_names(model) or [f"output_{index}" for index, _ in enumerate(predictions, 1)]
+    return dict(zip(names, predictions, strict=True))
 
 
 def _compiled(step, jit_compile):
@@ -208,19 +208,3 @@ def _compiled(step, jit_compile):
     if jit_compile:
         return tf.function(step, jit_compile=True, reduce_retracing=True)
     return private_names.with_autograph(step)
-
-
-def _learning_rate(optimizer):
-    """The rate of the last update, a float32 scalar; None of what has none, such as optimizers of v1."""
-    rate = getattr(optimizer, "learning_rate", None)
-    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):  # a legacy optimizer's
-        rate = rate(optimizer.iterations - 1)
-    return None if rate is None else tf.cast(rate, tf.float32)
-
-
-def _by_output_name(model, predictions):
-    if isinstance(predictions, dict):
-        return predictions
-    predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
-    names = model.output_names or [f"output_{index}" for index, _ in enumerate(predictions, 1)]
-    return dict(zip(names, predictions, strict=True))

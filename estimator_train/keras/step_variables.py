@@ -45,11 +45,6 @@ def of_metrics(model, strategy, element_spec, data):
     update_replicas.get_concrete_function(element_spec)  # traced, and never run
 
 
-def is_keras_own(model, step):
-    """Whether the class of `model` has left the method of that name as it is in Keras."""
-    return getattr(type(model), step) is getattr(keras.Model, step)
-
-
 def _placeholder(output):
     zeros = tf.zeros([size or 0 for size in output.shape], output.dtype)
     return tf.raw_ops.PlaceholderWithDefault(input=zeros, shape=output.shape)

@@ -1,4 +1,4 @@
-"""Every private name of TensorFlow and tf_keras that this package uses, each behind one function.
+"""Every private name of TensorFlow, tf_keras and Keras 3 that this package uses, each behind one function.
 
 Any release may change them. A function raises AttributeError or ImportError once its name is gone, rather than going on
 without it. tests/session/test_private_names.py calls every function and says what breaks without it; run it first on a
@@ -316,6 +316,81 @@ def is_stateful_op(name):
     from tensorflow.python.framework import op_def_registry
 
     return op_def_registry.get(name).is_stateful
+
+
+# Keras 3
+
+
+def sublayers(layer):
+    """The layers that a Keras 3 layer or model has as attributes or in lists of these, a list."""
+    return list(layer._layers)
+
+
+def keras3_functional_class():
+    """As `functional_class`, of Keras 3."""
+    from keras.src.models.functional import Functional
+
+    return Functional
+
+
+def seed_states(layer):
+    """The variables that hold the states of a Keras 3 layer's own random generators, a list."""
+    return [generator.state for generator in layer._seed_generators]
+
+
+def compute_output_spec(function, *arguments):
+    """Calls a function of a Keras 3 model on KerasTensors; variables that it creates stay, and none changes.
+
+    The public one, of layers, hides the errors of the function in a message of its own.
+    """
+    from keras.src import backend
+
+    return backend.compute_output_spec(function, *arguments)
+
+
+def parts_of_optimizer(optimizer):
+    """The trackable parts of a Keras 3 optimizer by their names, but for the list of the variables that it updates.
+
+    By that list TensorFlow would give the variables of a model the names that they have in the optimizer.
+    """
+    optimizer._trainable_variables  # noqa: B018, leaving it out would work without the name, too
+    parts = tf.train.TrackableView.children(optimizer)
+    return {name: part for name, part in parts.items() if name != "_trainable_variables"}
+
+
+def deserialized_lambdas():
+    """A context manager in which Keras 3 makes layers of configurations with lambdas, those of the user's own model.
+
+    `keras.config.enable_unsafe_deserialization` is for the whole process.
+    """
+    from keras.src.saving.serialization_lib import SafeModeScope
+
+    return SafeModeScope(False)
+
+
+def keras3_weight_decay_exclusions(optimizer):
+    """The variables and the name patterns given to `exclude_from_weight_decay`, which the config leaves out."""
+    stand_in = types.SimpleNamespace()
+    type(optimizer).exclude_from_weight_decay(stand_in, var_names=["any"])
+    variables, pattern = "_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"
+    if not {variables, pattern} <= vars(stand_in).keys():
+        raise AttributeError(
+            f"exclude_from_weight_decay() sets {sorted(vars(stand_in))}, not {variables} and {pattern}"
+        )
+    names = getattr(optimizer, pattern, None)
+    return getattr(optimizer, variables, ()), [] if names is None else [names.pattern]
+
+
+def compute_loss(model, features, labels, predictions, weights):
+    """The loss of a Keras 3 model for a batch, as `train_step` computes it and adds it to the metric `loss`.
+
+    The public `compute_loss` adds nothing to the metric, and older overrides of it do not know of `training`.
+    """
+    loss = model._compute_loss(x=features, y=labels, y_pred=predictions, sample_weight=weights, training=True)
+    examples = tf.shape(tf.nest.flatten(features)[0])[0]
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    model._loss_tracker.update_state(loss * tf.cast(replicas, loss.dtype), sample_weight=examples)
+    return loss
 
 
 # tf.estimator's old module paths

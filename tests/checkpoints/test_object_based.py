@@ -11,7 +11,8 @@ import tf_keras as keras
 
 from estimator_train import RunConfig, checkpoints
 from estimator_train.checkpoints import object_based
-from estimator_train.keras.cloning import ModelSource
+from estimator_train.keras import tf_keras_adapter
+from estimator_train.keras.generations import model_source
 
 layers = keras.layers
 
@@ -148,7 +149,7 @@ def test_saving_leaves_the_root_logger_alone(monkeypatch, tmp_path):
     model = dense(2)
     saver = object_based.ObjectSaver(tf.train.Checkpoint(root=model), RunConfig())
     saver.save(None, str(tmp_path / "model.ckpt"), 1)
-    ModelSource(model)
+    model_source(model)
     assert logging.root.handlers == []
 
 
@@ -167,7 +168,7 @@ def written(model, folder, trained=True):
 
 
 def restore(model, path):
-    object_based.restore(tf.train.Checkpoint(root=model), model, path)
+    object_based.restore(tf.train.Checkpoint(root=model), tf_keras_adapter.saved_parts(model), path)
 
 
 @pytest.mark.parametrize("trained", [True, False])

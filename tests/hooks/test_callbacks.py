@@ -190,7 +190,7 @@ def test_several_evaluations_are_told_apart(classifier, data, batches, tmp_path)
 
 
 def test_what_cannot_be_served_is_refused(classifier, data, batches, tmp_path):
-    with pytest.raises(TypeError, match="callbacks must be tf_keras callbacks, given: 'early'"):
+    with pytest.raises(TypeError, match="callbacks must be Keras callbacks, given: 'early'"):
         et.CallbacksHook(["early"])
     with pytest.raises(ValueError, match="steps_per_epoch >= 1, given: 0"):
         et.CallbacksHook([], 0)

@@ -10,13 +10,13 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.keras.cloning import ModelSource
+from estimator_train.keras.generations import model_source
 
 layers = keras.layers
 
 
 def copy_of(model):
-    return ModelSource(model).copy(tf.distribute.get_strategy())
+    return model_source(model).copy(tf.distribute.get_strategy())
 
 
 def files_in_memory():
@@ -39,7 +39,7 @@ def test_layers_frozen_after_construction_stay_frozen_in_subclassed_models():
     model.base.layers[1].trainable = True
     model.compile("sgd", "mse")
     model(tf.zeros((1, 3)))
-    source = ModelSource(model)  # it holds the state until the copy is built
+    source = model_source(model)  # it holds the state until the copy is built
     copy = source.copy(tf.distribute.get_strategy())
     copy(tf.zeros((1, 3)))
     assert [layer.trainable for layer in copy.base.layers] == [False, True]
@@ -51,7 +51,7 @@ def test_the_state_of_a_given_model_is_in_memory_where_no_cleaner_of_temporary_f
     others = files_in_memory()
     model = keras.Sequential([layers.Dense(2, input_shape=(3,))])
     model.compile("sgd", "mse")
-    source = ModelSource(model)
+    source = model_source(model)
     assert os.listdir(tmp_path) == []
     copy = source.copy(tf.distribute.get_strategy())
     np.testing.assert_array_equal(copy.get_weights()[0], model.get_weights()[0])
@@ -65,7 +65,7 @@ def test_what_is_done_to_the_given_model_later_is_not_seen():
     model = keras.Sequential([layers.Dense(2, input_shape=(3,)), layers.Dense(1)])
     model.compile("sgd", "mse")
     before = model.get_weights()
-    source = ModelSource(model)
+    source = model_source(model)
     model.layers[0].trainable = False
     model.set_weights([weight + 1 for weight in before])
     model.compile("adam", "mae")
@@ -92,7 +92,7 @@ def test_exclusions_from_weight_decay_are_kept_by_name_and_refused_by_variable()
     assert copy_of(model).optimizer._exclude_from_weight_decay_names == ["bias"]
     optimizer.exclude_from_weight_decay(var_list=[model.layers[0].bias])
     with pytest.raises(ValueError, match="by their names"):
-        ModelSource(model)
+        model_source(model)
 
 
 class OwnSequential(keras.Sequential):
@@ -135,5 +135,5 @@ def test_models_with_arguments_or_compile_of_their_own_are_refused_with_what_to_
 def test_run_eagerly_is_not_ignored_in_silence(caplog):
     model = keras.Sequential([layers.Dense(1, input_shape=(2,))])
     model.compile("sgd", "mse", run_eagerly=True)
-    ModelSource(model)
+    model_source(model)
     assert "run_eagerly=True" in caplog.text

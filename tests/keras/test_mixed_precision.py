@@ -5,7 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.keras.cloning import ModelSource
+from estimator_train.keras.generations import model_source
 
 layers = keras.layers
 
@@ -19,7 +19,7 @@ def build():
 
 
 def copy(model, precision):
-    return ModelSource(model).copy(tf.distribute.get_strategy(), precision)
+    return model_source(model).copy(tf.distribute.get_strategy(), precision)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])

@@ -449,14 +449,6 @@ def test_an_uncompiled_model_is_refused():
         et.model_to_estimator(model)
 
 
-def test_a_keras_3_model_is_refused_with_what_to_do():
-    keras3 = pytest.importorskip("keras", minversion="3")
-    model = keras3.Sequential([keras3.Input((1,)), keras3.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="TF_USE_LEGACY_KERAS=1"):
-        et.model_to_estimator(model)
-
-
 @pytest.mark.parametrize("arguments", [{}, {"keras_model": 1, "keras_model_path": "x"}])
 def test_exactly_one_model_is_taken(arguments):
     with pytest.raises(ValueError, match="either keras_model or keras_model_path"):

@@ -339,6 +339,97 @@ def test_ops_that_do_not_compute_the_same_each_time():
     assert not private_names.is_stateful_op("MatMul")
 
 
+@pytest.fixture
+def keras3():
+    return pytest.importorskip("keras")
+
+
+@pytest.fixture
+def keras3_model(keras3):
+    layers = keras3.layers
+    base = keras3.Sequential([keras3.Input((2,)), layers.Dense(3), layers.Dropout(0.5)])
+    features = keras3.Input((2,))
+    model = keras3.Model(features, layers.Dense(1)(base(features)))
+    model.compile(keras3.optimizers.SGD(0.1, momentum=0.9), "mse", metrics=["mae"])
+    return model
+
+
+def test_the_layers_and_the_random_generators_of_a_keras_3_model(keras3_model):
+    """Layers in lists would be left out of checkpoints, and Dropout would go on with other masks."""
+    (base,) = [layer for layer in private_names.sublayers(keras3_model) if private_names.sublayers(layer)]
+    (dropout,) = [layer for layer in private_names.sublayers(base) if private_names.seed_states(layer)]
+    (state,) = private_names.seed_states(dropout)
+    assert tuple(state.shape) == (2,)
+
+
+def test_the_class_of_functional_keras_3_models(keras3, keras3_model):
+    """A functional model could not be told from one of the user's class, and would be cloned by its configuration."""
+    assert type(keras3_model) is private_names.keras3_functional_class()
+    assert not isinstance(keras3.Sequential(), private_names.keras3_functional_class())
+
+
+def test_a_step_of_a_keras_3_model_on_symbols_makes_its_variables(keras3):
+    """Variables made in the first step would have it traced twice, and on replicas they would be made several times."""
+    model = keras3.Sequential([keras3.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    data = keras3.KerasTensor((None, 2)), keras3.KerasTensor((None, 1))
+    logs = private_names.compute_output_spec(model.test_step, data)
+    assert logs.keys() == {"loss", "mae"}
+    assert model.built and all(metric.variables for metric in model.metrics)
+
+
+def test_the_parts_of_a_keras_3_optimizer(keras3_model):
+    """A model's variables would have the names of the optimizer's list in checkpoints, and models without it others."""
+    keras3_model.optimizer.build(keras3_model.trainable_variables)
+    parts = private_names.parts_of_optimizer(keras3_model.optimizer)
+    assert {"_iterations", "_learning_rate", "_variables"} <= parts.keys()
+    own = {id(variable) for variable in keras3_model.trainable_variables}
+    for part in parts.values():
+        assert not own & set(map(id, tf.train.TrackableView.children(part).values()))
+
+
+def test_a_keras_3_model_of_the_user_may_have_lambdas(keras3):
+    """A Lambda layer of the user's own model could not be copied."""
+    layer = keras3.layers.Lambda(lambda x: x + 1)
+    with private_names.deserialized_lambdas():
+        copy = keras3.layers.Lambda.from_config(layer.get_config())
+    assert copy(tf.ones([1])) == 2.0
+
+
+def test_exclusions_from_weight_decay_in_keras_3(keras3):
+    """A copy of the optimizer would decay what the user has excluded."""
+    optimizer = keras3.optimizers.AdamW()
+    assert private_names.keras3_weight_decay_exclusions(optimizer)[1] == []
+    weight = keras3.Variable([1.0])
+    optimizer.exclude_from_weight_decay(var_list=[weight], var_names=["bias"])
+    variables, names = private_names.keras3_weight_decay_exclusions(optimizer)
+    assert len(variables) == 1
+    assert names == ["bias"]
+
+
+def test_the_loss_of_a_keras_3_model_is_added_to_its_metric(keras3_model):
+    """With accumulate_steps, the loss that is logged would stay 0."""
+    ones = tf.ones([4, 2]), tf.ones([4, 1])
+    loss = private_names.compute_loss(keras3_model, *ones, tf.zeros([4, 1]), None)
+    (metric,) = [metric for metric in keras3_model.metrics if metric.name == "loss"]
+    assert loss == metric.result() == 1.0
+
+
+def test_the_rate_or_the_schedule_of_a_keras_3_optimizer(keras3):
+    """The learning rate could not be logged, and a copy would have a schedule made from a configuration."""
+    schedule = keras3.optimizers.schedules.CosineDecay(0.1, 10)
+    assert private_names.learning_rate_or_schedule(keras3.optimizers.SGD(schedule)) is schedule
+    assert float(private_names.learning_rate_or_schedule(keras3.optimizers.SGD(0.5))) == 0.5
+
+
+def test_the_arguments_of_a_keras_3_compile_as_they_were_given(keras3):
+    """A loss that is a lambda would be lost in a copy."""
+    model = keras3.Sequential([keras3.layers.Dense(1)])
+    loss = lambda y, p: y - p  # noqa: E731
+    model.compile("sgd", loss)
+    assert private_names.compile_arguments(model)["loss"] is loss
+
+
 def test_the_names_of_a_functions_arguments():
     """Old code that imports fn_args from tensorflow_estimator.python.estimator.util would fail."""
 

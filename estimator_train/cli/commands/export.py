@@ -9,7 +9,8 @@ import click
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
 
-_FILES = {"saved_model": "", "keras": "model.keras", "weights": "weights.h5"}  # in the folder; "" is the folder itself
+# In the folder; "" is the folder itself. Keras 3 takes no other ending than .weights.h5.
+_FILES = {"saved_model": [""], "keras": ["model.keras"], "weights": ["weights.h5", "model.weights.h5"]}
 
 _EXAMPLES = """\b
 Examples:
@@ -28,7 +29,8 @@ Examples:
     "file_format",
     type=click.Choice(list(_FILES)),
     required=True,
-    help="A SavedModel, the whole Keras model as DIR/model.keras, or its weights as DIR/weights.h5.",
+    help="A SavedModel, the whole Keras model as DIR/model.keras, or its weights as DIR/weights.h5, "
+    "of Keras 3 as DIR/model.weights.h5.",
 )
 @click.option(
     "--out", type=Text(), metavar="DIR", required=True, help="Folder to write to; a SavedModel is this folder."
@@ -42,15 +44,16 @@ def export(model_dir, checkpoint, file_format, out):
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(checkpoint)
     check_folder(out, "--out")
-    target = Path(out, _FILES[file_format])
-    if target.is_file() or (target.is_dir() and any(target.iterdir())):
-        raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
+    targets = [Path(out, name) for name in _FILES[file_format]]
+    for target in targets:
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
 
     from estimator_train.cli.run import build, export  # TensorFlow comes with them
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     with one_line_errors():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        export.export(settings, model_dir, checkpoint, file_format, target)
+        targets[0].parent.mkdir(parents=True, exist_ok=True)
+        target = export.export(settings, model_dir, checkpoint, file_format, targets)
     click.echo(f"exported {checkpoint} as {target}")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.keras import placement
+from estimator_train.keras import placement, tf_keras_adapter
 from estimator_train.keras.cloning import ModelSource
 
 
@@ -35,7 +35,7 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
         raise ValueError(f"{model.name} is compiled with jit_compile=True, which is for one device; leave that out")
     _check_there(devices.values() if isinstance(devices, dict) else devices)
     places = _by_name(model, devices) if isinstance(devices, dict) else balance(model, devices)
-    source = ModelSource(model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
+    source = ModelSource(tf_keras_adapter, model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
     return source.copy(tf.distribute.get_strategy())
 
 

@@ -39,6 +39,11 @@ def calls_within(model, option):
     Raises:
       LayerGraphError: the model is of a class of its own, or does not know its input.
     """
+    if not isinstance(model, keras.Model):
+        raise LayerGraphError(
+            f"{model.name} is a Keras 3 model, and only models of tf_keras can be taken apart; train it without "
+            f"{option}, or make it with tf_keras."
+        )
     if not is_functional(model):
         raise LayerGraphError(
             f"{model.name} is of the class {type(model).__name__}, and only functional and Sequential models can be "

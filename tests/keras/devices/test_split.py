@@ -9,8 +9,8 @@ import tf_keras as keras
 from tensorflow.python.eager import context
 
 import estimator_train as et
-from estimator_train.keras.cloning import ModelSource
 from estimator_train.keras.devices.split import balance, split_over
+from estimator_train.keras.generations import model_source
 from estimator_train.recipes import unet3d
 
 layers = keras.layers
@@ -145,7 +145,7 @@ def test_layers_made_on_devices_of_the_users_stay_there_in_the_estimators_copy()
         outputs = layers.Dense(3, name="there")(inputs)
     model = keras.Model(inputs, layers.Dense(1, name="here")(outputs))
     model.compile("sgd", "mse")
-    copy = ModelSource(model).copy(tf.distribute.get_strategy())
+    copy = model_source(model).copy(tf.distribute.get_strategy())
     assert [device_of(weight) for weight in copy.weights] == ["CPU:1", "CPU:1", "CPU:0", "CPU:0"]
     graph = tf.function(copy).get_concrete_function(tf.zeros((1, 4))).graph
     products = [device_of(operation) for operation in graph.get_operations() if operation.type == "MatMul"]
@@ -160,7 +160,7 @@ def test_a_device_inside_call_is_kept():
 
     model = keras.Sequential([keras.Input((4,)), There(), layers.Dense(1)])
     model.compile("sgd", "mse")
-    copy = ModelSource(model).copy(tf.distribute.get_strategy())
+    copy = model_source(model).copy(tf.distribute.get_strategy())
     graph = tf.function(copy).get_concrete_function(tf.zeros((1, 4))).graph
     assert [device_of(operation) for operation in graph.get_operations() if operation.type == "Exp"] == ["CPU:2"]
 
@@ -168,7 +168,7 @@ def test_a_device_inside_call_is_kept():
 def test_optimizers_of_split_models_do_not_compile_with_xla(unet):
     split = split_over(unet, DEVICES)
     split.optimizer.jit_compile = True  # Keras' default where there are GPUs
-    assert not ModelSource(split).copy(tf.distribute.get_strategy()).optimizer.jit_compile
+    assert not model_source(split).copy(tf.distribute.get_strategy()).optimizer.jit_compile
 
 
 def test_a_saved_split_model_is_the_plain_model(tmp_path, unet, split):
@@ -180,7 +180,7 @@ def test_a_saved_split_model_is_the_plain_model(tmp_path, unet, split):
 
 def test_replicas_of_a_split_model_are_refused(split, mirrored):
     with pytest.raises(RuntimeError, match="stays on CPU:., but a strategy of 2 replicas"):
-        ModelSource(split).copy(mirrored(2))
+        model_source(split).copy(mirrored(2))
 
 
 @pytest.mark.parametrize(

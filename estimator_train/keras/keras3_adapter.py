@@ -1,0 +1,305 @@
+"""What is particular to Keras 3 models, on TensorFlow, under the names that `generations` tells of."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import keras
+import tensorflow as tf
+
+from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
+from estimator_train.keras.keras3_cloning import (
+    all_layers,
+    build_with_precision,
+    check,
+    clone,
+    clone_layer_with,
+    lookups,
+    output_names,
+    scale_loss,
+    scales_loss,
+)
+from estimator_train.session import private_names
+
+__all__ = [  # and the functions below
+    "build_with_precision",
+    "check",
+    "clone",
+    "clone_layer_with",
+    "lookups",
+    "output_names",
+    "scale_loss",
+]
+
+WEIGHTS_FILE = "model.weights.h5"
+
+_SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
+
+
+def check_trains_on(model, strategy):
+    """Raises ValueError where the replicas of `strategy` cannot train `model`."""
+    if scales_loss(model) and strategy.num_replicas_in_sync > 1:
+        raise ValueError(
+            f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
+            f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); compute in bfloat16, or train on one."
+        )
+
+
+# Variables and checkpoints
+
+
+def saved_parts(model):
+    """The `SavedParts` of `model`.
+
+    Keras 3's variables are wrappers of TensorFlow's, which asynchronous checkpoints and SavedModels do not take; and
+    TensorFlow finds neither the layers in a list nor the state of random generators. So what is saved is a tree of
+    TensorFlow's own variables: with the names that it has for them in the model, so that
+    `tf.train.Checkpoint(model).read(path)` reads it, and with those that it does not find as `estimator_untracked`.
+    """
+    found, nodes = set(), {}
+
+    def copied(part):
+        if isinstance(part, keras.Variable):
+            found.add(id(part.value))
+            return part.value
+        if isinstance(part, (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)):
+            return part
+        if id(part) not in nodes:
+            is_optimizer = isinstance(part, keras.optimizers.Optimizer)
+            children = private_names.parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
+            node = nodes[id(part)] = tf.Module()
+            for name, child in children.items():
+                setattr(node, name, copied(child))
+        return nodes[id(part)]
+
+    root = copied(model)
+    root.estimator_untracked = _without(found, model, set())
+    weights = [part for part in parts_by_key(root).values() if isinstance(part, tf.Variable)]
+    return SavedParts(root, weights, None)
+
+
+def _without(found, layer, seen):
+    """A tree of the variables of a layer and the layers in it whose ids are not in `found`.
+
+    The names in it do not depend on which layers have made their variables yet. `seen`: ids of layers that it has.
+    """
+    tree = tf.Module()
+    seen.add(id(layer))
+    sublayers = private_names.sublayers(layer)
+    of_sublayers = {id(weight) for sublayer in sublayers for weight in sublayer.weights}
+    own = [weight for weight in layer.weights if id(weight) not in of_sublayers]
+    for name, variables in (("weight", own), ("seed", private_names.seed_states(layer))):
+        for index, variable in enumerate(variables):
+            if id(variable.value) not in found:
+                setattr(tree, f"{name}{index}", variable.value)
+    for index, sublayer in enumerate(sublayers):
+        if id(sublayer) not in seen:
+            setattr(tree, f"layer{index}", _without(found, sublayer, seen))
+    return tree
+
+
+def count_variables(model):
+    """How many variables `model` and its optimizers have so far."""
+    optimizers = [part for part in vars(model).values() if isinstance(part, keras.optimizers.Optimizer)]
+    return len(model.variables) + sum(len(optimizer.variables) for optimizer in optimizers)
+
+
+def build_slots(model):
+    """Makes the variables of the optimizer, where they have to be there before a checkpoint is restored."""
+    if model.optimizer is not None and model.trainable_variables:
+        model.optimizer.build(model.trainable_variables)
+
+
+def has_slots(model):
+    """Whether the variables that `build_slots` would make are there."""
+    return model.optimizer is not None and model.optimizer.built
+
+
+def hyperparameters(model):
+    """The hyperparameters of the model's optimizer that are variables, a dict of their names to TensorFlow's."""
+    if model.optimizer is None:
+        return {}
+    rate = private_names.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
+    return {"learning_rate": rate.value} if isinstance(rate, keras.Variable) else {}
+
+
+def finalize_state(model):
+    """Lets layers take up restored state, in the scope of the model's strategy.
+
+    Normalization computes with tensors made of its variables. The state of a random generator is the same on all
+    replicas, so that Dropout would draw the same mask: each replica gets a seed of its own.
+    """
+    for layer in _normalizations(model):
+        layer.finalize_state()
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync == 1:
+        return
+    distances = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant([context.replica_id_in_sync_group * _SEED_DISTANCE, 0], tf.int64)
+    )
+    for state in [state for layer in all_layers(model) for state in private_names.seed_states(layer)]:
+        replicas = map(strategy.experimental_local_results, (state.value, distances))
+        for own_state, distance in zip(*replicas, strict=True):
+            own_state.assign_add(tf.cast(distance, own_state.dtype))
+
+
+def statistics(model):
+    """The weights that `finalize_state` reads, as a list of bytes."""
+    return [weight.numpy().tobytes() for layer in _normalizations(model) for weight in layer.weights]
+
+
+def _normalizations(model):
+    return [layer for layer in all_layers(model) if isinstance(layer, keras.layers.Normalization)]
+
+
+# Steps
+
+
+def inputs(model):
+    """The model's inputs, a dict of their names to what has their shapes and dtypes; empty where it does not tell."""
+    return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in getattr(model, "inputs", None) or ()}
+
+
+def is_own_step(model, step):
+    """Whether the class of `model` has left the method of the name `step` as it is in Keras."""
+    return getattr(type(model), step) is getattr(keras.Model, step)
+
+
+def build_variables(model, strategy, element_spec, data, step):
+    """Creates what the first `step`, "train_step" or "test_step", would create, as far as it is known.
+
+    Args:
+      element_spec: the `tf.TypeSpec` of the batches of all replicas.
+      data: what makes of a replica's batch what Keras takes: (features[, labels[, sample weights]]).
+    """
+    is_own = is_own_step(model, "test_step") and is_own_step(model, step)
+    symbols = _symbols(strategy, element_spec, data) if is_own else None
+    with strategy.scope():
+        if symbols is not None:
+            private_names.compute_output_spec(model.test_step, symbols)
+        if step == "train_step" and (is_own or strategy.num_replicas_in_sync > 1):
+            build_slots(model)  # replicas that make them in a step would each make them all
+
+
+def _symbols(strategy, element_spec, data):
+    """What `data` makes of a replica's batch, as KerasTensors; None where Keras has none for it."""
+    found = []
+
+    @tf.function(autograph=False)
+    def on_replicas(batch):
+        strategy.run(lambda batch: found.append(data(batch)), args=(batch,))
+
+    on_replicas.get_concrete_function(element_spec)  # traced, and never run
+    tensors = [part for part in tf.nest.flatten(found[0]) if part is not None]
+    if not all(isinstance(tensor, tf.Tensor) and tensor.shape.rank is not None for tensor in tensors):
+        return None
+    return tf.nest.map_structure(
+        lambda tensor: None if tensor is None else keras.KerasTensor(tensor.shape, tensor.dtype.name), found[0]
+    )
+
+
+def run_step(model, strategy, step, batch):
+    """Runs `step` on every replica; returns (logs over all replicas, whatever else `step` returns, of each replica).
+
+    `step` takes a replica's batch and returns (logs, ...), the logs a dict of names to tensors. In a replica, Keras 3's
+    metrics give the result of that replica: the one over all is computed outside. What a step returns itself is
+    averaged, as in Keras' fit.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return strategy.run(step, args=(batch,))
+    with _recorded_results(model.metrics) as recorded:
+        logs, *others = strategy.run(step, args=(batch,))
+    results = {}
+
+    def reduced(value):
+        metric, key = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, None))
+        if metric is None:
+            return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
+        if id(metric) not in results:
+            results[id(metric)] = metric.result()
+        return results[id(metric)] if key is None else results[id(metric)][key]
+
+    return {name: reduced(value) for name, value in logs.items()}, *others
+
+
+@contextlib.contextmanager
+def _recorded_results(metrics):
+    """Records what `result()` of the metrics returns inside: a dict of ids of tensors to (metric, key).
+
+    The key is that of a result that is a dict, else None.
+    """
+    recorded, kept = {}, []
+
+    def record(metric, result):
+        value = result()
+        kept.append(value)  # so that no other tensor gets the id of one of it
+        parts = value if isinstance(value, dict) else {None: value}
+        recorded.update({id(part): (metric, key) for key, part in parts.items()})
+        return value
+
+    for metric in metrics:
+        metric.result = functools.partial(record, metric, metric.result)
+    try:
+        yield recorded
+    finally:
+        for metric in metrics:
+            del metric.result
+
+
+def gradients(model, data):
+    """The first half of `keras.Model.train_step`: (gradients of the trainable variables, a list; the step's logs)."""
+    features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+    with tf.GradientTape() as tape:
+        predictions = model(features, training=True)
+        loss = private_names.compute_loss(model, features, labels, predictions, weights)
+        loss = model.optimizer.scale_loss(loss)
+    found = tape.gradient(loss, model.trainable_variables)
+    return found, model.compute_metrics(features, labels, predictions, weights)
+
+
+def apply_gradients(model, means):
+    """The second half of the step: updates the trainable variables with gradients as `gradients` gives them."""
+    model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
+
+
+def callback_list(model, callbacks, steps_per_epoch):
+    """The `CallbackList` that fit would make, of `callbacks` for `model`.
+
+    Raises:
+      ValueError: one of `callbacks` is of tf_keras.
+    """
+    for callback in callbacks:
+        if not isinstance(callback, keras.callbacks.Callback):
+            raise ValueError(f"The model is of Keras 3, and {callback!r} is of tf_keras; take the callback of Keras 3.")
+    return keras.callbacks.CallbackList(callbacks, model=model, epochs=None, steps=steps_per_epoch, verbose=0)
+
+
+def count_step(model, step):
+    """Callbacks of Keras 3 count steps themselves."""
+
+
+def learning_rate(optimizer):
+    """The rate of the last update, a float32 scalar; None where there is no optimizer."""
+    if optimizer is None:
+        return None
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    rate = private_names.learning_rate_or_schedule(optimizer)
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        rate = rate(optimizer.iterations - 1)
+    return tf.cast(rate() if callable(rate) else rate, tf.float32)
+
+
+# Files
+
+
+def load_model(path, custom_objects, safe_mode):
+    """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
+    try:
+        return keras.models.load_model(path, custom_objects=custom_objects), False
+    except ValueError as error:
+        if "safe_mode=False" not in str(error):  # as Keras says where it refuses a lambda
+            raise
+    if safe_mode:
+        return None, True
+    return keras.models.load_model(path, custom_objects=custom_objects, safe_mode=False), True

@@ -1,0 +1,208 @@
+"""Clones of compiled Keras 3 models, as they are or with layers that compute in 16 bits."""
+
+from __future__ import annotations
+
+import inspect
+
+import keras
+from keras import layers
+
+from estimator_train.keras.cloning import ADVICE, NOT_COMPILED, foreign_parts
+from estimator_train.session import private_names
+
+_PREPROCESSING = (
+    *(layers.CategoryEncoding, layers.Discretization, layers.Hashing, layers.HashedCrossing, layers.IntegerLookup),
+    *(layers.Normalization, layers.StringLookup, layers.TextVectorization),
+)
+
+
+def check(model):
+    """Raises ValueError where `model`, a `keras.Model`, is not compiled, or so with parts of tf_keras."""
+    if not model.compiled:
+        raise ValueError(NOT_COMPILED)
+    foreign = foreign_parts(model, "tf_keras")
+    if foreign:
+        raise ValueError(
+            f"The Keras 3 model {model.name} is compiled with {foreign[0]!r} of tf_keras; take the one of Keras 3."
+        )
+
+
+def clone(model, custom_objects, clone_layer=None):
+    """A compiled model of the same layers and settings, with other variables."""
+    with keras.saving.custom_object_scope(custom_objects or {}), private_names.deserialized_lambdas():
+        try:
+            copy = _clone_layers(model, clone_layer)
+            _copy_trainable(copy, model)
+            _compile_like(copy, model)
+        except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
+            raise ValueError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+    return copy
+
+
+def lookups(model):
+    """The layers of `model` that have vocabularies, a list."""
+    kinds = layers.StringLookup, layers.IntegerLookup
+    return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
+
+
+def all_layers(model):
+    """`model`, its layers and the layers of these, a list with parents before what is in them."""
+    found = {id(model): model}
+    for layer in (queue := [model]):
+        for sublayer in private_names.sublayers(layer):
+            if id(sublayer) not in found:
+                found[id(sublayer)] = sublayer
+                queue.append(sublayer)
+    return list(found.values())
+
+
+def output_names(model):
+    """The names of the model's outputs, a list; None where it does not tell."""
+    if isinstance(model, keras.Sequential) and model.layers:
+        return [model.layers[-1].name]
+    return getattr(model, "output_names", None)
+
+
+def _clone_layers(model, clone_layer):
+    if isinstance(model, (keras.Sequential, private_names.keras3_functional_class())):
+        copy = _clone_graph(model, clone_layer or _clone_layer)
+    elif clone_layer is None:
+        copy = _clone_subclassed(model)
+    else:
+        raise ValueError(f"{type(model).__name__} makes its layers itself.")
+    for one, other in zip(all_layers(copy), all_layers(model), strict=True):
+        if type(one) is not type(other):
+            raise ValueError(f"{type(other).__name__}() takes arguments that Keras does not know of.")
+        if other.built and not one.built:
+            raise ValueError(f"{other.name} is built, and its copy is not before it is first called.")
+    return copy
+
+
+def _clone_graph(model, clone_layer):
+    model.compiled = False  # else Keras compiles the clone by a configuration, which a lambda does not survive
+    try:
+        return keras.models.clone_model(model, clone_function=clone_layer, recursive=True)
+    finally:
+        model.compiled = True
+
+
+def _clone_subclassed(model):
+    config = model.get_config()
+    if type(model).get_config is keras.Model.get_config:
+        # This has settings of every layer, which not every model's constructor takes.
+        parameters = inspect.signature(type(model).__init__).parameters
+        if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters.values()):
+            config = {name: value for name, value in config.items() if name in parameters}
+    copy = type(model).from_config(config)
+    if model.built:
+        copy.build_from_config(model.get_build_config())
+        copy.built = True
+    return copy
+
+
+def _clone_layer(layer):
+    if isinstance(layer, layers.Lambda):  # its configuration has code without what that refers to
+        return _like_lambda(layer, layer.dtype_policy)
+    return type(layer).from_config(layer.get_config())
+
+
+def _like_lambda(layer, policy):
+    return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)
+
+
+def _copy_trainable(copy, model):
+    for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
+        ours.trainable = theirs.trainable  # parents come first, for they freeze what is below them
+
+
+def _compile_like(copy, model):
+    if type(model).compile is not keras.Model.compile:
+        if type(model).compile_from_config is keras.Model.compile_from_config:
+            raise ValueError(
+                f"{type(model).__name__} overrides compile() but not get_compile_config() and compile_from_config()."
+            )
+        copy.compile_from_config(model.get_compile_config())
+        return
+    arguments = private_names.compile_arguments(model)
+    arguments["optimizer"] = _clone_optimizer(arguments["optimizer"])
+    for kind in ("metrics", "weighted_metrics"):
+        arguments[kind] = keras.tree.map_structure(_clone_metric, arguments[kind])
+    if arguments["jit_compile"]:
+        arguments["jit_compile"] = "auto"  # which Keras has resolved for the model: for replicas it is no XLA
+    copy.compile(**arguments, auto_scale_loss=scales_loss(model))
+
+
+def _clone_metric(metric):
+    return type(metric).from_config(metric.get_config()) if isinstance(metric, keras.metrics.Metric) else metric
+
+
+def _clone_optimizer(optimizer):
+    if not isinstance(optimizer, keras.optimizers.Optimizer):  # a name, say
+        return optimizer
+    config = optimizer.get_config()
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return type(optimizer)(**config | {"inner_optimizer": _clone_optimizer(optimizer.inner_optimizer)})
+    rate = private_names.learning_rate_or_schedule(optimizer)
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        config["learning_rate"] = rate  # it has no state
+    copy = type(optimizer).from_config(config)
+    variables, names = private_names.keras3_weight_decay_exclusions(optimizer)
+    if variables:
+        raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")
+    if names:
+        copy.exclude_from_weight_decay(var_names=names)
+    return copy
+
+
+# 16 bits
+
+
+def scales_loss(model):
+    """Whether the optimizer of `model` scales the loss."""
+    return isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+
+
+def scale_loss(model):
+    """Has the optimizer scale the loss of `model`, so that small gradients are no zeros in float16."""
+    if not scales_loss(model):
+        model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
+
+
+def clone_layer_with(model, precision):
+    """As `mixed_precision.clone_layer`."""
+    outputs = set(output_names(model) or ())
+
+    def clone_layer(layer):
+        if layer.name in outputs or isinstance(layer, _PREPROCESSING):
+            return _clone_layer(layer)
+        if isinstance(layer, layers.Lambda):
+            return _like_lambda(layer, _mixed(keras.saving.serialize_keras_object(layer.dtype_policy), precision))
+        return type(layer).from_config(_mixed(layer.get_config(), precision))
+
+    return clone_layer
+
+
+def build_with_precision(build, precision):
+    """As `mixed_precision.build`."""
+    before = keras.config.dtype_policy()
+    try:
+        if precision is not None:
+            keras.config.set_dtype_policy(f"mixed_{precision}")
+        model = build()
+    finally:
+        keras.config.set_dtype_policy(before)
+    if precision is not None and scales_loss(model):
+        model.optimizer = model.optimizer.inner_optimizer  # compile() has wrapped it; `scale_loss` does so later
+    return model
+
+
+def _mixed(config, precision):
+    """The configuration of a layer, and of those in it, with the policy in the place of float32."""
+    if isinstance(config, list):
+        return [_mixed(each, precision) for each in config]
+    if not isinstance(config, dict) or config.get("class_name") == "InputLayer":
+        return config
+    if config.get("class_name") == "DTypePolicy":
+        is_float32 = config["config"]["name"] == "float32"
+        return config | {"config": config["config"] | {"name": f"mixed_{precision}"}} if is_float32 else config
+    return {key: _mixed(value, precision) for key, value in config.items()}

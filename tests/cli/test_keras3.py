@@ -1,0 +1,43 @@
+"""The command trains, evaluates and exports a Keras 3 model of the user's own file."""
+
+import runpy
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+
+@pytest.fixture
+def run(command, own_flags, tmp_path):
+    """A trained run of a Keras 3 model, with the averages of an optimizer; gives its flags for other commands."""
+    own = tmp_path / "own.py"
+    code = own.read_text().replace("import tf_keras as keras", "import keras")
+    code = code.replace("input_shape=(1,))])", ")])").replace("Sequential([", "Sequential([keras.Input((1,)), ")
+    own.write_text(code.replace("SGD(0.05)", "SGD(0.05, momentum=0.5, use_ema=True, ema_momentum=0.5)"))
+    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", "4")
+    assert code == 0, errors
+    return ["--model-dir", "run"]
+
+
+def test_a_keras_3_model_is_trained_evaluated_and_exported_in_every_format(run, command):
+    code, output, errors = command("evaluate", *run)
+    assert code == 0, errors
+    for file_format in ("keras", "weights", "saved_model"):
+        folder = "saved" if file_format == "saved_model" else "exported"
+        code, output, errors = command("export", *run, "--format", file_format, "--out", folder)
+        assert code == 0, errors
+    assert command("export", *run, "--format", "weights", "--out", "exported")[0] == 2  # it is there already
+
+    model = keras.models.load_model("exported/model.keras")
+    assert int(model.optimizer.iterations) == 4
+    assert any(np.any(variable.numpy()) for variable in model.optimizer.variables[2:])  # SGD's momentum
+    built = runpy.run_path("own.py")["build"]()
+    built.load_weights("exported/model.weights.h5")
+    serve = tf.saved_model.load("saved").signatures["serving_default"]
+    (name,) = serve.structured_input_signature[1]
+    (served,) = serve(**{name: tf.ones([1, 1])}).values()
+    expected = model.predict(np.ones([1, 1]), verbose=0)
+    assert expected != 0
+    np.testing.assert_allclose(built.predict(np.ones([1, 1]), verbose=0), expected, atol=1e-6)
+    np.testing.assert_allclose(served, expected, atol=1e-6)

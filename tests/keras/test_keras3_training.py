@@ -1,0 +1,287 @@
+"""Keras 3 models train, go on and are evaluated as by Keras 3's own fit and evaluate."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+
+layers, optimizers = keras.layers, keras.optimizers
+
+
+def dense_model(optimizer="adam", dropout=0.0, **compiled):
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Dense(8, activation="tanh"),
+            layers.Dropout(dropout),
+            layers.Dense(3, activation="softmax"),
+        ]
+    )
+    model.compile(optimizer, "categorical_crossentropy", metrics=["accuracy"], **compiled)
+    return model
+
+
+def estimator_of(model, folder, strategy=None, **config):
+    config = et.RunConfig(folder, train_distribute=strategy, eval_distribute=strategy, **config)
+    return et.model_to_estimator(model, config=config)
+
+
+def trained_weights(estimator, model):
+    """The weights of the newest checkpoint, read by TensorFlow into a Keras 3 model."""
+    checkpoint = tf.train.Checkpoint(model)
+    checkpoint.read(estimator.latest_checkpoint()).assert_existing_objects_matched().expect_partial()
+    return model.get_weights()
+
+
+def eagerly(model):
+    """Keras' own numbers, of eager mode: tracing its functions, too, would take as long as tracing ours."""
+    model.run_eagerly = True
+    return model
+
+
+def assert_close(ours, theirs, tolerance):
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+OPTIMIZERS = {
+    "adam": lambda: optimizers.Adam(0.02),
+    "adamw": lambda: optimizers.AdamW(0.02),
+    "sgd momentum": lambda: optimizers.SGD(0.1, momentum=0.9),
+    "lion": lambda: optimizers.Lion(0.002),
+    "nadam": lambda: optimizers.Nadam(0.02),
+    "cosine": lambda: optimizers.Adam(optimizers.schedules.CosineDecay(0.05, 20)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_and_evaluation_give_the_numbers_of_fit_and_evaluate(name, data, batches, tmp_path):
+    model = dense_model(OPTIMIZERS[name]())
+    estimator = estimator_of(model, tmp_path, steps_per_loop=10)
+    estimator.train(batches(data, 16, epochs=4), max_steps=20)
+    model.fit(batches(data, 16, epochs=4)().take(20), verbose=0, shuffle=False)
+    assert_close(trained_weights(estimator, dense_model(OPTIMIZERS[name]())), model.get_weights(), 1e-7)
+    if name == "adam":
+        ours = estimator.evaluate(batches(data, 20))
+        assert ours.pop("global_step") == 20
+        assert ours == pytest.approx(model.evaluate(batches(data, 20)(), verbose=0, return_dict=True), abs=1e-7)
+
+
+def test_two_replicas_with_half_the_batch_give_the_weights_of_one(data, batches, mirrored, tmp_path):
+    weights, metrics = [], []
+    for replicas in (1, 2):
+        estimator = estimator_of(dense_model("adam"), tmp_path / str(replicas), mirrored(replicas))
+        estimator.train(batches(data, 32 // replicas, epochs=2), max_steps=6)
+        weights.append(trained_weights(estimator, dense_model("adam")))
+        logged = [
+            {value.tag: value.simple_value for value in event.summary.value}
+            for path in (tmp_path / str(replicas)).glob("events*")
+            for event in tf.compat.v1.train.summary_iterator(str(path))
+        ]
+        metrics.append([values["accuracy"] for values in logged if "accuracy" in values])
+    assert_close(*weights, 1e-6)
+    assert metrics[0] == metrics[1] != []  # of all replicas' batches, not of one's
+
+
+def weighted_model():
+    keras.utils.set_random_seed(3)
+    scan, age = keras.Input((4,), name="scan"), keras.Input((1,), name="age")
+    both = layers.BatchNormalization()(layers.Concatenate()([scan, age]))
+    outputs = {
+        "risk": layers.Dense(1, name="risk")(both),
+        "kind": layers.Dense(3, activation="softmax", name="kind")(both),
+    }
+    model = keras.Model([scan, age], outputs)
+    model.compile(
+        optimizers.SGD(0.1),
+        {"risk": keras.losses.Huber(), "kind": "categorical_crossentropy"},
+        loss_weights={"risk": 0.3, "kind": 1.0},
+        metrics={"kind": ["accuracy", keras.metrics.AUC(name="auc")]},
+        weighted_metrics={"risk": [keras.metrics.MeanAbsoluteError(name="mae")]},
+    )
+    return model
+
+
+def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_of_replicas(data, mirrored, tmp_path):
+    features = {"scan": data[0], "age": data[0][:, :1] * 2}
+    labels = {"risk": data[0][:, 1:2], "kind": data[1]}
+    weights = {"risk": np.linspace(0, 2, 96, dtype="float32"), "kind": np.linspace(1, 3, 96, dtype="float32")}
+
+    def input_fn():
+        return tf.data.Dataset.from_tensor_slices((features, labels, weights)).take(95).batch(12)
+
+    model = weighted_model()
+    expected = model.evaluate(input_fn(), verbose=0, return_dict=True)
+    estimator = et.model_to_estimator(weighted_model, config=et.RunConfig(tmp_path / "1"))
+    estimator.train(input_fn, steps=2)
+    checkpoint = tf.train.get_checkpoint_state(tmp_path / "1").all_model_checkpoint_paths[0]
+    for replicas in (None, 2, 3):
+        config = et.RunConfig(tmp_path / "1", eval_distribute=mirrored(replicas))
+        ours = et.model_to_estimator(weighted_model, config=config).evaluate(input_fn, checkpoint_path=checkpoint)
+        assert ours.pop("global_step") == 0
+        if replicas == 3:  # Keras averages the outputs' losses over batches, not examples, and the last are smaller
+            expected = {name: value for name, value in expected.items() if not name.endswith("_loss")}
+        assert {name: ours[name] for name in expected} == pytest.approx(expected, rel=2e-6)
+    prediction = next(estimator.predict(input_fn))
+    assert {name: value.shape for name, value in prediction.items()} == {"risk": (1,), "kind": (3,)}
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_new_estimator_goes_on_as_if_never_stopped_with_the_same_masks(replicas, data, batches, mirrored, tmp_path):
+    def train(folder, *steps, **config):
+        for last in steps:
+            keras.utils.set_random_seed(last)  # which must not matter once there is a checkpoint
+            model = dense_model("adam", dropout=0.5)
+            estimator = estimator_of(
+                model, tmp_path / folder, mirrored(replicas), resume_input=True, async_checkpoints=True, **config
+            )
+            estimator.train(batches(data, 16, epochs=4), max_steps=last)
+        return trained_weights(estimator, dense_model(dropout=0.5))
+
+    unbroken = train("unbroken", 8, steps_per_loop=3)
+    assert_close(train("resumed", 3, 8), unbroken, 0)
+
+
+def test_each_replica_draws_a_mask_of_its_own(mirrored):
+    from estimator_train.keras.generations import model_source
+
+    with mirrored(2).scope():
+        model = model_source(dense_model(dropout=0.5)).copy(mirrored(2))
+    dropout = model.layers[1]
+
+    @tf.function
+    def masks():
+        return mirrored(2).run(lambda: dropout(tf.ones([1, 64]), training=True))
+
+    for _ in range(2):
+        one, other = mirrored(2).experimental_local_results(masks())
+        assert not np.array_equal(one, other)
+
+
+class OwnSteps(keras.Model):
+    """train_step and test_step of its own, with a metric of its own and values without one."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.error = keras.metrics.MeanAbsoluteError(name="error")
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            predictions = self(x, training=True)
+            loss = 2.0 * self.compute_loss(y=y, y_pred=predictions)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.error.update_state(y, predictions)
+        return {"loss": loss, "error": self.error.result()}
+
+    def test_step(self, data):
+        x, y = data
+        self.error.update_state(y, self(x, training=False))
+        return {"error": self.error.result(), "mean": tf.reduce_mean(y)}
+
+
+def own_steps():
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((4,))
+    model = OwnSteps(inputs, layers.Dense(3, activation="softmax")(inputs))
+    model.compile(optimizers.SGD(0.1), "categorical_crossentropy")
+    return model
+
+
+def test_own_steps_are_used_and_their_metrics_are_those_of_all_replicas(data, batches, mirrored, tmp_path):
+    results = []
+    for replicas in (None, 2):
+        estimator = estimator_of(own_steps(), tmp_path / str(replicas), mirrored(replicas))
+        estimator.train(batches(data, 32 // (replicas or 1)))
+        results.append(estimator.evaluate(batches(data, 32)))
+    model = eagerly(own_steps())
+    model.fit(*data, batch_size=32, shuffle=False, verbose=0)
+    expected = model.evaluate(*data, batch_size=32, verbose=0, return_dict=True)
+    assert results[0] == {"error": pytest.approx(expected["error"]), "mean": pytest.approx(1 / 3), "global_step": 3}
+    assert results[1] == pytest.approx(results[0], rel=1e-6)
+
+
+def test_accumulated_batches_are_one_step(data, batches, mirrored, tmp_path):
+    weights = []
+    for replicas, steps in ((None, 1), (None, 3), (2, 3)):
+        estimator = estimator_of(
+            dense_model("adam"), tmp_path / f"{replicas} {steps}", mirrored(replicas), accumulate_steps=steps
+        )
+        estimator.train(batches(data, 48 // steps // (replicas or 1)), max_steps=2)
+        weights.append(trained_weights(estimator, dense_model("adam")))
+    assert_close(weights[1], weights[0], 1e-6)
+    assert_close(weights[2], weights[0], 1e-6)
+
+
+class Subclassed(keras.Model):
+    """Layers in a list, of which TensorFlow knows nothing, and no variables before the first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = [layers.Dense(8, activation="tanh"), layers.BatchNormalization(), layers.Dropout(0.5)]
+        self.head = layers.Dense(3, activation="softmax")
+
+    def call(self, inputs, training=False):
+        for block in self.blocks:
+            inputs = block(inputs, training=training) if block.name.startswith("drop") else block(inputs)
+        return self.head(inputs)
+
+
+def subclassed():
+    model = Subclassed()
+    model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_subclassed_models_keep_the_layers_in_lists(is_built, data, batches, tmp_path):
+    model = subclassed()
+    if is_built:
+        model(data[0])
+    given = model.get_weights() if is_built else None
+    estimator = estimator_of(model, tmp_path, save_checkpoints_steps=4)
+    estimator.train(batches(data, 16), max_steps=6)
+    results = estimator.evaluate(batches(data, 48))
+    if is_built:
+        assert_close(model.get_weights(), given, 0)
+
+    # Another Estimator, with a model made anew, has all of it.
+    other = estimator_of(subclassed(), tmp_path)
+    assert other.evaluate(batches(data, 48)) == results
+    first = next(other.predict(batches(data, 48)))
+    for estimator in (other, estimator_of(subclassed(), tmp_path)):  # the latter has made no variables yet
+        exported = estimator.export_saved_model(tmp_path / "export", receiver)
+        served = tf.saved_model.load(exported.decode()).signatures["serving_default"](x=data[0][:1])
+        assert_close(served.values(), [[value] for value in first.values()], 1e-6)
+
+
+def receiver():
+    x = tf.compat.v1.placeholder(tf.float32, [None, 4])
+    return et.export.TensorServingInputReceiver(x, {"x": x})
+
+
+def test_a_second_run_traces_nothing(data, batches, tmp_path):
+    traced = []
+
+    class Tracing(layers.Layer):
+        def call(self, inputs):
+            traced.append(inputs)
+            return inputs
+
+    model = keras.Sequential([keras.Input((4,)), Tracing(), layers.Dense(3)])
+    model.compile("adam", "mse")
+    estimator = estimator_of(model, tmp_path)
+
+    def run():
+        traced.clear()
+        estimator.train(batches(data, 32), steps=1)
+        estimator.evaluate(batches(data, 32))
+        list(estimator.predict(batches(data, 32)))
+        return len(traced)
+
+    assert run() > 0
+    assert run() == 0
