@@ -1,6 +1,7 @@
 """Keras callbacks do in the training of an Estimator what they do in fit."""
 
 import csv
+import importlib
 import os
 
 import numpy as np
@@ -74,8 +75,20 @@ def rows(path):
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
-def standard(folder):
+def model_of(keras):
+    """A small compiled classifier of a Keras, "tf_keras" or "keras"."""
+    keras = importlib.import_module(keras)
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(7)
+    layers = [keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(3, activation="softmax")]
+    model = keras.Sequential([keras.Input((4,)), *layers])
+    model.compile(keras.optimizers.Adam(1.0), "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def standard(keras, folder):
     """The callbacks of most programs; files go to `folder`."""
+    keras = importlib.import_module(keras)
     folder.mkdir()
     return [
         keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * (0.5 if epoch == 1 else 1)),
@@ -100,16 +113,14 @@ def tags(folder):
     )
 
 
-@pytest.mark.parametrize("replicas", [None, 2])
-def test_callbacks_do_as_they_do_in_fit(replicas, train_and_evaluate, fit, classifier, mirrored, tmp_path):
+@pytest.mark.parametrize(("keras", "replicas"), [("tf_keras", None), ("tf_keras", 2), ("keras", None), ("keras", 2)])
+def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit, mirrored, tmp_path):
     plain, ours = tmp_path / "plain", tmp_path / "ours"
-    fitted_callbacks, callbacks = standard(plain), standard(ours)
-    fitted = fit(classifier(keras.optimizers.Adam(1.0)), fitted_callbacks)
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(7)
+    fitted = fit(model_of(keras), standard(keras, plain))
     strategies = {"train_distribute": mirrored(replicas), "eval_distribute": mirrored(replicas)}
-    model = classifier(keras.optimizers.Adam(1.0))
-    estimator, results = train_and_evaluate(model, callbacks, batch_size=16 // (replicas or 1), **strategies)
+    estimator, results = train_and_evaluate(
+        model_of(keras), standard(keras, ours), batch_size=16 // (replicas or 1), **strategies
+    )
     expected = rows(plain / "log.csv")
     assert 2 < len(expected) < EPOCHS  # it has stopped early
     for row, other in zip(rows(ours / "log.csv"), expected, strict=True):
@@ -119,8 +130,8 @@ def test_callbacks_do_as_they_do_in_fit(replicas, train_and_evaluate, fit, class
         assert tags(ours / "board" / side) == tags(plain / "board" / side) != []
     # The weights of the best epoch are in the last checkpoint, and that is what was evaluated at the end.
     assert estimator.latest_checkpoint().endswith(f"-{len(expected) * STEPS}")
-    model = classifier()
-    model.load_weights(estimator.latest_checkpoint()).expect_partial()
+    model = model_of(keras)
+    tf.train.Checkpoint(model).read(estimator.latest_checkpoint()).expect_partial()
     for weight, other in zip(model.get_weights(), fitted.get_weights(), strict=True):
         np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-5)
     assert results["loss"] == pytest.approx(expected[-3]["val_loss"], rel=1e-4)
