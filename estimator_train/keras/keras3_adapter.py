@@ -252,7 +252,7 @@ def gradients(model, data):
     features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         predictions = model(features, training=True)
-        loss = private_names.compute_loss(model, features, labels, predictions, weights)
+        loss = private_names.compute_loss(model, features, labels, predictions, weights, training=True)
         loss = model.optimizer.scale_loss(loss)
     found = tape.gradient(loss, model.trainable_variables)
     return found, model.compute_metrics(features, labels, predictions, weights)
@@ -261,6 +261,14 @@ def gradients(model, data):
 def apply_gradients(model, means):
     """The second half of the step: updates the trainable variables with gradients as `gradients` gives them."""
     model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
+
+
+def test_and_predict(model, data):
+    """Does what Keras' `test_step` and `predict_step` do in one pass: returns (the step's logs, the predictions)."""
+    features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+    predictions = model(features, training=False)
+    private_names.compute_loss(model, features, labels, predictions, weights, training=False)
+    return model.compute_metrics(features, labels, predictions, weights), predictions
 
 
 def callback_list(model, callbacks, steps_per_epoch):

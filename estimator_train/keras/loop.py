@@ -139,9 +139,8 @@ class Loop:
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None), ended
 
     def _on_replica(self, batch):
-        # A step of the user's may return Python numbers.
-        logs = tf.nest.map_structure(tf.convert_to_tensor, self._program.step(batch))
-        self.batch_structure = self._program.batch_outputs(batch)
+        logs, self.batch_structure = self._program.step(batch)
+        logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a step of the user's may return Python numbers
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
 
     def _add_to_global_step(self, done):
@@ -177,7 +176,8 @@ class PredictionLoop:
 
     @tf.function(autograph=False)
     def _run(self, iterator):
-        return self._program.step(iterator.get_next())
+        predictions, _ = self._program.step(iterator.get_next())
+        return predictions
 
 
 def _specs(values):

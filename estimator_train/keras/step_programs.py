@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -36,12 +37,11 @@ class StepProgram:
         """
 
     def step(self, batch):
-        """Runs on each replica with its batch; returns a dict of value names to tensors. Every program has its own."""
-        raise NotImplementedError
+        """Runs on each replica with its batch. Every program has its own.
 
-    def batch_outputs(self, batch):
-        """Runs on each replica after `step`; returns tensors with an entry an example, in any structure."""
-        return {}
+        Returns (a dict of value names to tensors, tensors with an entry an example in any structure).
+        """
+        raise NotImplementedError
 
     def run_step(self, strategy, step, batch):
         """Runs `step` on every replica; see `run_step` of the adapters."""
@@ -110,7 +110,7 @@ class TrainingProgram(StepProgram):
     def step(self, batch):
         if self._accumulated is None and not self.has_epochs:
             self.model.reset_metrics()  # else the values would be running means
-        return self.rename(self._train_step(self._data(batch)))
+        return self.rename(self._train_step(self._data(batch))), {}
 
     def update(self, batches):
         self._accumulated.update(batches)
@@ -149,21 +149,29 @@ class EvaluationProgram(StepProgram):
     mode = ModeKeys.EVAL
 
     def __post_init__(self):
-        self._test_step = _compiled(self.model.test_step, self.model.jit_compile)
+        own_steps = all(self.adapter.is_own_step(self.model, step) for step in ("test_step", "predict_step"))
+        self._gives_predictions = own_steps and "predictions" in self.parts
+        step = self.model.test_step
+        if self._gives_predictions:  # one pass through the model for both
+            step = functools.partial(self.adapter.test_and_predict, self.model)
+        self._test_step = _compiled(step, self.model.jit_compile)
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
     def build_variables(self, strategy, element_spec):
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, "test_step")
 
     def step(self, batch):
-        return self.rename(self._test_step(self._data(batch)))
-
-    def batch_outputs(self, batch):
-        features, *rest = self._data(batch)
+        data = self._data(batch)
+        features, *rest = data
         outputs = {"features": features, "labels": rest[0] if rest else None}
-        if "predictions" in self.parts:
-            outputs["predictions"] = predict(self.adapter, self.model, self._predict_step, features)
-        return {part: outputs[part] for part in self.parts}
+        if self._gives_predictions:
+            logs, predictions = self._test_step(data)
+            outputs["predictions"] = _by_output_name(self.adapter, self.model, predictions)
+        else:
+            logs = self._test_step(data)
+            if "predictions" in self.parts:
+                outputs["predictions"] = predict(self.adapter, self.model, self._predict_step, features)
+        return self.rename(logs), {part: outputs[part] for part in self.parts}
 
     def reset(self):
         self.model.reset_metrics()
@@ -184,7 +192,7 @@ class PredictionProgram(StepProgram):
 
     def step(self, batch):
         features, *_ = self._data(batch)
-        return predict(self.adapter, self.model, self._predict_step, features)
+        return predict(self.adapter, self.model, self._predict_step, features), {}
 
 
 def predict(adapter, model, predict_step, features):
@@ -195,7 +203,10 @@ def predict(adapter, model, predict_step, features):
     inputs = getattr(model, "inputs", None) or ()  # Keras 3's Sequential has none before it is built
     if isinstance(features, dict) and len(features) == len(inputs) == 1:
         (features,) = features.values()
-    predictions = predict_step((features,))
+    return _by_output_name(adapter, model, predict_step((features,)))
+
+
+def _by_output_name(adapter, model, predictions):
     if isinstance(predictions, dict):
         return predictions
     predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]

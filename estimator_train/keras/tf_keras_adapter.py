@@ -133,6 +133,14 @@ def apply_gradients(model, means):
     model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
 
+def test_and_predict(model, data):
+    """Does what Keras' `test_step` and `predict_step` do in one pass: returns (the step's logs, the predictions)."""
+    features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+    predictions = model(features, training=False)
+    model.compute_loss(features, labels, predictions, weights)
+    return model.compute_metrics(features, labels, predictions, weights), predictions
+
+
 def callback_list(model, callbacks, steps_per_epoch):
     """The `CallbackList` that fit would make, of `callbacks` for `model`.
 

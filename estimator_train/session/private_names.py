@@ -381,12 +381,12 @@ def keras3_weight_decay_exclusions(optimizer):
     return getattr(optimizer, variables, ()), [] if names is None else [names.pattern]
 
 
-def compute_loss(model, features, labels, predictions, weights):
-    """The loss of a Keras 3 model for a batch, as `train_step` computes it and adds it to the metric `loss`.
+def compute_loss(model, features, labels, predictions, weights, training):
+    """The loss of a Keras 3 model for a batch, as its steps compute it and add it to the metric `loss`.
 
     The public `compute_loss` adds nothing to the metric, and older overrides of it do not know of `training`.
     """
-    loss = model._compute_loss(x=features, y=labels, y_pred=predictions, sample_weight=weights, training=True)
+    loss = model._compute_loss(x=features, y=labels, y_pred=predictions, sample_weight=weights, training=training)
     examples = tf.shape(tf.nest.flatten(features)[0])[0]
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     model._loss_tracker.update_state(loss * tf.cast(replicas, loss.dtype), sample_weight=examples)

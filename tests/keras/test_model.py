@@ -1,5 +1,6 @@
 """model_to_estimator computes what Keras computes, for every kind of model and optimizer, and loses nothing."""
 
+import importlib
 import json
 
 import numpy as np
@@ -607,3 +608,37 @@ def test_a_generator_without_shapes_is_taken_with_the_ranks_of_its_first_element
     assert estimator.evaluate(input_fn)["acc"] == 0.5  # the first class wins where all are equal
     estimator.train(input_fn)
     assert estimator.get_variable_value("estimator_global_step/.ATTRIBUTES/VARIABLE_VALUE") == (2 if replicas else 3)
+
+
+@pytest.mark.parametrize("keras_name", ["tf_keras", "keras"])
+def test_metrics_of_predictions_take_no_second_pass_through_the_model(keras_name, data, batches, tmp_path):
+    keras = importlib.import_module(keras_name)
+    passes = []
+
+    class Counting(keras.layers.Dense):
+        def call(self, inputs):
+            passes.append(None)
+            return super().call(inputs)
+
+    def build():
+        model = keras.Sequential([keras.Input((4,)), Counting(3, activation="softmax")])
+        model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
+        return model
+
+    def traced(estimator):
+        passes.clear()
+        results = estimator.evaluate(batches(data, 32))
+        return results, len(passes)
+
+    def metric_fn(labels, predictions):
+        (outputs,) = predictions.values()
+        return {"hits": tf.compat.v1.metrics.accuracy(tf.argmax(labels, 1), tf.argmax(outputs, 1))}
+
+    estimator = et.model_to_estimator(build, model_dir=tmp_path)
+    estimator.train(batches(data, 32), steps=1)
+    estimator.evaluate(batches(data, 32))  # a copy that has been built
+    plain, passes_of_metrics = traced(et.model_to_estimator(build, model_dir=tmp_path))
+    both, passes_of_both = traced(et.add_metrics(et.model_to_estimator(build, model_dir=tmp_path), metric_fn))
+    assert passes_of_both == passes_of_metrics > 0
+    assert both["hits"] == both["accuracy"] == plain["accuracy"]
+    assert both["loss"] == plain["loss"]

@@ -410,7 +410,7 @@ def test_exclusions_from_weight_decay_in_keras_3(keras3):
 def test_the_loss_of_a_keras_3_model_is_added_to_its_metric(keras3_model):
     """With accumulate_steps, the loss that is logged would stay 0."""
     ones = tf.ones([4, 2]), tf.ones([4, 1])
-    loss = private_names.compute_loss(keras3_model, *ones, tf.zeros([4, 1]), None)
+    loss = private_names.compute_loss(keras3_model, *ones, tf.zeros([4, 1]), None, training=True)
     (metric,) = [metric for metric in keras3_model.metrics if metric.name == "loss"]
     assert loss == metric.result() == 1.0
 
