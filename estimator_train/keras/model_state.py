@@ -126,12 +126,16 @@ class ModelState:
 
         `path`: of the checkpoint that is restored; None: they keep their initial values.
         """
-        before = self.adapter.count_variables(self.model)
+        before = set(map(id, self.adapter.variables(self.model)))
         yield
-        if self.adapter.count_variables(self.model) > before:
+        made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
+        if made:
             self._make_checkpoints()
             if path is not None:
                 self._read(path)
+            else:
+                with self.strategy.scope():
+                    self.adapter.finish_variables(self.model, made)
 
     def _read(self, path):
         before = self.adapter.statistics(self.model)
