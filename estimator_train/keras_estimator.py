@@ -33,9 +33,10 @@ def model_to_estimator(
     settings and slots. The given model stays as it is and usable.
 
     Args:
-      keras_model: a compiled `tf_keras.Model`; or, for a model that Keras cannot copy, a function without arguments
-        that builds and compiles it.
-      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel directory), instead of `keras_model`.
+      keras_model: a compiled model of tf_keras, or of Keras 3 on TensorFlow; or, for a model that Keras cannot copy, a
+        function without arguments that builds and compiles it.
+      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel directory), instead of `keras_model`; the
+        Keras that saved it loads it.
       custom_objects: dict of names to the custom classes and functions of the model.
       model_dir: directory for checkpoints and events, made when missing; None: `config.model_dir` or a temporary one.
       config: `RunConfig`; `train_distribute` is where it trains, `eval_distribute` where it is evaluated.
@@ -46,8 +47,8 @@ def model_to_estimator(
         A lambda is saved as Python bytecode: pass False only for files that you trust as you trust a program.
 
     Raises:
-      ValueError: no model or two given, not compiled, a Keras 3 model, one that cannot be copied, a bad format, or a
-        file with a lambda.
+      ValueError: no model or two given, not compiled, or with parts of another Keras, Keras 3 on another backend, a
+        model that cannot be copied, a bad format, or a file with a lambda or with weights alone.
     """
     if (keras_model is None) == (keras_model_path is None):
         raise ValueError("Give either keras_model or keras_model_path.")
