@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train import checkpoints
 from estimator_train.estimator import Estimator
 from estimator_train.export import ExportOutput
 from estimator_train.keras.generations import load_model, model_source
@@ -26,6 +28,7 @@ def model_to_estimator(
     export_outputs: dict[str, type[ExportOutput]] | None = None,
     *,
     safe_mode: bool = True,
+    warm_start_from: str | os.PathLike[str] | None = None,
 ) -> Estimator:
     """An `Estimator` that trains, evaluates and predicts with a copy of a compiled Keras model.
 
@@ -33,9 +36,10 @@ def model_to_estimator(
     settings and slots. The given model stays as it is and usable.
 
     Args:
-      keras_model: a compiled `tf_keras.Model`; or, for a model that Keras cannot copy, a function without arguments
-        that builds and compiles it.
-      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel directory), instead of `keras_model`.
+      keras_model: a compiled model of tf_keras, or of Keras 3 on TensorFlow; or, for a model that Keras cannot copy, a
+        function without arguments that builds and compiles it.
+      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel directory), instead of `keras_model`; the
+        Keras that saved it loads it.
       custom_objects: dict of names to the custom classes and functions of the model.
       model_dir: directory for checkpoints and events, made when missing; None: `config.model_dir` or a temporary one.
       config: `RunConfig`; `train_distribute` is where it trains, `eval_distribute` where it is evaluated.
@@ -44,10 +48,13 @@ def model_to_estimator(
       export_outputs: dict of output names to ExportOutput classes, for the signatures of exports.
       safe_mode: whether a file at `keras_model_path` that holds a lambda, such as that of a Lambda layer, is refused.
         A lambda is saved as Python bytecode: pass False only for files that you trust as you trust a program.
+      warm_start_from: a checkpoint's path prefix, or a directory, whose newest is taken. The model begins with its
+        weights, where `model_dir` has no checkpoint yet; the optimizer and the global step begin anew. Weights that the
+        checkpoint lacks or has in another shape, such as those of a new last layer, are named in a warning.
 
     Raises:
-      ValueError: no model or two given, not compiled, a Keras 3 model, one that cannot be copied, a bad format, or a
-        file with a lambda.
+      ValueError: no model or two given, not compiled, or with parts of another Keras, Keras 3 on another backend, a
+        model that cannot be copied, a bad format, or a file with a lambda or with weights alone.
     """
     if (keras_model is None) == (keras_model_path is None):
         raise ValueError("Give either keras_model or keras_model_path.")
@@ -61,4 +68,15 @@ def model_to_estimator(
                 "you trust the file as you trust a program."
             )
     source = model_source(keras_model, custom_objects)
+    if warm_start_from is not None:
+        source.take_weights(_checkpoint(os.fspath(warm_start_from)))
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
+
+
+def _checkpoint(path):
+    if not tf.io.gfile.isdir(path) or tf.io.gfile.exists(f"{path}.index"):
+        return path
+    newest = checkpoints.latest_intact(path)
+    if newest is None:
+        raise ValueError(f"warm_start_from={path!r} has no checkpoint; give the directory or the prefix of one.")
+    return newest

@@ -160,6 +160,33 @@ def _restore_of_215(checkpoint, parts, path, trains):
         raise other_model(path, differences)
 
 
+def take_weights(parts, path):
+    """Gives a model the weights that the checkpoint at prefix `path` has of the same shapes under the same keys.
+
+    Returns those that it has not, a list of lines.
+
+    Raises:
+      CheckpointError: the checkpoint is missing or damaged, or has none of the weights.
+    """
+    damage = damage_of(path)
+    if damage is not None:
+        raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
+    reader, weights = reader_of(path), _weights_by_key(parts)
+    is_name_based = tf215.is_tf215(path) and reader.has_tensor("global_step")
+    names = {key: tf215.name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
+    saved, differences = reader.get_variable_to_shape_map(), []
+    for key, weight in sorted(weights.items()):
+        if names[key] not in saved:
+            differences.append(f"{key} {tuple(weight.shape)} is not in the checkpoint")
+        elif not weight.shape.is_compatible_with(saved[names[key]]):
+            differences.append(f"{key} is {tuple(saved[names[key]])} in the checkpoint and {tuple(weight.shape)} here")
+        else:
+            weight.assign(reader.get_tensor(names[key]))
+    if len(differences) == len(weights):
+        raise other_model(path, differences or ["the model has no variables before it is first called"])
+    return differences
+
+
 def among_saved(path, attributes):
     """Those of `attributes`, names of a `tf.train.Checkpoint`'s to variables or to dicts of them, that `path` holds."""
     reader = reader_of(path) if attributes else None

@@ -38,8 +38,8 @@ def install() -> None:
     if with_keras_3:
         log.warning(
             "TensorFlow was imported before estimator_train and without %s=1: tf.keras is Keras 3, so that "
-            "tf.keras.estimator and tf.compat.v1.layers are missing and tf.keras models make no Estimators (tf_keras "
-            "models do). Set it in the environment, or call estimator_train.install() before importing tensorflow.",
+            "tf.keras.estimator and tf.compat.v1.layers are missing. Set it in the environment, or call "
+            "estimator_train.install() before importing tensorflow.",
             _LEGACY_KERAS,
         )
     if importlib.util.find_spec("tensorflow_estimator"):

@@ -79,6 +79,19 @@ class ModelSource:
                 self.adapter.scale_loss(copy)
             return copy
 
+    def take_weights(self, path):
+        """Replaces the weights by those of the checkpoint at prefix `path`, as far as it has them, with a log line.
+
+        Raises:
+          CheckpointError: see `object_based.take_weights`.
+        """
+        parts = self.adapter.saved_parts(self.copy(tf.distribute.get_strategy()))
+        differences = object_based.take_weights(parts, path)
+        self._state = object_based.StateInMemory(parts)
+        tf.get_logger().info("Warm-starting from %s", path)
+        if differences:
+            tf.get_logger().warning("These weights keep their own values: %s", "; ".join(differences))
+
     def _with_state(self, build):
         model = build()
         if self._has_slots:

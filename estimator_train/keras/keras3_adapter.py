@@ -99,10 +99,10 @@ def _without(found, layer, seen):
     return tree
 
 
-def count_variables(model):
-    """How many variables `model` and its optimizers have so far."""
+def variables(model):
+    """The variables that `model` and its optimizers have so far, a list."""
     optimizers = [part for part in vars(model).values() if isinstance(part, keras.optimizers.Optimizer)]
-    return len(model.variables) + sum(len(optimizer.variables) for optimizer in optimizers)
+    return [*model.variables, *(variable for optimizer in optimizers for variable in optimizer.variables)]
 
 
 def build_slots(model):
@@ -127,11 +127,20 @@ def hyperparameters(model):
 def finalize_state(model):
     """Lets layers take up restored state, in the scope of the model's strategy.
 
-    Normalization computes with tensors made of its variables. The state of a random generator is the same on all
-    replicas, so that Dropout would draw the same mask: each replica gets a seed of its own.
+    Normalization computes with tensors made of its variables.
     """
     for layer in _normalizations(model):
         layer.finalize_state()
+    finish_variables(model, model.variables)
+
+
+def finish_variables(model, made):
+    """Completes variables that have just been made or restored, in the scope of the model's strategy.
+
+    The state of a random generator is the same on all replicas, so that Dropout would draw the same mask: each replica
+    gets a seed of its own.
+    """
+    made = set(map(id, made))
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
         return
@@ -139,9 +148,10 @@ def finalize_state(model):
         lambda context: tf.constant([context.replica_id_in_sync_group * _SEED_DISTANCE, 0], tf.int64)
     )
     for state in [state for layer in all_layers(model) for state in private_names.seed_states(layer)]:
-        replicas = map(strategy.experimental_local_results, (state.value, distances))
-        for own_state, distance in zip(*replicas, strict=True):
-            own_state.assign_add(tf.cast(distance, own_state.dtype))
+        if id(state) in made:
+            replicas = map(strategy.experimental_local_results, (state.value, distances))
+            for own_state, distance in zip(*replicas, strict=True):
+                own_state.assign_add(tf.cast(distance, own_state.dtype))
 
 
 def statistics(model):

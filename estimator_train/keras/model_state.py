@@ -132,13 +132,17 @@ class ModelState:
 
         `path`: of the checkpoint that is restored; None: they keep their initial values.
         """
-        before = self.adapter.count_variables(self.model)
+        before = set(map(id, self.adapter.variables(self.model)))
         yield
-        if self.adapter.count_variables(self.model) > before:
+        made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
+        if made:
             self._make_checkpoint()
             if path is not None:
                 with self._taken_up():
                     self._read(path)
+            else:
+                with self.strategy.scope():
+                    self.adapter.finish_variables(self.model, made)
 
     def _read(self, path):
         there = object_based.among_saved(path, self._saved_besides)

@@ -41,9 +41,13 @@ def saved_parts(model):
     return SavedParts(model, weights, model.optimizer)
 
 
-def count_variables(model):
-    """How many variables `model` has so far."""
-    return len(model.weights) if model.built else 0
+def variables(model):
+    """The variables that `model` has so far, a list."""
+    return model.weights if model.built else []
+
+
+def finish_variables(model, made):
+    """Completes variables that have just been made or restored, in the scope of the model's strategy."""
 
 
 def build_slots(model):

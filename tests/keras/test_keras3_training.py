@@ -285,3 +285,44 @@ def test_a_second_run_traces_nothing(data, batches, tmp_path):
 
     assert run() > 0
     assert run() == 0
+
+
+def test_hooks_and_train_and_evaluate_with_an_export_that_takes_image_bytes(tmp_path):
+    class Losses(et.SessionRunHook):
+        values = []
+
+        def before_run(self, run_context):
+            return et.SessionRunArgs({"loss": "loss:0"})
+
+        def after_run(self, run_context, run_values):
+            self.values.append(float(run_values.results["loss"]))
+
+    def image_receiver():
+        encoded = tf.compat.v1.placeholder(tf.string, [None], name="image_bytes")
+        decode = lambda image: tf.ensure_shape(tf.io.decode_png(image, 1), [4, 4, 1]) / 255  # noqa: E731
+        images = tf.map_fn(decode, encoded, fn_output_signature=tf.float32)
+        return et.export.TensorServingInputReceiver(tf.cast(images, tf.float32), {"image_bytes": encoded})
+
+    images = np.random.default_rng(1).integers(0, 255, (16, 4, 4, 1)).astype("uint8")
+    model = keras.Sequential(
+        [keras.Input((4, 4, 1)), layers.Conv2D(2, 3), layers.Flatten(), layers.Dense(1, name="age")]
+    )
+    model.compile("adam", "mse", metrics=["mae"])
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+
+    def input_fn():
+        scaled = (images / 255).astype("float32")
+        return tf.data.Dataset.from_tensor_slices((scaled, scaled.mean(axis=(1, 2)))).repeat(4).batch(8)
+
+    metrics, exported = et.train_and_evaluate(
+        estimator,
+        et.TrainSpec(input_fn, max_steps=6, hooks=[Losses()]),
+        et.EvalSpec(input_fn, steps=2, exporters=et.FinalExporter("final", image_receiver)),
+    )
+    assert metrics.keys() == {"loss", "mae", "global_step"} and metrics["global_step"] == 6
+    assert len(Losses.values) == 6
+    served = tf.saved_model.load(exported[0].decode()).signatures["serving_default"](
+        image_bytes=tf.stack([tf.io.encode_png(image) for image in images])
+    )
+    predicted = [prediction["age"] for prediction in estimator.predict(input_fn)][:16]
+    np.testing.assert_allclose(served["age"], predicted, atol=1e-6)
