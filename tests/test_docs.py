@@ -67,6 +67,7 @@ PYTHON = {
     "unet3d.train(": "small_unet3d(",
     "VOLUME, FILTERS, MAX_STEPS = 32, 8, 150": "VOLUME, FILTERS, MAX_STEPS = 8, 2, 2",
     '"GPU:': '"CPU:',
+    "keras.applications.MobileNetV2(": "small_backbone(",
 }
 SCRIPT = """
 import sys
@@ -78,6 +79,7 @@ PRINTS = {
     "README.md": r"'accuracy': .*0\.9.*'global_step': .*80.*'accuracy': .*'global_step': .*10.*\n10 steps",
     "distribution.md": r"'global_step': .*4\b",
     "hooks.md": r"^20 \d",
+    "fine_tuning.md": r"^4$",
     "input_fns.md": r"^12$",
 }
 
@@ -86,7 +88,8 @@ PRINTS = {
 def namespace(mirrored):
     """What Python runs in."""
     small_unet3d = functools.partial(unet3d.train, volume=8, filters=2, max_steps=1)
-    return {"__name__": "__main__", "two_replicas": mirrored(2), "small_unet3d": small_unet3d}
+    small = {"small_unet3d": small_unet3d, "small_backbone": small_backbone}
+    return {"__name__": "__main__", "two_replicas": mirrored(2), **small}
 
 
 @pytest.fixture(autouse=True)
@@ -249,6 +252,12 @@ def resumed(run):
 
 def small_application(build, image_size, weights):
     return keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 3)])
+
+
+def small_backbone(input_shape, include_top, pooling, weights):
+    return keras.Sequential(
+        [keras.Input(input_shape), keras.layers.Conv2D(2, 3), keras.layers.GlobalAveragePooling2D()]
+    )
 
 
 def small_network(image_size, filters, name):

@@ -1,0 +1,46 @@
+"""Fine-tuning in two phases: a new head on a frozen backbone first, then all layers with a hundredth of the rate.
+
+A script in cells, which editors run one by one; `python examples/fine_tuning.py` runs them all. docs/fine_tuning.md says
+why each phase has a directory of its own.
+"""
+
+import estimator_train as et  # before tensorflow and tf_keras
+import tf_keras as keras
+
+from estimator_train import datasets
+
+IMAGE_SIZE = (224, 224)
+EPOCHS = 5
+
+# %% Drawn scans. datasets.open_dataset("images", "FOLDER") has real images, in a folder for each class.
+data = datasets.open_dataset("synthetic_oct")
+train_input_fn = data.train_input_fn(image_size=IMAGE_SIZE, batch_size=16, num_epochs=EPOCHS)
+eval_input_fn = data.eval_input_fn(image_size=IMAGE_SIZE, batch_size=16)
+
+
+# %% weights="imagenet" downloads pretrained weights, with which this is worth its time; a path takes those of a file.
+def build_model(learning_rate, freeze, weights=None):
+    backbone = keras.applications.MobileNetV2(
+        input_shape=(*IMAGE_SIZE, 3), include_top=False, pooling="avg", weights=weights
+    )
+    backbone.trainable = not freeze
+    images = keras.Input((*IMAGE_SIZE, 3))
+    # training=False: batch statistics stay those of the pretrained weights in both phases.
+    features = backbone(keras.layers.Rescaling(2, -1)(images), training=False)
+    outputs = keras.layers.Dense(len(data.class_names), activation="softmax")(features)
+    model = keras.Model(images, outputs)
+    model.compile(keras.optimizers.Adam(learning_rate), "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+# %% The head alone.
+head = et.model_to_estimator(build_model(1e-3, freeze=True), model_dir="runs/fine_tuning/head")
+head.train(train_input_fn)
+print(head.evaluate(eval_input_fn))
+
+# %% All layers, from the weights of the first phase; the optimizer and the global step begin anew.
+whole = et.model_to_estimator(
+    build_model(1e-5, freeze=False), model_dir="runs/fine_tuning/whole", warm_start_from="runs/fine_tuning/head"
+)
+whole.train(train_input_fn)
+print(whole.evaluate(eval_input_fn))
