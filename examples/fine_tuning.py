@@ -1,12 +1,12 @@
 """Fine-tuning in two phases: a new head on a frozen backbone first, then all layers with a hundredth of the rate.
 
-A script in cells, which editors run one by one; `python examples/fine_tuning.py` runs them all. docs/fine_tuning.md says
-why each phase has a directory of its own.
+A script in cells, which editors run one by one; `python examples/fine_tuning.py` runs them all. docs/fine_tuning.md
+says why there are two phases.
 """
 
-import estimator_train as et  # before tensorflow and tf_keras
 import tf_keras as keras
 
+import estimator_train as et
 from estimator_train import datasets
 
 IMAGE_SIZE = (224, 224)
