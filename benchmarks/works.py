@@ -76,6 +76,38 @@ def step_overhead(*, steps=500):
     return Benchmark(f"{steps} steps, batch 32, no summaries, oneDNN on all sides", sides, rows)
 
 
+def keras3_steps(*, steps=500):
+    """A step of a Keras 3 model beside Keras 3's own fit."""
+    sides, rows = {}, []
+    for name in ("small_cnn", "tiny_cnn"):
+        of_what = name.replace("_cnn", " CNN")
+        ours, fit = f"{of_what}, steps_per_loop=50", f"{KERAS3}, {of_what}, steps_per_execution=50"
+        model = {"model": name, "steps": steps}
+        sides[ours] = Side("ours", "train_steps", {**model, "steps_per_loop": 50, "keras_3": True})
+        sides[fit] = Side("keras3", "fit_steps", {**model, "steps_per_execution": 50}, ONEDNN)
+        rows.append((ours, fit))
+    return Benchmark(f"{steps} steps of a Keras 3 model, batch 32, oneDNN on both sides", sides, rows)
+
+
+def evaluated_training(*, evaluations=4, every=62):
+    """Training with an evaluation and a checkpoint every so many steps beside tf_keras fit and tf.estimator."""
+    options = {"evaluations": evaluations, "every": every}
+    sides = {
+        "train_and_evaluate": Side("ours", "evaluated_training", options),
+        TF_KERAS: Side("tf_keras", "evaluated_training", options, ONEDNN),
+        TF215: Side("tf215", "evaluated_training", options, ONEDNN),
+    }
+    what = f"a small CNN of 16 million weights, evaluated and saved every {every} steps, {evaluations} times"
+    return Benchmark(what, sides, [("train_and_evaluate", TF_KERAS), ("train_and_evaluate", TF215)])
+
+
+def evaluate_files(*, images=128):
+    """An evaluation as the command makes it, with the predictions, beside tf_keras' own without."""
+    sides = {"estimator_train evaluate": Side("ours", "evaluate_files")}
+    sides[TF_KERAS.replace("fit", "evaluate")] = Side("tf_keras", "evaluate_files", {}, ONEDNN)
+    return Benchmark(f"evaluation of VGG16 on {images} scans, 224 x 224", sides, [tuple(sides)], images)
+
+
 def flagship_epoch(*, images=64):
     """One epoch of VGG16, nothing cached, beside tf.estimator and tf_keras fit, as they come and with oneDNN."""
     benchmark = _flagship(f"VGG16, 224 x 224, one epoch of {images} scans", images, 1, "image_files", (TF215, TF_KERAS))
@@ -161,6 +193,17 @@ def memory(*, images=64):
 
 
 WORKS = (
-    *(input_pipeline, step_overhead, flagship_epoch, flagship_epochs, evaluate_again, predict_again, startup),
+    *(
+        input_pipeline,
+        step_overhead,
+        keras3_steps,
+        evaluated_training,
+        evaluate_files,
+        flagship_epoch,
+        flagship_epochs,
+        evaluate_again,
+        predict_again,
+        startup,
+    ),
     *(replicas, step_options, memory),
 )

@@ -1,7 +1,52 @@
 """What tf_keras and Keras 3 have in common: `fit`, of the Keras that is given."""
 
+import tempfile
+
 from benchmarks.sides import tensorflow_parts as parts
-from benchmarks.sides.serve import peak_bytes
+from benchmarks.sides.serve import now, peak_bytes, since
+
+
+def fit_steps(keras, model, steps, steps_per_execution):
+    class Clock(keras.callbacks.Callback):
+        """Times the last epoch. A callback for each batch would have fit wait for the values of every step."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.begin = now()
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.end = now()
+
+    model = getattr(parts, model)(keras, steps_per_execution=steps_per_execution)
+    batches = parts.repeated_batch(model.input_shape[1:])
+
+    def run():
+        clock = Clock()
+        model.fit(batches, epochs=2, steps_per_epoch=steps, callbacks=[clock], verbose=0)
+        return since(clock.begin, clock.end)
+
+    run()
+    return run
+
+
+def evaluated_training(keras, evaluations, every):
+    def run():
+        model = parts.wide_cnn(keras)
+        saves = keras.callbacks.ModelCheckpoint(tempfile.mkdtemp() + "/{epoch}.keras")
+        options = {"validation_data": batches, "validation_steps": parts.EVALUATED, "callbacks": [saves]}
+        model.fit(batches, epochs=evaluations, steps_per_epoch=every, verbose=0, **options)
+
+    batches = parts.repeated_batch((32, 32, 3))
+    return run
+
+
+def evaluate_files(keras, files):
+    model, paths = parts.vgg16(keras, "adam"), parts.jpeg_paths(files)
+
+    def run():
+        model.evaluate(parts.jpeg_batches(paths), verbose=0)
+
+    run()
+    return run
 
 
 def flagship(keras, files, epochs, **compile_options):

@@ -12,4 +12,5 @@ from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import serve
 
 if __name__ == "__main__":
-    serve({"flagship": functools.partial(fit.flagship, keras)}, ["tensorflow", "keras"], parts.device)
+    works = {name: functools.partial(getattr(fit, name), keras) for name in ("flagship", "fit_steps")}
+    serve(works, ["tensorflow", "keras"], parts.device)

@@ -1,5 +1,6 @@
 """estimator_train."""
 
+import importlib
 import os
 import tempfile
 import time
@@ -23,9 +24,9 @@ def input_pipeline(files, mode, as_trained=False):
     return parts.epoch_of(input_fn.host_batches() if as_trained else input_fn(), len(paths))
 
 
-def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settings):
+def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, keras_3=False, **settings):
     """`settings` are those of RunConfig; steps are timed from the end of the first call, without summaries and logs."""
-    model = getattr(parts, model)(keras)
+    model = getattr(parts, model)(importlib.import_module("keras") if keras_3 else keras)
     silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the others are
     config = et.RunConfig(model_dir=tempfile.mkdtemp(), steps_per_loop=steps_per_loop, **silent, **settings)
     estimator = et.model_to_estimator(model, config=config)
@@ -35,6 +36,34 @@ def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, **settin
         clock = _Clock()
         estimator.train(lambda: batches, hooks=[clock], steps=steps + steps_per_loop)
         return since(clock.first, clock.last)
+
+    run()
+    return run
+
+
+def evaluated_training(evaluations, every):
+    def run():
+        estimator = et.model_to_estimator(model, model_dir=tempfile.mkdtemp())
+        train_spec = et.TrainSpec(lambda: batches, evaluations * every)
+        et.train_and_evaluate(estimator, train_spec, et.EvalSpec(lambda: batches, parts.EVALUATED, every_steps=every))
+
+    model, batches = parts.wide_cnn(keras), parts.repeated_batch((32, 32, 3))
+    return run
+
+
+def evaluate_files(files):
+    """With the predictions that the command's metrics of the classes are computed from."""
+    from estimator_train import input_fns
+    from estimator_train.cli.run.evaluation import CollectPredictions
+
+    examples = CollectPredictions(parts.CLASSES)
+    model = parts.vgg16(keras, "adam")
+    estimator = examples.attach(et.model_to_estimator(model, model_dir=tempfile.mkdtemp()))
+    paths = parts.jpeg_paths(files)
+    input_fn = input_fns.image_files(paths, parts.CLASSES, batch_size=parts.BATCH, num_epochs=1)
+
+    def run():
+        examples.evaluation(estimator.evaluate(input_fn, hooks=[examples]))
 
     run()
     return run
@@ -125,5 +154,6 @@ def replicas(count, steps):
 
 
 if __name__ == "__main__":
-    works = (input_pipeline, train_steps, flagship, memory, evaluate_again, predict_again, startup, replicas)
+    works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
+    works += (predict_again, startup, replicas)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

@@ -9,6 +9,7 @@ from benchmarks.sides.serve import now, since
 
 CLASSES = ["CNV", "DME", "DRUSEN", "NORMAL"]
 BATCH = 32
+EVALUATED = 8  # batches of an evaluation on the way
 
 _IMAGENET_MEAN = (123.68, 116.779, 103.939)  # red, green, blue
 
@@ -54,6 +55,13 @@ def deep_cnn(keras):
 def wide_network(keras):
     """Its checkpoint takes about 100 MB: 8 million weights, and Adam's two slots of each."""
     return _classifier(keras, (28, 28, 1), [keras.layers.Flatten(), keras.layers.Dense(10_000, "relu")], "adam")
+
+
+def wide_cnn(keras, optimizer="adam"):
+    """A small CNN with 16 million weights, nearly all of them in one layer."""
+    layers = [keras.layers.Conv2D(64, 3, padding="same", activation="relu"), keras.layers.MaxPooling2D()]
+    layers += [keras.layers.Flatten(), keras.layers.Dense(1000, "relu")]
+    return _classifier(keras, (32, 32, 3), layers, optimizer)
 
 
 def _classifier(keras, input_shape, layers, optimizer, **compile_options):

@@ -46,6 +46,22 @@ def flagship(files, epochs):
     return lambda: train(paths, epochs)
 
 
+def evaluated_training(evaluations, every):
+    def batches():
+        return parts.repeated_batch((32, 32, 3))
+
+    def run():
+        # The next evaluation comes with the next checkpoint.
+        config = tf.estimator.RunConfig(tempfile.mkdtemp(), save_checkpoints_steps=every)
+        estimator = keras.estimator.model_to_estimator(model, config=config)
+        train_spec = tf.estimator.TrainSpec(batches, max_steps=evaluations * every)
+        eval_spec = tf.estimator.EvalSpec(batches, steps=parts.EVALUATED, start_delay_secs=0, throttle_secs=0)
+        tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+
+    model = parts.wide_cnn(keras, keras.optimizers.legacy.Adam())
+    return run
+
+
 def evaluate_again():
     estimator = _trained()
     return _again(lambda: estimator.evaluate(parts.two_batches))
@@ -86,5 +102,5 @@ def startup():
 
 
 if __name__ == "__main__":
-    works = (input_pipeline, flagship, evaluate_again, predict_again, startup)
+    works = (input_pipeline, flagship, evaluated_training, evaluate_again, predict_again, startup)
     serve({work.__name__: work for work in works}, ["tensorflow", "tensorflow-estimator"], parts.device)

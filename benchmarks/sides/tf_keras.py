@@ -7,30 +7,7 @@ import tf_keras as keras
 
 from benchmarks.sides import fit
 from benchmarks.sides import tensorflow_parts as parts
-from benchmarks.sides.serve import now, serve, since
-
-
-def fit_steps(model, steps, steps_per_execution):
-    model = getattr(parts, model)(keras, steps_per_execution=steps_per_execution)
-    batches = parts.repeated_batch(model.input_shape[1:])
-
-    def run():
-        clock = _Clock()
-        model.fit(batches, epochs=2, steps_per_epoch=steps, callbacks=[clock], verbose=0)
-        return since(clock.begin, clock.end)
-
-    run()
-    return run
-
-
-class _Clock(keras.callbacks.Callback):
-    """Times the last epoch. A callback for each batch would have fit wait for the values of every step."""
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.begin = now()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.end = now()
+from benchmarks.sides.serve import serve
 
 
 def bare_steps(model, steps, steps_per_call):
@@ -53,6 +30,6 @@ def bare_steps(model, steps, steps_per_call):
 
 
 if __name__ == "__main__":
-    works = {name: functools.partial(getattr(fit, name), keras) for name in ("flagship", "memory")}
-    works |= {"fit_steps": fit_steps, "bare_steps": bare_steps}
-    serve(works, ["tensorflow", "tf_keras"], parts.device)
+    names = ("flagship", "memory", "fit_steps", "evaluated_training", "evaluate_files")
+    works = {name: functools.partial(getattr(fit, name), keras) for name in names}
+    serve(works | {"bare_steps": bare_steps}, ["tensorflow", "tf_keras"], parts.device)
