@@ -25,7 +25,8 @@ class CheckpointError(ValueError):
 def latest_intact(model_dir):
     """Path prefix of the newest checkpoint in `model_dir` whose every byte is there, or None when there are none.
 
-    Each damaged one that is passed over is logged as a warning. Raises CheckpointError when all are damaged.
+    Each damaged one that is passed over is logged as a warning. Raises CheckpointError when all are damaged, but for one
+    of step 0 that no `checkpoint` file names: a kill has come between, and nothing is lost.
     """
     state = _state(model_dir)
     paths = _listed(state) if state else _recovered(model_dir)
@@ -36,7 +37,7 @@ def latest_intact(model_dir):
         tf.get_logger().warning("Checkpoint %s is damaged and is passed over for the one before it: %s", path, damage)
     if paths and _state(model_dir) != state:
         return latest_intact(model_dir)  # a training has meanwhile saved others and deleted these
-    if paths:
+    if paths and (state or not paths[-1].endswith(".ckpt-0")):
         others = [path for path in _lying_in(model_dir) if path not in paths and damage_of(path) is None]
         state_file = os.path.join(model_dir, "checkpoint")
         mend = f"delete {state_file} to go on from {others[-1]}" if others else "bring back a copy"
@@ -67,7 +68,9 @@ def recover_state(model_dir, keep_max):
     Raises:
       CheckpointError: there is a folder in its place.
     """
-    paths = [] if _state(model_dir) else _lying_in(model_dir)[-(keep_max or 0) :]
+    if _state(model_dir):
+        return
+    paths = [path for path in _lying_in(model_dir) if damage_of(path) is None][-(keep_max or 0) :]
     if not paths:
         return
     file = os.path.join(model_dir, "checkpoint")

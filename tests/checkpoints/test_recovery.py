@@ -103,6 +103,18 @@ def test_an_empty_model_dir_starts_at_0(make_estimator, tmp_path, log_lines):
     assert not log_lines[1:]  # only the config
 
 
+def test_a_kill_while_the_first_checkpoint_is_written_loses_nothing(run, make_estimator, log_lines):
+    (run / "checkpoint").unlink()
+    for path in run.glob("model.ckpt-[1-9]*"):
+        path.unlink()
+    index = run / "model.ckpt-0.index"
+    index.write_bytes(index.read_bytes()[:40] if index.exists() else b"torn")
+    (run / "model.ckpt-0.data-00000-of-00001").write_bytes(b"")
+    make_estimator().train(input_fn, steps=1)
+    assert any("model.ckpt-0 is damaged and is passed over" in line for line in log_lines)
+    assert make_estimator().get_variable_value("global_step") == 1
+
+
 def test_checkpoints_that_were_kept_for_good_stay_out_of_a_new_checkpoint_file(run):
     (run / "checkpoint").unlink()
     checkpoints.recover_state(str(run), keep_max=2)
