@@ -25,8 +25,8 @@ class CheckpointError(ValueError):
 def latest_intact(model_dir):
     """Path prefix of the newest checkpoint in `model_dir` whose every byte is there, or None when there are none.
 
-    Each damaged one that is passed over is logged as a warning. Raises CheckpointError when all are damaged, but for one
-    of step 0 that no `checkpoint` file names: a kill has come between, and nothing is lost.
+    Each damaged one that is passed over is logged as a warning. Raises CheckpointError when all are damaged, but for
+    one of step 0 that no `checkpoint` file names: a kill has come between, and nothing is lost.
     """
     state = _state(model_dir)
     paths = _listed(state) if state else _recovered(model_dir)
