@@ -271,6 +271,7 @@ def _recorded_results(metrics):
 
     The key is that of a result that is a dict, else None.
     """
+    metrics = {id(metric): metric for metric in metrics}.values()
     recorded, kept = {}, []
 
     def record(metric, result):
