@@ -101,8 +101,11 @@ def _without(found, layer, seen):
 
 def variables(model):
     """The variables that `model` and its optimizers have so far, a list."""
-    optimizers = [part for part in vars(model).values() if isinstance(part, keras.optimizers.Optimizer)]
-    return [*model.variables, *(variable for optimizer in optimizers for variable in optimizer.variables)]
+    return [*model.variables, *(variable for optimizer in _optimizers(model) for variable in optimizer.variables)]
+
+
+def _optimizers(model):
+    return [part for part in vars(model).values() if isinstance(part, keras.optimizers.Optimizer)]
 
 
 def build_slots(model):
@@ -184,23 +187,60 @@ def build_variables(model, strategy, element_spec, data, step):
       data: what makes of a replica's batch what Keras takes: (features[, labels[, sample weights]]).
     """
     is_own = is_own_step(model, "test_step") and is_own_step(model, step)
-    symbols = _symbols(strategy, element_spec, data) if is_own else None
+    if not is_own and strategy.num_replicas_in_sync == 1:
+        return  # a step of the user's own creates them; replicas could not
+    symbols = _symbols(strategy, element_spec, data)
     with strategy.scope():
         if symbols is not None:
-            private_names.compute_output_spec(model.test_step, symbols)
-        if step == "train_step" and (is_own or strategy.num_replicas_in_sync > 1):
-            build_slots(model)  # replicas that make them in a step would each make them all
+            _build_layers_and_metrics(model, symbols, is_own)
+        if is_own and step == "train_step":
+            build_slots(model)
+    if not is_own and step == "train_step":
+        _build_slots_for(model, strategy, element_spec, data)
+
+
+def _build_layers_and_metrics(model, data, is_own):
+    if is_own or (is_own_step(model, "test_step") and model.loss is not None):
+        private_names.compute_output_spec(model.test_step, data)
+    elif type(model).call is not keras.Model.call:
+        private_names.compute_output_spec(model, keras.utils.unpack_x_y_sample_weight(data)[0])
+
+
+def _build_slots_for(model, strategy, element_spec, data):
+    """Makes the variables that the optimizers need for what the user's own `train_step` updates."""
+    optimizers = _optimizers(model)
+    train_step = private_names.with_autograph(model.train_step)
+    updated = {}
+
+    def record(optimizer, gradients, trainable_variables=None):
+        updated[optimizer] = list(trainable_variables or ())
+
+    for optimizer in optimizers:
+        optimizer.apply = functools.partial(record, optimizer)
+    try:
+        _trace_on_replicas(strategy, lambda batch: train_step(data(batch)), element_spec)
+    finally:
+        for optimizer in optimizers:
+            del optimizer.apply
+    with strategy.scope():
+        for optimizer, variables in updated.items():
+            optimizer.build(variables)
+
+
+def _trace_on_replicas(strategy, function, element_spec):
+    """Traces a function of a replica's batch, and never runs it."""
+
+    @tf.function(autograph=False)
+    def on_replicas(batch):
+        strategy.run(function, args=(batch,))
+
+    on_replicas.get_concrete_function(element_spec)
 
 
 def _symbols(strategy, element_spec, data):
     """What `data` makes of a replica's batch, as KerasTensors; None where Keras has none for it."""
     found = []
-
-    @tf.function(autograph=False)
-    def on_replicas(batch):
-        strategy.run(lambda batch: found.append(data(batch)), args=(batch,))
-
-    on_replicas.get_concrete_function(element_spec)  # traced, and never run
+    _trace_on_replicas(strategy, lambda batch: found.append(data(batch)), element_spec)
     tensors = [part for part in tf.nest.flatten(found[0]) if part is not None]
     if not all(isinstance(tensor, tf.Tensor) and tensor.shape.rank is not None for tensor in tensors):
         return None
@@ -239,6 +279,7 @@ def _recorded_results(metrics):
 
     The key is that of a result that is a dict, else None.
     """
+    metrics = {id(metric): metric for metric in metrics}.values()
     recorded, kept = {}, []
 
     def record(metric, result):

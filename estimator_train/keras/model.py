@@ -154,6 +154,7 @@ class KerasModel(PreparedModel):
     def _rename(self, logs):
         if not isinstance(logs, dict):
             raise ValueError(f"train_step and test_step must return a dict of names to values, got: {logs!r}")
+        logs = _flat(logs)
         if "global_step" in logs:
             raise ValueError("A metric cannot be called global_step, which the results hold; give it another name.")
         if self._metric_names_map is None:
@@ -165,3 +166,11 @@ class KerasModel(PreparedModel):
                 f"it has {sorted(self._metric_names_map)}."
             )
         return {self._metric_names_map.get(name, name): value for name, value in logs.items()}
+
+
+def _flat(logs):
+    """`logs` without the dicts in it, whose entries take their place: Keras 3's compiled metrics give one result."""
+    flat = {}
+    for name, value in logs.items():
+        flat |= _flat(value) if isinstance(value, dict) else {name: value}
+    return flat

@@ -61,7 +61,12 @@ class StepProgram:
         """Forgets what was added up since the last value, such as metrics."""
 
     def _data(self, batch):
-        """The batch as Keras takes it: (features, labels[, sample weights]).
+        """The batch as Keras gives it to a step: (features[, labels[, sample weights]]), or only the features."""
+        parts = self._parts(batch)
+        return parts if isinstance(batch, tuple) or len(parts) > 1 else parts[0]
+
+    def _parts(self, batch):
+        """The features, and the labels and sample weights where there are any, a tuple.
 
         tf.estimator put sample weights among the features.
         """
@@ -162,7 +167,7 @@ class EvaluationProgram(StepProgram):
 
     def step(self, batch):
         data = self._data(batch)
-        features, *rest = data
+        features, *rest = data if isinstance(data, tuple) else (data,)
         outputs = {"features": features, "labels": rest[0] if rest else None}
         if self._gives_predictions:
             logs, predictions = self._test_step(data)
@@ -191,7 +196,7 @@ class PredictionProgram(StepProgram):
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
     def step(self, batch):
-        features, *_ = self._data(batch)
+        features, *_ = self._parts(batch)
         return predict(self.adapter, self.model, self._predict_step, features), {}
 
 
