@@ -84,6 +84,8 @@ def test_every_mode_has_its_batch_size_and_the_host_call_runs_each_step(tmp_path
 
     estimator.export_saved_model(tmp_path / "export", receiver)
     assert seen == [("train", 4, False), ("eval", 5, False), ("infer", 6, False), ("infer", None, False)]
+    again, _ = et.train_and_evaluate(estimator, et.TrainSpec(input_fn, max_steps=3), et.EvalSpec(input_fn))
+    assert again == metrics
     assert "batch_size" not in estimator.params and isinstance(estimator.config, RunConfig)
 
 
