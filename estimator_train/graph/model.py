@@ -14,7 +14,7 @@ from estimator_train.export import signatures, supervised_outputs
 from estimator_train.graph import warm_start
 from estimator_train.graph.inputs import features_and_labels
 from estimator_train.graph.replicas import combine_scaffolds, combine_specs, keep_whole_variables
-from estimator_train.graph.session import GraphSessionCreator, session_config
+from estimator_train.graph.session import GraphSessionCreator
 from estimator_train.model_fn import (
     EstimatorSpec,
     ModeKeys,
@@ -119,7 +119,7 @@ class GraphModel(PreparedModel):
                     "saver": saver,
                     "strip_default_attrs": True,
                 }
-                with v1.Session(config=session_config(config)) as session:
+                with v1.Session(config=config.session_config) as session:
                     if checkpoint_path is None:
                         session.run(spec.scaffold.init_op or v1.global_variables_initializer())
                     else:
