@@ -8,7 +8,6 @@ side, and tests/test_behaviour.py has those of TensorFlow 2.15.1.
 """
 
 import json
-import random
 import tempfile
 
 import numpy as np
@@ -180,7 +179,7 @@ def arrays_reach_model_fn():
 
 
 def initial_values_of_a_seed():
-    """Initial values of a model_fn's variables by tf_random_seed, and by Python's own seed those of Keras' layers."""
+    """Initial values of a model_fn's variables by tf_random_seed, and by set_random_seed those of Keras' layers."""
 
     def model_fn(features, labels, mode):
         by_v1 = v1.get_variable("by_v1", [2], initializer=v1.random_normal_initializer())
@@ -189,7 +188,7 @@ def initial_values_of_a_seed():
         loss = tf.reduce_sum(by_v1) + tf.reduce_sum(glorot) + tf.reduce_mean(by_keras)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=v1.assign_add(v1.train.get_global_step(), 1))
 
-    random.seed(3)
+    tf.keras.utils.set_random_seed(3)
     config = tf.estimator.RunConfig(tf_random_seed=5)
     estimator = tf.estimator.Estimator(model_fn, config=config).train(_rows, steps=1)
     names = ["by_v1", "glorot", "by_keras/kernel"]

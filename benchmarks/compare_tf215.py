@@ -3,7 +3,8 @@
     python -m benchmarks.compare_tf215 [--tf215-python PYTHON] [--write-expected]
 
 Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take; and what both do in the cases of
-benchmarks/behaviour.py. Both sides run on the CPU, in turn (A B A B …). TensorFlow 2.15 gets a virtual environment in the platform's cache folder, made by the first run.
+benchmarks/behaviour.py. Both sides run on the CPU, in turn (A B A B …). TensorFlow 2.15 gets
+a virtual environment in the platform's cache folder, made by the first run.
 """
 
 import argparse

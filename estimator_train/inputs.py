@@ -26,8 +26,8 @@ def numpy_input_fn(
     """Returns an input_fn over the rows of numpy arrays.
 
     It gives a `tf.data.Dataset` of features or (features, labels), with the structure and dtypes of `x` and `y`.
-    Another input_fn that calls it in a v1 graph, where tf.estimator gave tensors, is given the next batch's. Batches run
-    on across epochs: only the very last one may be short.
+    Another input_fn that calls it in a v1 graph gets the tensors of a batch, as tf.estimator gave them. Batches run on
+    across epochs: only the very last one may be short.
 
     Args:
       x: features, an array or a dict of names to arrays, the first dimension being the rows.

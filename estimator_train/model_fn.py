@@ -289,7 +289,7 @@ def _check_is_tensor(value, name):
 
 
 def _check_graph(spec):
-    """Raises ValueError for a tensor or op of the spec that is not of the default graph; in eager mode there is none."""
+    """Raises ValueError for a tensor or op of the spec that is not of the default graph; eager mode has none."""
     if tf.executing_eagerly():
         return
     pairs = [part for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple) for part in metric]

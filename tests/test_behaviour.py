@@ -22,7 +22,8 @@ OF_TF215 = {
     ],
     "keras_model_with_trained_weights_of_a_graph": [26.428337891896565, 26.42833709716797],
     "keras_steps_that_are_no_whole_number": [3, 4, 5],
-    "keras_input_fn_of_tensors": [0.5084249973297119, 1.03563392162323] * 2 + [0.510325014591217, 1.035618543624878] * 3,
+    "keras_input_fn_of_tensors": [0.5084249973297119, 1.03563392162323] * 2
+    + [0.510325014591217, 1.035618543624878] * 3,
     "run_config_with_attributes_and_overrides": ["no", 17],
     "empty_model_dir": "True",
     "session_config": ["True", 1],

@@ -163,11 +163,11 @@ def copy_v1_optimizer(optimizer):
 
 @contextlib.contextmanager
 def eager_classes():
-    """A context manager in which the classes of Keras' layers and models are those of eager mode; enter it before that.
+    """A context manager in which the classes of Keras' layers and models are those of eager mode.
 
-    Making a layer in a v1 graph gives its class, and so all layers of it, a base of TensorFlow 1's engine; making one in
-    eager mode takes it back. Nothing public does that for the layers that there are. Where the context is entered in a
-    graph, the classes are its again in the end.
+    Making a layer in a v1 graph gives its class, and so all layers of it, a base of TensorFlow 1's engine; making one
+    in eager mode takes it back. Nothing public does that for layers that exist. A caller in a graph finds the classes
+    as they were: enter this context before eager mode.
     """
     from tf_keras.src.engine import base_layer, base_layer_v1, training, training_v1
     from tf_keras.src.utils.version_utils import swap_class
