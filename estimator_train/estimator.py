@@ -396,13 +396,14 @@ def _suspendable_session(run, hooks):
 
 def _config_with_model_dir(config, model_dir):
     if config is not None and not isinstance(config, RunConfig):
-        raise ValueError(f"config must be an instance of RunConfig, given: {config!r}")
+        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
     config = config or RunConfig()
     # tf.estimator, too, took "" for none, the default of many a --model_dir.
     given = {model_dirs.absolute(path) for path in (model_dir, config.model_dir) if path}
     if len(given) > 1:
         raise ValueError(
-            f"model_dir is given twice, as {os.fspath(model_dir)!r} and in RunConfig as {config.model_dir!r}; give one."
+            f"`model_dir` are set both in constructor and `RunConfig`: {os.fspath(model_dir)!r} and "
+            f"{config.model_dir!r}; give one."
         )
     if not given:
         given.add(tempfile.mkdtemp())

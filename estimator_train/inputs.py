@@ -47,9 +47,11 @@ def numpy_input_fn(
     _check_shuffle(shuffle)
     if not isinstance(x, (dict, np.ndarray)):
         raise TypeError(f"x must be a dict or array; got {type(x).__name__}")
+    if isinstance(x, dict) and not x:
+        raise ValueError("x cannot be an empty dict")
     if isinstance(y, dict):
         if not y:
-            raise ValueError("y cannot be an empty dict, use None instead.")
+            raise ValueError("y cannot be empty dict, use None instead.")
         shared = sorted(x.keys() & y.keys()) if isinstance(x, dict) else []
         if shared:
             raise ValueError(f"{len(shared)} duplicate keys are found in both x and y: {shared}")

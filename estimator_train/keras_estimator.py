@@ -50,10 +50,12 @@ def model_to_estimator(
       ValueError: no model or two given, not compiled, a Keras 3 model, one that cannot be copied, a bad format, or a
         file with a lambda.
     """
-    if (keras_model is None) == (keras_model_path is None):
-        raise ValueError("Give either keras_model or keras_model_path.")
+    if keras_model is None and keras_model_path is None:
+        raise ValueError("Either `keras_model` or `keras_model_path` needs to be provided.")
+    if keras_model is not None and keras_model_path is not None:
+        raise ValueError("Give either `keras_model` or `keras_model_path`, but not both.")
     if checkpoint_format not in ("checkpoint", "saver"):
-        raise ValueError(f"checkpoint_format must be 'checkpoint' or 'saver', given: {checkpoint_format!r}")
+        raise ValueError(f'Checkpoint format must be one of "checkpoint" or "saver". Got {checkpoint_format}')
     if keras_model_path is not None:
         keras_model, has_lambda = load_model(keras_model_path, custom_objects, safe_mode)
         if has_lambda and safe_mode:

@@ -245,7 +245,7 @@ class RunConfig:
             settings["experimental_distribute"] = None
         for name, (requirement, holds) in _REQUIREMENTS.items():
             if settings[name] is not None and not holds(settings[name]):
-                raise ValueError(f"{name} must be {requirement}, got {settings[name]!r}.")
+                raise ValueError(f"{name} {requirement}, got {settings[name]!r}.")
         for name in ("steps_per_loop", "accumulate_steps"):
             if not isinstance(settings[name], int) or settings[name] < 1:
                 raise ValueError(f"{name} must be an int >= 1, got {settings[name]!r}.")
@@ -265,36 +265,36 @@ def _takes_only_op(function):
     return callable(function) and list(inspect.signature(function).parameters) == ["op"]
 
 
-_NOT_NEGATIVE = ("a number >= 0 or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]
-_POSITIVE = ("a number > 0 or None", lambda value: isinstance(value, Real) and value > 0)  # type: ignore[operator]
-_INTEGER = ("an int or None", lambda value: isinstance(value, int))
+_NOT_NEGATIVE = ("should be >= 0, or None", lambda value: isinstance(value, Real) and value >= 0)  # type: ignore[operator]
+_POSITIVE = ("should be > 0, or None", lambda value: isinstance(value, Real) and value > 0)  # type: ignore[operator]
+_INTEGER = ("must be integer, or None", lambda value: isinstance(value, int))
 _SUPPORTED_STRATEGY = (
-    "a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy (an Estimator cannot drive the TF 2 "
+    "must be a tf.distribute.MirroredStrategy or MultiWorkerMirroredStrategy (an Estimator cannot drive the TF 2 "
     "ParameterServerStrategy)",
     lambda value: not isinstance(value, tf.distribute.ParameterServerStrategy),
 )
 
-# What each setting must be when it is not None.
+# What each setting must be when it is not None, as a message says it, and a function that tells.
 _REQUIREMENTS = {
-    "model_dir": ("a non-empty path or None", bool),
+    "model_dir": ("should be non-empty, or None", bool),
     "tf_random_seed": _INTEGER,
     "save_summary_steps": _NOT_NEGATIVE,
     "save_checkpoints_steps": _NOT_NEGATIVE,
     "save_checkpoints_secs": _NOT_NEGATIVE,
     "session_config": (
-        "a tf.compat.v1.ConfigProto or None",
+        "must be instance of ConfigProto, or None",
         lambda value: isinstance(value, tf.compat.v1.ConfigProto),
     ),
     "keep_checkpoint_max": _NOT_NEGATIVE,
     "keep_checkpoint_every_n_hours": _POSITIVE,
     "log_step_count_steps": _POSITIVE,
     "train_distribute": _SUPPORTED_STRATEGY,
-    "device_fn": ("a function of exactly one argument named `op`, or None", _takes_only_op),
-    "protocol": ("None, 'grpc' or 'grpc+verbs'", lambda value: value in ("grpc", "grpc+verbs")),
+    "device_fn": ('must be callable with exactly one argument "op", or None', _takes_only_op),
+    "protocol": ("should be grpc or grpc+verbs, or None", lambda value: value in ("grpc", "grpc+verbs")),
     "eval_distribute": _SUPPORTED_STRATEGY,
     "experimental_max_worker_delay_secs": _INTEGER,
     "session_creation_timeout_secs": _POSITIVE,
-    "mixed_precision": ("'bfloat16', 'float16' or None", lambda value: value in ("bfloat16", "float16")),
+    "mixed_precision": ("must be 'bfloat16', 'float16' or None", lambda value: value in ("bfloat16", "float16")),
 }
 
 
@@ -315,7 +315,9 @@ def _checkpoint_interval(steps, secs):
     steps = None if steps is _UNSET else steps
     secs = None if secs is _UNSET else secs
     if steps is not None and secs is not None:
-        raise ValueError(f"Give save_checkpoints_steps={steps!r} or save_checkpoints_secs={secs!r}, not both.")
+        raise ValueError(
+            f"`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set, got {steps!r} and {secs!r}."
+        )
     return steps, secs
 
 

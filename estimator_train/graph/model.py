@@ -21,7 +21,6 @@ from estimator_train.model_fn import (
     PreparedModel,
     Run,
     argument_names,
-    metric_pair,
     metrics_of,
 )
 from estimator_train.session import private_names
@@ -161,7 +160,7 @@ def _with_loss_metric(spec, added):
                 f'Metric with name "{name}" is not allowed, because Estimator already defines a default metric with '
                 "the same name."
             )
-    metrics = {name: metric_pair(name, metric) for name, metric in spec.eval_metric_ops.items()} | added
+    metrics = spec.eval_metric_ops | added
     metrics["loss"] = v1.metrics.mean(spec.loss)
     update = tf.group(*(update for _, update in metrics.values()))
     return spec._replace(eval_metric_ops={name: (value, update) for name, (value, _) in metrics.items()})
