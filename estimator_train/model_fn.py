@@ -53,8 +53,8 @@ class EstimatorSpec(
       predictions: a tensor, or a dict of names to tensors. PREDICT needs it.
       loss: a tensor of one element. TRAIN and EVAL need it.
       train_op: the op or tensor that makes a step. TRAIN needs it.
-      eval_metric_ops: dict of metric names to (value tensor, update op) pairs or to Keras metrics that are updated, which
-        become such pairs.
+      eval_metric_ops: dict of metric names to (value tensor, update op) pairs or to Keras metrics that are updated,
+        which become such pairs.
       export_outputs: dict of signature names to `export.ExportOutput`; of several, one is "serving_default". None in
         PREDICT: the predictions, as `export.PredictOutput`.
       training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: iterables of `SessionRunHook`.

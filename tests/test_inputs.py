@@ -76,9 +76,9 @@ def test_an_input_fn_that_calls_it_in_a_graph_is_given_tensors():
     [
         (np.arange(3), None, None, ValueError, "shuffle must be provided and explicitly set as boolean"),
         ([1, 2], None, False, TypeError, "x must be a dict or array; got list"),
-        ({}, None, False, ValueError, "empty"),
+        ({}, None, False, ValueError, "x cannot be an empty dict"),
         (np.zeros([0]), None, False, ValueError, "empty"),
-        (np.arange(3), {}, False, ValueError, "y cannot be an empty dict"),
+        (np.arange(3), {}, False, ValueError, "y cannot be empty dict"),
         ({"a": np.arange(3)}, {"a": np.arange(3)}, False, ValueError, "duplicate keys are found in both x and y"),
         ({"a": np.arange(3)}, np.arange(4), False, ValueError, r"one length; got x\['a'\]: 3, y: 4"),
     ],

@@ -148,7 +148,7 @@ def test_combined_refuses(generation):
 
 def test_features_must_be_a_dict(generation, columns):
     for estimator in (generation.BaselineClassifier(), generation.LinearRegressor(columns.wide)):
-        with pytest.raises(ValueError, match="features must be a dict"):
+        with pytest.raises(ValueError, match="features should be a dictionary of `Tensor`s"):
             estimator.train(lambda: tf.data.Dataset.from_tensors(([[1.0]], [[1]])), steps=1)
 
 

@@ -34,9 +34,7 @@ def test_weights_that_were_never_set_are_drawn_by_the_seed_of_the_config(data, b
         return tf.random.normal(shape)  # Keras' own initializers have another seed
 
     def loss(folder, seed):
-        model = keras.Sequential(
-            [keras.layers.Dense(3, kernel_initializer=v1.glorot_uniform_initializer(), input_shape=(4,))]
-        )
+        model = keras.Sequential([keras.layers.Dense(3, kernel_initializer=draw, input_shape=(4,))])
         model.compile("sgd", "mse")
         config = et.RunConfig(tmp_path / folder, tf_random_seed=seed)
         estimator = et.model_to_estimator(model, custom_objects={"draw": draw}, config=config)
