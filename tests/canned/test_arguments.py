@@ -118,7 +118,7 @@ def test_learning_rates_by_name_depend_on_the_model(columns, examples):
         ({"feature_columns": ["a"]}, "'a'"),
         ({"feature_columns": [fc.numeric_column("a"), fc.numeric_column("a")]}, "two columns named 'a'"),
         ({"feature_columns": [fc.categorical_column_with_identity("c", 3)]}, "embedding_column or indicator_column"),
-        ({"optimizer": "Adamm"}, "'Adamm'.*Adagrad"),
+        ({"optimizer": "Adamm"}, "Unsupported optimizer name: Adamm.*Adagrad"),
         ({"n_classes": 1}, "1"),
     ],
 )
