@@ -63,7 +63,8 @@ def model_to_estimator(
                 f"{os.fspath(keras_model_path)} holds a lambda, Python code that would run; pass safe_mode=False if "
                 "you trust the file as you trust a program."
             )
-    source = ModelSource(keras_model, custom_objects, seed=config and config.tf_random_seed)
+    seed = config.tf_random_seed if isinstance(config, RunConfig) else None
+    source = ModelSource(keras_model, custom_objects, seed=seed)
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
 
 

@@ -198,7 +198,7 @@ class RunConfig:
         vars(self).update(
             {f"_{name}": getattr(task, name) for name in _TASK_PROPERTIES},
             _cluster_spec=tf.train.ClusterSpec(task.cluster),
-            _model_dir=_agreed_model_dir(vars(self)["_model_dir"], tf_config),
+            _model_dir=_agreed_model_dir(self.model_dir, tf_config),
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
         )
 
