@@ -112,14 +112,14 @@ class EvalSpec(
         _check_at_least(0, start_delay_secs=start_delay_secs, throttle_secs=throttle_secs)
         if not isinstance(name, str | None):
             raise TypeError(f"`name` must be string, given: {name!r}")
-        exporters = _checked_exporters(exporters)
+        checked = _checked_exporters(exporters)
         return super().__new__(
             cls,
             input_fn,
             steps,
             name,
             check_hooks(hooks, _HOOKS_MESSAGE),
-            exporters,
+            checked,
             start_delay_secs,
             throttle_secs,
             every_steps,
