@@ -2,8 +2,9 @@
 
     python -m benchmarks.compare_tf215 [--tf215-python PYTHON] [--write-expected]
 
-Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take. Both sides run on the CPU, in turn
-(A B A B …). TensorFlow 2.15 gets a virtual environment in the platform's cache folder, made by the first run.
+Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take; and what both do in the cases of
+benchmarks/behaviour.py. Both sides run on the CPU, in turn (A B A B …). TensorFlow 2.15 gets
+a virtual environment in the platform's cache folder, made by the first run.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from benchmarks import peers
 from benchmarks.runner import environment
 
 ROOT = Path(__file__).resolve().parents[1]
+BEHAVIOUR = ROOT / "benchmarks" / "behaviour.py"
 SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
 REPORT = ROOT / "docs" / "compare_tf215.md"
 EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
@@ -41,6 +43,12 @@ of {pairs} runs a side, in turn, on {cores} CPU cores. The ratio is new over old
 lowest and highest.
 
 {table}
+
+## Behaviour that programs rely on
+
+The functions of [benchmarks/behaviour.py](../benchmarks/behaviour.py) say what is done; numbers have six digits here.
+
+{behaviour}
 """
 
 
@@ -68,8 +76,14 @@ def main():
     headers = ["script", "values", "largest difference", *(f"s, {version}" for version in versions.values()), "ratio"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     print(table)
+    of_both = run([*old_command, BEHAVIOUR])[0], run([*new_command, BEHAVIOUR])[0]
+    largest = max(largest, compare(*map(flat, of_both))[1])
+    rows = [[name.replace("_", " "), *(shown(values[name]) for values in of_both)] for name in of_both[0]]
+    behaviour = tabulate(rows, ["behaviour", *versions.values()], tablefmt="github", disable_numparse=True)
+    print(behaviour)
     REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(TEXT.format(**versions, tolerance=TOLERANCE, pairs=PAIRS, cores=os.cpu_count(), table=table))
+    settings = {"tolerance": TOLERANCE, "pairs": PAIRS, "cores": os.cpu_count()}
+    REPORT.write_text(TEXT.format(**versions, **settings, table=table, behaviour=behaviour))
     if args.write_expected:
         EXPECTED.write_text(json.dumps(expected, indent=1) + "\n")
     if largest > TOLERANCE:
@@ -98,6 +112,13 @@ def flat(value, path=()):
         return {path: value}
     items = value.items() if isinstance(value, dict) else enumerate(value)
     return {key: leaf for name, part in items for key, leaf in flat(part, (*path, name)).items()}
+
+
+def shown(value):
+    """A number, a string or a list of them, for a table."""
+    if isinstance(value, list):
+        return ", ".join(map(shown, value))
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def compare(old, new):

@@ -227,7 +227,7 @@ class ClassificationOutput(ExportOutput):
 
     def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None) -> None:
         if scores is None and classes is None:
-            raise ValueError("ClassificationOutput needs scores, classes or both.")
+            raise ValueError("ClassificationOutput is empty: At least one of `scores` and `classes` must be defined.")
         if scores is not None and not _is_float(scores):
             raise ValueError(f"Classification scores must be a float32 Tensor; got {scores}")
         if classes is not None and not (isinstance(classes, tf.Tensor) and classes.dtype == tf.string):

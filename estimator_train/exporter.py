@@ -59,7 +59,7 @@ class _SavedModelExporter(Exporter):
 
     def __init__(self, name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep):
         if exports_to_keep is not None and exports_to_keep <= 0:
-            raise ValueError(f"exports_to_keep must be positive, or None to keep all, given: {exports_to_keep}")
+            raise ValueError(f"`exports_to_keep`, if provided, must be positive number. Got {exports_to_keep}")
         self._name = name
         self._serving_input_receiver_fn = serving_input_receiver_fn
         self._assets_extra = assets_extra or {}
@@ -153,11 +153,11 @@ def _check_compare_fn(compare_fn):
     if compare_fn is None:
         raise ValueError("compare_fn must not be None.")
     arguments = set(inspect.signature(compare_fn).parameters)
-    if arguments != {"best_eval_result", "current_eval_result"}:
-        raise ValueError(
-            f"compare_fn must have the arguments best_eval_result and current_eval_result; {compare_fn} has "
-            f"{sorted(arguments)}"
-        )
+    expected = {"best_eval_result", "current_eval_result"}
+    for name in sorted(expected - arguments):
+        raise ValueError(f"compare_fn ({compare_fn}) must include {name} argument; it has {sorted(arguments)}")
+    if arguments != expected:
+        raise ValueError(f"compare_fn ({compare_fn}) has following not expected args: {sorted(arguments - expected)}")
 
 
 class BestExporter(_SavedModelExporter):

@@ -56,10 +56,12 @@ def model_to_estimator(
       ValueError: no model or two given, not compiled, or with parts of another Keras, Keras 3 on another backend, a
         model that cannot be copied, a bad format, or a file with a lambda or with weights alone.
     """
-    if (keras_model is None) == (keras_model_path is None):
-        raise ValueError("Give either keras_model or keras_model_path.")
+    if keras_model is None and keras_model_path is None:
+        raise ValueError("Either `keras_model` or `keras_model_path` needs to be provided.")
+    if keras_model is not None and keras_model_path is not None:
+        raise ValueError("Give either `keras_model` or `keras_model_path`, but not both.")
     if checkpoint_format not in ("checkpoint", "saver"):
-        raise ValueError(f"checkpoint_format must be 'checkpoint' or 'saver', given: {checkpoint_format!r}")
+        raise ValueError(f'Checkpoint format must be one of "checkpoint" or "saver". Got {checkpoint_format}')
     if keras_model_path is not None:
         keras_model, has_lambda = load_model(keras_model_path, custom_objects, safe_mode)
         if has_lambda and safe_mode:
@@ -67,7 +69,8 @@ def model_to_estimator(
                 f"{os.fspath(keras_model_path)} holds a lambda, Python code that would run; pass safe_mode=False if "
                 "you trust the file as you trust a program."
             )
-    source = model_source(keras_model, custom_objects)
+    seed = config.tf_random_seed if isinstance(config, RunConfig) else None
+    source = model_source(keras_model, custom_objects, seed)
     if warm_start_from is not None:
         source.take_weights(_checkpoint(os.fspath(warm_start_from)))
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)

@@ -50,11 +50,12 @@ class EstimatorSpec(
     """The tensors, ops and hooks of a model in one mode.
 
     Args:
-      mode: one of `ModeKeys`.
+      mode: one of `ModeKeys`; None requires nothing.
       predictions: a tensor, or a dict of names to tensors. PREDICT needs it.
       loss: a tensor of one element. TRAIN and EVAL need it.
       train_op: the op or tensor that makes a step. TRAIN needs it.
-      eval_metric_ops: dict of metric names to (value tensor, update op) pairs or to Keras metrics that are updated.
+      eval_metric_ops: dict of metric names to (value tensor, update op) pairs or to Keras metrics that are updated,
+        which become such pairs.
       export_outputs: dict of signature names to `export.ExportOutput`; of several, one is "serving_default". None in
         PREDICT: the predictions, as `export.PredictOutput`.
       training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: iterables of `SessionRunHook`.
@@ -82,14 +83,15 @@ class EstimatorSpec(
         evaluation_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
         prediction_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
     ) -> EstimatorSpec:
-        if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT):
+        if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT, None):
             raise ValueError(f"mode must be one of ModeKeys, given: {mode!r}")
         predictions = _checked_predictions(predictions, mode)
         hooks = [
-            check_hooks(given) for given in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)
+            check_hooks(given, "All hooks must be SessionRunHook instances")
+            for given in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)
         ]
         if not isinstance(scaffold, v1.train.Scaffold | None):
-            raise TypeError(f"scaffold must be tf.train.Scaffold, given: {scaffold!r}")
+            raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold!r}")
         spec = super().__new__(
             cls,
             mode,
@@ -133,6 +135,10 @@ class Run:
     spec: EstimatorSpec
     session_creator: tf.compat.v1.train.SessionCreator
     input_hooks: tuple = ()
+
+    def as_default(self):
+        """A context manager in which the run is driven: the graph is the default one."""
+        return self.graph.as_default()
 
 
 class PreparedModel(abc.ABC):
@@ -188,12 +194,12 @@ class EpochHook(tf.compat.v1.train.SessionRunHook):
         raise NotImplementedError
 
 
-def check_hooks(hooks):
-    """`hooks`, any iterable or None, as a tuple. Raises TypeError for one that is no SessionRunHook."""
+def check_hooks(hooks, message="Hooks must be a SessionRunHook"):
+    """`hooks`, any iterable or None, as a tuple. Raises TypeError with `message` for one that is no SessionRunHook."""
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, v1.train.SessionRunHook):
-            raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
+            raise TypeError(f"{message}, given: {hook}")
     return hooks
 
 
@@ -226,11 +232,11 @@ def metric_pair(name, metric):
     if isinstance(metric, tuple):
         return metric
     if not metric.updates:
-        raise ValueError(f'Please call update_state(...) on the "{name}" metric.')
+        raise ValueError(f'Please call update_state(...) on the "{metric.name}" metric, {name} of eval_metric_ops.')
     known = {id(variable) for variable in v1.local_variables()}
     for variable in metric.variables:  # Keras puts them in no collection, so that no session would initialise them
         if id(variable) not in known:
-            v1.add_to_collection(v1.GraphKeys.LOCAL_VARIABLES, variable)
+            v1.add_to_collections([v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES], variable)
     return metric.result(), tf.group(metric.updates)
 
 
@@ -241,7 +247,7 @@ def _checked_predictions(predictions, mode):
         return {}
     named = predictions if isinstance(predictions, dict) else {"predictions": predictions}
     for name, tensor in named.items():
-        _check_is_tensor(tensor, f"predictions[{name!r}]" if isinstance(predictions, dict) else name)
+        _check_is_tensor(tensor, f"predictions[{name}]" if isinstance(predictions, dict) else name)
     return predictions
 
 
@@ -282,22 +288,27 @@ def _checked_metrics(metrics):
             for part in metric:
                 if not isinstance(part, tf.Operation):
                     _check_is_tensor(part, f"eval_metric_ops[{name!r}]")
-    return dict(metrics)
+    # Eager tensors are of unit tests: nothing runs the metrics there.
+    if tf.executing_eagerly():
+        return dict(metrics)
+    return {name: metric_pair(name, metric) for name, metric in metrics.items()}
 
 
 def _checked_export_outputs(outputs, predictions, mode):
     if outputs is None:
         return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if mode == ModeKeys.PREDICT else None
     if not isinstance(outputs, dict):
-        raise TypeError(f"export_outputs must be dict, given: {outputs!r}")
+        raise TypeError(f"`export_outputs` must be dict, received: {outputs!r}")
     for name, output in outputs.items():
         if not isinstance(output, ExportOutput):
-            raise TypeError(f"Values in export_outputs must be ExportOutput objects, given: {output!r} for key: {name}")
+            raise TypeError(
+                f"Values in `export_outputs` must be ExportOutput objects, received: {output!r} for key: {name}"
+            )
     if len(outputs) == 1:
         return {_DEFAULT_SIGNATURE: next(iter(outputs.values()))} | outputs
     if outputs and _DEFAULT_SIGNATURE not in outputs:
         raise ValueError(
-            f"Multiple export_outputs were provided, but none is called {_DEFAULT_SIGNATURE!r}, "
+            f"Multiple `export_outputs` were provided, but none is called {_DEFAULT_SIGNATURE!r}, "
             f"the signature that is used by default: {sorted(outputs)}"
         )
     return dict(outputs)
@@ -309,11 +320,20 @@ def _check_is_tensor(value, name):
 
 
 def _check_graph(spec):
-    """Raises ValueError for a tensor or op of the spec that is not of the default graph."""
+    """Raises ValueError for a tensor or op of the spec that is not of the default graph; eager mode has none."""
+    if tf.executing_eagerly():
+        return
     pairs = [part for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple) for part in metric]
-    for element in [*tf.nest.flatten(spec.predictions, expand_composites=True), spec.loss, spec.train_op, *pairs]:
-        if element is not None and getattr(element, "graph", None) is not v1.get_default_graph():
-            raise ValueError(
-                f"{element} of the EstimatorSpec is not of the Estimator's graph: make every tensor and op inside "
-                "model_fn, from the features and labels that it is given, and not before or in another tf.Graph."
-            )
+    parts = {
+        "prediction values": tf.nest.flatten(spec.predictions, expand_composites=True),
+        "loss": [spec.loss],
+        "train_op": [spec.train_op],
+        "eval_metric_ops": pairs,
+    }
+    for name, elements in parts.items():
+        for element in elements:
+            if element is not None and getattr(element, "graph", None) is not v1.get_default_graph():
+                raise ValueError(
+                    f'{name} with "{element.name}" must be from the default graph: make every tensor and op inside '
+                    "model_fn, from the features and labels that it is given, and not before or in another tf.Graph."
+                )

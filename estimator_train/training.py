@@ -21,6 +21,8 @@ from estimator_train.model_fn import EpochHook, InputFn, ModeKeys, check_hooks
 v1 = tf.compat.v1
 log = tf.get_logger()
 
+_HOOKS_MESSAGE = "All hooks must be `SessionRunHook` instances"
+
 
 class TrainSpec(
     NamedTuple(
@@ -55,7 +57,7 @@ class TrainSpec(
         for listener in listeners:
             if not isinstance(listener, v1.train.CheckpointSaverListener):
                 raise TypeError(f"saving_listeners must be CheckpointSaverListeners, given: {listener!r}")
-        return super().__new__(cls, input_fn, max_steps, check_hooks(hooks), listeners)
+        return super().__new__(cls, input_fn, max_steps, check_hooks(hooks, _HOOKS_MESSAGE), listeners)
 
 
 class EvalSpec(
@@ -109,11 +111,18 @@ class EvalSpec(
         _check_at_least(1, steps=steps, every_steps=every_steps)
         _check_at_least(0, start_delay_secs=start_delay_secs, throttle_secs=throttle_secs)
         if not isinstance(name, str | None):
-            raise TypeError(f"name must be a string, given: {name!r}")
-        exporters = (exporters,) if isinstance(exporters, Exporter) else tuple(exporters or ())
-        _check_exporters(exporters)
+            raise TypeError(f"`name` must be string, given: {name!r}")
+        checked = _checked_exporters(exporters)
         return super().__new__(
-            cls, input_fn, steps, name, check_hooks(hooks), exporters, start_delay_secs, throttle_secs, every_steps
+            cls,
+            input_fn,
+            steps,
+            name,
+            check_hooks(hooks, _HOOKS_MESSAGE),
+            checked,
+            start_delay_secs,
+            throttle_secs,
+            every_steps,
         )
 
     def __getnewargs_ex__(self):
@@ -332,37 +341,44 @@ def _saving_for(estimator, specs):
 
 def _check_types(estimator, train_spec, specs):
     if not isinstance(estimator, Estimator):
-        raise TypeError(f"estimator must be an Estimator, given: {estimator!r}")
+        raise TypeError(f"`estimator` must have type `tf.estimator.Estimator`. Got: {estimator!r}")
     if not isinstance(train_spec, TrainSpec):
-        raise TypeError(f"train_spec must be a TrainSpec, given: {train_spec!r}")
+        raise TypeError(f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {train_spec!r}")
     if not specs:
         raise ValueError("eval_spec must hold at least one EvalSpec, given an empty list.")
     for spec in specs:
         if not isinstance(spec, EvalSpec):
-            raise TypeError(f"eval_spec must be an EvalSpec or a list of them, given: {spec!r}")
+            raise TypeError(f"`eval_spec` must have type `tf.estimator.EvalSpec`, or be a list of them. Got: {spec!r}")
     names = [spec.name for spec in specs]
     if len(set(names)) < len(names):
         raise ValueError(f"EvalSpecs must have different names, given: {names}")
-    _check_exporters([exporter for spec in specs for exporter in spec.exporters])
+    _check_names([exporter for spec in specs for exporter in spec.exporters])
 
 
-def _check_exporters(exporters):
-    for exporter in exporters:
-        if not isinstance(exporter, Exporter):
-            raise TypeError(f"exporters must be an Exporter or an iterable of them, given: {exporter!r}")
+def _checked_exporters(exporters):
+    """`exporters`, one, an iterable or None, as a tuple."""
+    given = exporters if isinstance(exporters, Iterable) else () if exporters is None else (exporters,)
+    given = tuple(given)
+    if not all(isinstance(exporter, Exporter) for exporter in given):
+        raise TypeError(f"`exporters` must be an Exporter, an iterable of Exporter, or `None`, found {exporters!r}.")
+    _check_names(given)
+    return given
+
+
+def _check_names(exporters):
     names = [exporter.name for exporter in exporters]
     if not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"Every Exporter must have a name, a string that is not empty; given: {names}")
+        raise ValueError(f"An Exporter cannot have a name that is `None` or empty. Given: {names}")
     if len(set(names)) < len(names):
-        raise ValueError(f"Exporters must have different names, given: {names}")
+        raise ValueError(f"`exporters` must have unique names. Given: {names}")
 
 
 def _check_callable(input_fn):
     if not callable(input_fn):
-        raise TypeError(f"input_fn must be callable, given: {input_fn!r}")
+        raise TypeError(f"`input_fn` must be callable, given: {input_fn!r}")
 
 
 def _check_at_least(least, **values):
     for name, value in values.items():
         if value is not None and value < least:
-            raise ValueError(f"Must specify {name} >= {least}, given: {value}")
+            raise ValueError(f"Must specify {name} {'> 0' if least == 1 else '>= 0'}, given: {value}")

@@ -298,10 +298,10 @@ def test_listeners_need_checkpoints(tmp_path):
 
 
 def test_the_estimator_refuses_what_is_no_config_and_a_second_model_dir(classifier, tmp_path):
-    with pytest.raises(ValueError, match="config must be an instance of RunConfig"):
+    with pytest.raises(ValueError, match="config must be an instance of `RunConfig`"):
         et.model_to_estimator(classifier(), config={"model_dir": "run"})
     config = et.RunConfig(model_dir=tmp_path / "one")
-    with pytest.raises(ValueError, match="model_dir is given twice"):
+    with pytest.raises(ValueError, match="set both in constructor and `RunConfig`"):
         et.model_to_estimator(classifier(), model_dir=tmp_path / "two", config=config)
     same = et.model_to_estimator(classifier(), model_dir=tmp_path / "one", config=config)
     assert same.model_dir == str(tmp_path / "one")
@@ -746,7 +746,7 @@ def test_a_relative_model_dir_agrees_with_the_absolute_one_of_another_estimators
     monkeypatch.chdir(tmp_path)
     config = et.Estimator(lambda features: None, "run").config
     assert et.Estimator(lambda features: None, "run", config).model_dir == str(tmp_path / "run")
-    with pytest.raises(ValueError, match="model_dir is given twice"):
+    with pytest.raises(ValueError, match="set both in constructor and `RunConfig`"):
         et.Estimator(lambda features: None, "other", config)
 
 

@@ -132,7 +132,7 @@ def test_a_predict_output_names_a_single_tensor_and_joins_tuple_keys():
     [
         (lambda: export.PredictOutput({1: floats()}), "Prediction output key must be a string; got 1"),
         (lambda: export.PredictOutput({"y": 1.0}), "Prediction output value must be a Tensor; got 1.0"),
-        (lambda: export.ClassificationOutput(), "needs scores, classes or both"),
+        (lambda: export.ClassificationOutput(), "At least one of `scores` and `classes` must be defined"),
         (lambda: export.ClassificationOutput(scores=tf.constant([1])), "scores must be a float32 Tensor"),
         (lambda: export.ClassificationOutput(classes=tf.constant([1])), "classes must be a string Tensor"),
         (lambda: export.RegressionOutput(tf.constant([1])), "value must be a float32 Tensor"),

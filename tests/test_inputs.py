@@ -57,14 +57,18 @@ def test_shuffling_keeps_rows_whole_and_epochs_complete():
     assert not np.array_equal(got[0][0], got[1][0])
 
 
-def test_a_graph_takes_tensors_from_an_iterator():
+def test_an_input_fn_that_calls_it_in_a_graph_is_given_tensors():
     input_fn = inputs.numpy_input_fn({"a": np.arange(3)}, np.arange(3), batch_size=2, shuffle=False)
     with tf.Graph().as_default(), v1.Session() as session:
-        iterator = v1.data.make_initializable_iterator(input_fn())
-        features, labels = iterator.get_next()
-        session.run(iterator.initializer)
-        assert session.run((features["a"], labels))[1].tolist() == [0, 1]
+        features, labels = input_fn()
+        assert [session.run((features["a"], labels))[1].tolist() for _ in range(2)] == [[0, 1], [2]]
         assert features["a"].shape.as_list() == [None]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(labels)
+        # An Estimator, and a strategy, take the dataset.
+        assert isinstance(input_fn(input_context=tf.distribute.InputContext()), tf.data.Dataset)
+        with tf.distribute.OneDeviceStrategy("cpu:0").scope():
+            assert isinstance(input_fn(), tf.data.Dataset)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +76,9 @@ def test_a_graph_takes_tensors_from_an_iterator():
     [
         (np.arange(3), None, None, ValueError, "shuffle must be provided and explicitly set as boolean"),
         ([1, 2], None, False, TypeError, "x must be a dict or array; got list"),
-        ({}, None, False, ValueError, "empty"),
+        ({}, None, False, ValueError, "x cannot be an empty dict"),
         (np.zeros([0]), None, False, ValueError, "empty"),
-        (np.arange(3), {}, False, ValueError, "y cannot be an empty dict"),
+        (np.arange(3), {}, False, ValueError, "y cannot be empty dict"),
         ({"a": np.arange(3)}, {"a": np.arange(3)}, False, ValueError, "duplicate keys are found in both x and y"),
         ({"a": np.arange(3)}, np.arange(4), False, ValueError, r"one length; got x\['a'\]: 3, y: 4"),
     ],

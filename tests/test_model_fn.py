@@ -33,17 +33,17 @@ def test_what_a_mode_needs_is_missed(mode, missing):
         ({"mode": "training"}, ValueError, "one of ModeKeys"),
         ({"loss": 1.0}, TypeError, "loss must be Tensor, given: 1.0"),
         ({"train_op": "minimize"}, TypeError, "train_op must be Operation or Tensor"),
-        ({"predictions": {"y": [1.0]}}, TypeError, r"predictions\['y'\] must be Tensor"),
+        ({"predictions": {"y": [1.0]}}, TypeError, r"predictions\[y\] must be Tensor"),
         ({"predictions": 3}, TypeError, "predictions must be Tensor, given: 3"),
         ({"eval_metric_ops": [1]}, TypeError, "eval_metric_ops must be a dict"),
         ({"eval_metric_ops": {"mae": 1.0}}, TypeError, "must be .metric_value, update_op. tuples .* for key: mae"),
-        ({"export_outputs": [1]}, TypeError, "export_outputs must be dict"),
-        ({"export_outputs": {"y": 1}}, TypeError, "must be ExportOutput objects, given: 1 for key: y"),
+        ({"export_outputs": [1]}, TypeError, "`export_outputs` must be dict"),
+        ({"export_outputs": {"y": 1}}, TypeError, "must be ExportOutput objects, received: 1 for key: y"),
         ({"scaffold": "saver"}, TypeError, "scaffold must be tf.train.Scaffold"),
-        ({"training_hooks": [print]}, TypeError, "Hooks must be a SessionRunHook"),
-        ({"training_chief_hooks": [1]}, TypeError, "Hooks must be a SessionRunHook"),
-        ({"evaluation_hooks": [1]}, TypeError, "Hooks must be a SessionRunHook"),
-        ({"prediction_hooks": [1]}, TypeError, "Hooks must be a SessionRunHook"),
+        ({"training_hooks": [print]}, TypeError, "All hooks must be SessionRunHook instances"),
+        ({"training_chief_hooks": [1]}, TypeError, "All hooks must be SessionRunHook instances"),
+        ({"evaluation_hooks": [1]}, TypeError, "All hooks must be SessionRunHook instances"),
+        ({"prediction_hooks": [1]}, TypeError, "All hooks must be SessionRunHook instances"),
     ],
 )
 def test_wrong_fields_are_named(fields, error, message):
@@ -66,7 +66,7 @@ def test_tensors_of_another_graph_are_an_error():
         {"predictions": {"y": foreign}},
         {"eval_metric_ops": {"m": (foreign, tf.no_op())}},
     ):
-        with pytest.raises(ValueError, match="is not of the Estimator's graph"):
+        with pytest.raises(ValueError, match="must be from the default graph"):
             spec(**fields)
 
 
@@ -89,7 +89,7 @@ def test_a_keras_metric_that_is_not_updated_is_an_error():
 
     from estimator_train.model_fn import metric_pair
 
-    with pytest.raises(ValueError, match=r'call update_state\(...\) on the "mae" metric'):
+    with pytest.raises(ValueError, match=r'call update_state\(...\) on the "mean_absolute_error" metric, mae'):
         metric_pair("mae", keras.metrics.MeanAbsoluteError())
 
 

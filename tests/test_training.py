@@ -300,7 +300,7 @@ def test_evaluations_of_one_name_and_exporters_of_one_name_are_refused(estimator
     with pytest.raises(ValueError, match="EvalSpecs must have different names"):
         et.train_and_evaluate(estimator, train_spec, [et.EvalSpec(FAR), et.EvalSpec(AT_5)])
     specs = [et.EvalSpec(FAR, name=name, exporters=Recorder("twice")) for name in "ab"]
-    with pytest.raises(ValueError, match="Exporters must have different names.*twice"):
+    with pytest.raises(ValueError, match="`exporters` must have unique names.*twice"):
         et.train_and_evaluate(estimator, train_spec, specs)
 
 
@@ -315,7 +315,7 @@ def test_arguments_of_other_types_are_refused(estimator):
         (estimator, train_spec, FAR),
         (estimator, train_spec, [eval_spec, FAR]),
     ]:
-        with pytest.raises(TypeError, match="must be an? .*, given: "):
+        with pytest.raises(TypeError, match="must have type `tf.estimator"):
             et.train_and_evaluate(*arguments)
     with pytest.raises(ValueError, match="at least one EvalSpec"):
         et.train_and_evaluate(estimator, train_spec, [])
@@ -330,9 +330,9 @@ def test_training_without_checkpoints_is_refused(make_estimator):
 @pytest.mark.parametrize(
     ("error", "match", "arguments"),
     [
-        (TypeError, "input_fn must be callable, given: 'data'", {"input_fn": "data"}),
-        (ValueError, "max_steps >= 1, given: 0", {"max_steps": 0}),
-        (TypeError, "SessionRunHook, given: 7", {"hooks": [7]}),
+        (TypeError, "`input_fn` must be callable, given: 'data'", {"input_fn": "data"}),
+        (ValueError, "Must specify max_steps > 0, given: 0", {"max_steps": 0}),
+        (TypeError, "All hooks must be `SessionRunHook` instances, given: 7", {"hooks": [7]}),
         (TypeError, "CheckpointSaverListeners, given: 7", {"saving_listeners": [7]}),
     ],
 )
@@ -344,17 +344,21 @@ def test_a_bad_train_spec_is_refused(error, match, arguments):
 @pytest.mark.parametrize(
     ("error", "match", "arguments"),
     [
-        (TypeError, "input_fn must be callable, given: None", {"input_fn": None}),
-        (ValueError, "steps >= 1, given: 0", {"steps": 0}),
-        (ValueError, "every_steps >= 1, given: 0", {"every_steps": 0}),
+        (TypeError, "`input_fn` must be callable, given: None", {"input_fn": None}),
+        (ValueError, "Must specify steps > 0, given: 0", {"steps": 0}),
+        (ValueError, "Must specify every_steps > 0, given: 0", {"every_steps": 0}),
         (ValueError, "start_delay_secs >= 0, given: -1", {"start_delay_secs": -1}),
         (ValueError, "throttle_secs >= 0, given: -1", {"throttle_secs": -1}),
-        (TypeError, "name must be a string, given: 7", {"name": 7}),
-        (TypeError, "SessionRunHook, given: 7", {"hooks": [7]}),
-        (TypeError, "exporters must be an Exporter or an iterable of them, given: 7", {"exporters": [7]}),
-        (ValueError, "must have a name", {"exporters": Recorder("")}),
-        (ValueError, "must have a name", {"exporters": Recorder(None)}),
-        (ValueError, "different names.*'a', 'a'", {"exporters": (Recorder(name) for name in "aa")}),
+        (TypeError, "`name` must be string, given: 7", {"name": 7}),
+        (TypeError, "All hooks must be `SessionRunHook` instances, given: 7", {"hooks": [7]}),
+        (
+            TypeError,
+            "`exporters` must be an Exporter, an iterable of Exporter, or `None`, found \\[7\\]",
+            {"exporters": [7]},
+        ),
+        (ValueError, "An Exporter cannot have a name that is `None` or empty", {"exporters": Recorder("")}),
+        (ValueError, "An Exporter cannot have a name that is `None` or empty", {"exporters": Recorder(None)}),
+        (ValueError, "must have unique names.*'a', 'a'", {"exporters": (Recorder(name) for name in "aa")}),
     ],
 )
 def test_a_bad_eval_spec_is_refused(error, match, arguments):

@@ -61,7 +61,8 @@ class ApiV2:
 
     def variable_scope(self, name, partitioner):
         """Returns the variable scope of a branch."""
-        return v1.variable_scope(name, partitioner=partitioner, auxiliary_name_scope=False)
+        # Keras' optimizers need resource variables, which a program may have turned off.
+        return v1.variable_scope(name, partitioner=partitioner, auxiliary_name_scope=False, use_resource=True)
 
     def train_scope(self, names):
         """Returns the scope in which the optimizers of the branches called `names` create their variables."""

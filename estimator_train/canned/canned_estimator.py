@@ -79,7 +79,8 @@ def optimizer_factory(optimizer, learning_rate, api_version):
     """
     if isinstance(optimizer, str):
         if optimizer not in api_version.optimizers:
-            raise ValueError(f"Unsupported optimizer name: {optimizer!r}; use one of {sorted(api_version.optimizers)}.")
+            names = sorted(api_version.optimizers)
+            raise ValueError(f"Unsupported optimizer name: {optimizer}. Supported names are: {names}")
         make = api_version.optimizers[optimizer]
         return make if learning_rate is None else functools.partial(make, learning_rate)
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
@@ -118,7 +119,7 @@ def summarize(layer, tag):
 
 def _model_fn(features, labels, mode, config, *, head, branches, api_version):
     if not isinstance(features, dict) or not features:
-        raise ValueError(f"features must be a dict of tensors by feature name, given: {features!r}")
+        raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: {type(features)}, {features!r}")
     logits = []
     for branch in branches:
         with api_version.variable_scope(branch.scope, branch.partitioner):

@@ -140,7 +140,9 @@ def _split_evenly(batches, replicas, none):
     examples = batches.unbatch()
     # Examples that were padded to the longest of their batch differ in length from those of another.
     specs = tf.nest.flatten(examples.element_spec)
-    are_padded = all(isinstance(spec, tf.TensorSpec) for spec in specs) and any(None in spec.shape for spec in specs)
+    are_padded = all(isinstance(spec, tf.TensorSpec) for spec in specs) and any(
+        not spec.shape.is_fully_defined() for spec in specs
+    )
     batch = tf.data.Dataset.padded_batch if are_padded else tf.data.Dataset.batch
     in_larger = larger * (size + 1)
     rest = batch(examples.skip(in_larger), tf.maximum(size, 1))

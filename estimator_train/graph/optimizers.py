@@ -35,6 +35,8 @@ def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, coun
         step = v1.train.get_or_create_global_step() if counts_steps else None
         op = optimizer.minimize(loss, step, trainable_variables)
     else:
+        if trainable_variables is None:
+            raise ValueError("trainable_variables cannot be None with a Keras optimizer; give the model's.")
         _check_is_sequence(trainable_variables, "trainable_variables")
         optimizer = _as_legacy(optimizer)
         if counts_steps:
@@ -57,7 +59,8 @@ def _as_legacy(optimizer):
     if isinstance(optimizer, keras.optimizers.Optimizer):
         return _legacy_twin(optimizer)
     raise ValueError(
-        f"optimizer must be a tf_keras or tf.compat.v1.train optimizer, given: {optimizer!r} of {type(optimizer)}"
+        "The given optimizer is not a tf.keras.optimizers.Optimizer instance, and no tf.compat.v1.train.Optimizer. "
+        f"Given: {optimizer!r} of {type(optimizer)}"
     )
 
 

@@ -47,7 +47,7 @@ class BinaryClassHead(SingleHead):
         labels = checks.check_labels(labels, logits, 1)
         if self._vocabulary is not None:
             labels = classes.ids_of(labels, self._vocabulary)
-        return checks.check_label_range(tf.cast(labels, tf.float32), 2, "Labels must be in range [0, 1]")
+        return checks.check_label_range(tf.cast(labels, tf.float32), 2)
 
     def _losses(self, labels, logits):
         return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)

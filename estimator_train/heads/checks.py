@@ -18,7 +18,7 @@ _REDUCTIONS = {  # Keras's spellings, and v1's for what they mean
 def v1_reduction(loss_reduction):
     """A loss reduction as `tf.compat.v1.losses.Reduction` spells it. Raises ValueError for none or an unknown one."""
     if loss_reduction not in _REDUCTIONS:
-        raise ValueError(f"Invalid loss_reduction: {loss_reduction!r}; it can be one of {sorted(_REDUCTIONS)}")
+        raise ValueError(f"Invalid loss_reduction: {loss_reduction}; it can be one of {sorted(_REDUCTIONS)}")
     return _REDUCTIONS[loss_reduction]
 
 
@@ -45,26 +45,35 @@ def check_label_vocabulary(vocabulary, n_classes=None):
     if not isinstance(vocabulary, (list, tuple)):
         raise ValueError(f"label_vocabulary should be a list or a tuple. Given type: {type(vocabulary)}")
     if n_classes is not None and len(vocabulary) != n_classes:
-        raise ValueError(f"Length of label_vocabulary must be n_classes ({n_classes}). Given: {len(vocabulary)}")
+        raise ValueError(
+            f'"label_vocabulary" does not have "n_classes" items. Length of label_vocabulary must be n_classes '
+            f"({n_classes}). Given: {len(vocabulary)}"
+        )
 
 
 def check_thresholds(thresholds):
     """`thresholds` as a tuple; None is none. Raises ValueError for one outside of (0, 1)."""
     for threshold in thresholds or ():
         if not 0 < threshold < 1:
-            raise ValueError(f"thresholds must be in (0, 1) range. Given: {threshold}")
+            raise ValueError(f"thresholds not in (0, 1): thresholds must be in (0, 1) range. Given: {threshold}")
     return tuple(thresholds or ())
 
 
 def check_logits(logits, dimension):
-    """`logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError for another shape."""
+    """`logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError for another shape.
+
+    Those whose rank is not known before they are computed fail then, if they have another shape.
+    """
     logits = tf.cast(logits, tf.float32)
-    rank, size = logits.shape.rank, logits.shape[-1] if logits.shape.rank else None
-    if (rank is not None and rank < 2) or size not in (None, dimension):
-        raise ValueError(
-            f"logits shape must be [D0, D1, ... DN, logits_dimension] with logits_dimension {dimension}, "
-            f"got {logits.shape}."
-        )
+    message = "logits shape must be [D0, D1, ... DN, logits_dimension]"
+    if logits.shape.rank is None:
+        has_dimension = tf.equal(tf.shape(logits)[-1:], [dimension])
+        return _asserted(logits, tf.logical_and(tf.rank(logits) >= 2, tf.reduce_all(has_dimension)), message)
+    sizes = logits.shape.as_list()
+    if len(sizes) < 2:
+        raise ValueError(f"logits must have rank at least 2. Received rank {len(sizes)}, shape {logits.shape}")
+    if sizes[-1] not in (None, dimension):
+        raise ValueError(f"{message}, got {logits.shape}; the logits_dimension is {dimension}.")
     return tf.ensure_shape(logits, logits.shape[:-1].concatenate(dimension))
 
 
@@ -95,10 +104,23 @@ def check_has_labels(labels):
         raise ValueError("You must provide a labels Tensor. Given: None. Check that input_fn returns labels.")
 
 
-def check_label_range(labels, n_classes, message):
-    """`labels`, which fail with `message` when run with values outside of [0, n_classes - 1]."""
-    is_right = tf.reduce_all((labels >= 0) & (labels <= tf.cast(n_classes - 1, labels.dtype)))
-    return _asserted(labels, is_right, message)
+def check_label_range(labels, n_classes, message=None):
+    """`labels`, which fail with `message`, or one of the limits, when run with values outside of [0, n_classes - 1].
+
+    Raises:
+      ValueError: so they have, in eager mode.
+    """
+    eager = tf.executing_eagerly()
+    limits = {
+        "Labels must be >= 0": labels >= 0,
+        f"Labels must be <= {n_classes if eager else 'n_classes'} - 1": labels <= tf.cast(n_classes - 1, labels.dtype),
+    }
+    for limit, holds in limits.items():
+        if not eager:
+            labels = _asserted(labels, tf.reduce_all(holds), message or limit)
+        elif not tf.reduce_all(holds):
+            raise ValueError(f"{message or limit}; given: {labels}")
+    return labels
 
 
 def check_weights(features, weight_column, logits, dimensions):
@@ -119,7 +141,7 @@ def check_weights(features, weight_column, logits, dimensions):
         raise TypeError(f"Weight column must be either a string or NumericColumn. Given type: {type(weight_column)}.")
     key = weight_column if isinstance(weight_column, str) else weight_column.key
     if not isinstance(features, dict) or key not in features:
-        raise ValueError(f"weight_column: feature {key!r} is not in the features: {features}")
+        raise ValueError(f"Feature {key} is not in features dictionary. It is the weight_column; there are: {features}")
     weights = tf.convert_to_tensor(features[key])
     weights = weights if normalize is None else normalize(weights)
     if not (weights.dtype.is_floating or weights.dtype.is_integer):

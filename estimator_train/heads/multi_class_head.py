@@ -50,8 +50,7 @@ class MultiClassHead(SingleHead):
             labels = classes.ids_of(labels, self._vocabulary)
         elif not labels.dtype.is_integer:
             raise ValueError(f"Labels dtype should be integer. Instead got {labels.dtype}.")
-        message = f"Labels must be in range [0, n_classes - 1], with n_classes {self._logits_dimension}"
-        return checks.check_label_range(labels, self._logits_dimension, message)
+        return checks.check_label_range(labels, self._logits_dimension)
 
     def _losses(self, labels, logits):
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.squeeze(labels, axis=-1), logits)

@@ -83,7 +83,8 @@ class SingleHead(Head):
             predictions = self._predictions(logits)
         unknown = [key for key in keys or () if key not in predictions]
         if unknown:
-            raise ValueError(f"Prediction keys must be of {list(predictions)}, given: {unknown}")
+            known = list(predictions)
+            raise ValueError(f"Prediction key must be in PredictionKeys, given: {unknown[0]}. There are: {known}")
         return {key: predictions[key] for key in keys or predictions}
 
     def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:

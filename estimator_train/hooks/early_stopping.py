@@ -261,4 +261,4 @@ def _stands_still(is_better, change, metric_name, max_steps, min_steps):
 
 def _check_estimator(estimator):
     if not isinstance(estimator, Estimator):
-        raise TypeError(f"estimator must be an Estimator, given: {estimator!r}")
+        raise TypeError(f"`estimator` must have type `tf.estimator.Estimator`. Got: {estimator!r}")

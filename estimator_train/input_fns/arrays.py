@@ -117,7 +117,7 @@ def _common_length(data):
     lengths = {name: shape[0] if shape else "a scalar" for name, shape in _named_shapes(data)}
     if len(set(lengths.values())) > 1 or "a scalar" in lengths.values():
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
-        raise ValueError(f"the arrays must have one length; got {listed}")
+        raise ValueError(f"Length of tensors in x and y is mismatched: the arrays must have one length; got {listed}")
     length = next(iter(lengths.values()), 0)
     if length == 0:
         raise ValueError(f"the arrays are empty: {', '.join(lengths) or 'x'}")

@@ -83,7 +83,8 @@ def without_first(batches, examples):
     """
     if examples == 0:
         return batches
-    static = {part.shape[0] for part in tf.nest.flatten(batches.element_spec) if part.shape.rank != 0}
+    specs = tf.nest.flatten(batches.element_spec)
+    static = {part.shape.as_list()[0] if part.shape.rank else None for part in specs if part.shape.rank != 0}
     if len(static) == 1 and None not in static:
         return batches.skip(examples // static.pop())
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 
 import tensorflow as tf
@@ -12,7 +13,7 @@ import tf_keras as keras
 from tf_keras import layers
 
 from estimator_train.checkpoints import object_based
-from estimator_train.keras import placement
+from estimator_train.keras import graph_mode, placement
 from estimator_train.session import private_names
 
 ADVICE = (
@@ -38,12 +39,14 @@ class ModelSource:
       ValueError: the model is not compiled, or cannot be copied.
     """
 
-    def __init__(self, adapter, given, build=None, custom_objects=None, clone_layer=None):
+    def __init__(self, adapter, given, build=None, custom_objects=None, clone_layer=None, seed=None):
         """`given`: a compiled Keras model; `build`: the function that returned it, None if it is to be cloned.
 
         `clone_layer`: makes a layer of the copies from one of `given`; None: as it is, and on the device that it is on.
+        `seed`: of the weights of a model that was made where eager execution is off, and has none yet.
         """
         adapter.check(given)
+        given = adapter.in_eager_mode(given, custom_objects, seed)
         self.adapter = adapter
         self._scales_loss = adapter.scales_loss(given)
         if given.run_eagerly:
@@ -169,6 +172,16 @@ def clone(model, custom_objects, clone_layer=None):
     return copy
 
 
+def in_eager_mode(model, custom_objects, seed):
+    """`model`; for one made in a v1 graph a copy for eager mode, with its weights and an optimizer that begins anew."""
+    if graph_mode.graph_of(model) is None:
+        return model
+    weights = graph_mode.initial_weights(model, custom_objects, seed)
+    copy = clone(model, custom_objects)
+    copy.set_weights(weights)
+    return copy
+
+
 def _clone_layers(model, clone_layer):
     clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
@@ -208,8 +221,9 @@ def _compile_like(clone, model):
             )
         clone.compile_from_config(model.get_compile_config())
         return
-    arguments = private_names.compile_arguments(model)
-    arguments["optimizer"] = tf.nest.map_structure(_clone_optimizer, model.optimizer)
+    graph = graph_mode.graph_of(model)
+    arguments = private_names.compile_arguments(model) if graph is None else graph_mode.compile_arguments(model)
+    arguments["optimizer"] = tf.nest.map_structure(lambda each: _clone_optimizer(each, graph), model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
     clone.compile(**arguments)
@@ -225,17 +239,21 @@ def _clone_metric(metric, model):
     if not isinstance(metric, keras.metrics.Metric):
         return metric
     config = metric.get_config()
-    if model.compiled_metrics.built and len(model.output_names) > 1:  # Keras has put the output's name before it
+    named = graph_mode.graph_of(model) is not None or model.compiled_metrics.built
+    if named and len(model.output_names) > 1:  # Keras has put the output's name before it
         prefixes = [f"{output}_" for output in model.output_names if metric.name.startswith(f"{output}_")]
         config["name"] = metric.name.removeprefix(max(prefixes, key=len, default=""))
     return type(metric).from_config(config)
 
 
-def _clone_optimizer(optimizer):
+def _clone_optimizer(optimizer, graph):
+    """`graph`: the v1 graph that the optimizer's settings may be variables of, or None."""
     wrapped = getattr(optimizer, "optimizer", None)
     if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper
-        return private_names.copy_v1_optimizer(wrapped)
-    clone = type(optimizer).from_config(optimizer.get_config())
+        return graph_mode.without_graph(private_names.copy_v1_optimizer(wrapped))
+    with contextlib.nullcontext() if graph is None else graph.as_default():
+        config = optimizer.get_config()
+    clone = type(optimizer).from_config(config)
     variables, names = private_names.weight_decay_exclusions(optimizer)
     if variables:
         raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")

@@ -16,6 +16,7 @@ import tf_keras
 
 from estimator_train.keras import tf_keras_adapter
 from estimator_train.keras.cloning import ModelSource
+from estimator_train.session.private_names import eager_classes, eager_mode
 
 
 def adapter_of(model):
@@ -37,23 +38,28 @@ def imported_kerases():
     return [tf_keras, *([sys.modules["keras"]] if "keras" in sys.modules else [])]
 
 
-def model_source(model, custom_objects=None):
+def model_source(model, custom_objects=None, seed=None):
     """The `ModelSource` of a compiled Keras model, or of a function that returns one.
+
+    `seed`: see there.
 
     Raises:
       ValueError: as `adapter_of` and `ModelSource`.
     """
-    if isinstance(model, tuple(keras.Model for keras in imported_kerases())) or not callable(model):
-        return ModelSource(adapter_of(model), model, custom_objects=custom_objects)
-    built = model()
-    return ModelSource(adapter_of(built), built, build=model)
+    with eager_classes(), eager_mode():
+        if isinstance(model, tuple(keras.Model for keras in imported_kerases())) or not callable(model):
+            given, build = model, None
+        else:
+            given, build = model(), model
+        return ModelSource(adapter_of(given), given, build, custom_objects, seed=seed)
 
 
 def load_model(path, custom_objects, safe_mode):
     """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
     path = os.fspath(path)
     adapter = _keras3_adapter() if _saved_by(path).startswith("3.") else tf_keras_adapter
-    return adapter.load_model(path, custom_objects, safe_mode)
+    with eager_classes(), eager_mode():
+        return adapter.load_model(path, custom_objects, safe_mode)
 
 
 def _keras3_adapter():

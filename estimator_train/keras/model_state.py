@@ -186,9 +186,9 @@ class ModelState:
 
     def input_position(self):
         """(how many examples have been trained on, the seed of the run's order)"""
-        if self.global_step > 0 and self.trained_examples == 0:
+        if int(self.global_step) > 0 and int(self.trained_examples) == 0:
             log.warning("The checkpoint does not tell how many examples have been trained on: the input begins anew.")
-        if self._input_seed == 0:
+        if int(self._input_seed) == 0:  # without v2 behaviour == would compare objects
             self._input_seed.assign(synchronous.agreed(self._config, draw_seed()))
         return int(self.trained_examples), int(self._input_seed)
 

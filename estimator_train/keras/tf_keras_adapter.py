@@ -9,10 +9,10 @@ from tf_keras import layers
 from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train.distribution import synchronous
 from estimator_train.keras import mixed_precision, step_variables
-from estimator_train.keras.cloning import check, clone, finalize_state, lookups, statistics
+from estimator_train.keras.cloning import check, clone, finalize_state, in_eager_mode, lookups, statistics
 from estimator_train.session import private_names
 
-__all__ = ["check", "clone", "finalize_state", "lookups", "statistics"]  # and the functions below
+__all__ = ["check", "clone", "finalize_state", "in_eager_mode", "lookups", "statistics"]  # and the functions below
 
 WEIGHTS_FILE = "weights.h5"
 

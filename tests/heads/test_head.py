@@ -101,9 +101,12 @@ def test_optimizer_variables_have_the_names_of_tf_215(graph):
             {"optimizer": keras.optimizers.legacy.SGD(0.5), "train_op_fn": lambda _: tf.no_op},
             "train_op_fn and optimizer cannot both be set",
         ),
-        ({"optimizer": keras.optimizers.legacy.SGD(0.5)}, "trainable_variables should be a list or a tuple. Given: N"),
+        ({"optimizer": keras.optimizers.legacy.SGD(0.5)}, "trainable_variables cannot be None"),
         ({"train_op_fn": lambda _: lambda loss: loss, "update_ops": 7}, "update_ops should be a list or a tuple"),
-        ({"optimizer": "SGD", "trainable_variables": list}, "optimizer must be a tf_keras or .* given: 'SGD'"),
+        (
+            {"optimizer": "SGD", "trainable_variables": list},
+            "is not a tf.keras.optimizers.Optimizer instance.* Given: 'SGD'",
+        ),
     ],
 )
 def test_what_cannot_train_is_refused(arguments, message, graph):

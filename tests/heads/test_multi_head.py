@@ -147,7 +147,7 @@ def test_arguments_that_cannot_be_used_are_refused(heads, weights, message):
         ([[1]], [[1.0, 1.0, 1.0]], "labels must be a dict"),
         (None, [[1.0, 1.0, 1.0]], "labels must be a dict"),
         ({"a": [[1]], "c": [[1.0, 1.0]]}, {"c": [[1.0, 1.0]]}, r"logits has missing values for head\(s\): \['a'\]"),
-        ({"a": [[1]], "c": [[1.0, 1.0]]}, [[1.0, 1.0]], r"logits_dimension 3, got \(1, 2\)"),
+        ({"a": [[1]], "c": [[1.0, 1.0]]}, [[1.0, 1.0]], r"got \(1, 2\); the logits_dimension is 3"),
     ],
 )
 def test_labels_and_logits_that_do_not_fit_are_refused(labels, logits, message, graph):

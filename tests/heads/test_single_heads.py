@@ -349,7 +349,7 @@ def test_predictions_of_regression(head, expected, run):
 
 def test_predictions_of_some_keys(graph):
     assert set(BinaryClassHead().predictions(tf.constant([[1.0]]), ["classes", "logits"])) == {"classes", "logits"}
-    with pytest.raises(ValueError, match="given: \\['scores'\\]"):
+    with pytest.raises(ValueError, match="given: scores"):
         BinaryClassHead().predictions(tf.constant([[1.0]]), ["scores"])
 
 
@@ -428,9 +428,11 @@ WRONG_INPUTS = {
     "ints for a vocabulary": Wrong(
         MultiClassHead(3, label_vocabulary=PETS), [1, 2], "should be string", np.zeros([2, 3], "float32")
     ),
-    "other logits": Wrong(MultiClassHead(3), [1, 2], r"logits_dimension 3, got \(2, 4\)", np.zeros([2, 4], "float32")),
-    "flat logits": Wrong(MultiClassHead(3), [1, 2], r"got \(3,\)", np.zeros([3], "float32")),
-    "no weights": Wrong(BinaryClassHead("weight"), [1, 0], "feature 'weight' is not in the features"),
+    "other logits": Wrong(MultiClassHead(3), [1, 2], r"logits_dimension\], got \(2, 4\)", np.zeros([2, 4], "float32")),
+    "flat logits": Wrong(
+        MultiClassHead(3), [1, 2], r"at least 2. Received rank 1, shape \(3,\)", np.zeros([3], "float32")
+    ),
+    "no weights": Wrong(BinaryClassHead("weight"), [1, 0], "Feature weight is not in features dictionary"),
     "string weights": Wrong(
         BinaryClassHead("weight"), [1, 0], "castable to float.*string", features={"weight": ["a", "b"]}
     ),
@@ -453,11 +455,11 @@ def test_inputs_that_do_not_fit_are_refused(wrong, graph):
 @pytest.mark.parametrize(
     ("head", "labels", "message"),
     [
-        (BinaryClassHead(), [[0], [2]], r"Labels must be in range \[0, 1\]"),
+        (BinaryClassHead(), [[0], [2]], "Labels must be <= n_classes - 1"),
         (LogisticRegressionHead(), [[0.5], [-0.5]], r"Labels must be in range \[0, 1\]"),
-        (MultiClassHead(3), [[-1], [1]], "n_classes 3"),
-        (MultiClassHead(3), [[3], [1]], "n_classes 3"),
-        (MultiClassHead(3, label_vocabulary=PETS), [["cow"], ["cat"]], "n_classes 3"),
+        (MultiClassHead(3), [[-1], [1]], "Labels must be >= 0"),
+        (MultiClassHead(3), [[3], [1]], "Labels must be <= n_classes - 1"),
+        (MultiClassHead(3, label_vocabulary=PETS), [["cow"], ["cat"]], "Labels must be >= 0"),
         (MultiLabelHead(3), [[0, 1, 2], [0, 0, 0]], r"integer indicator Tensor with values in \[0, 1\]"),
     ],
 )
@@ -492,8 +494,8 @@ def test_shapes_known_only_at_run_time_are_checked_then(labels, weights, message
 @pytest.mark.parametrize(
     ("head", "arguments", "message"),
     [
-        (BinaryClassHead, {"loss_reduction": "none"}, "Invalid loss_reduction: 'none'"),
-        (BinaryClassHead, {"loss_reduction": "mean"}, "Invalid loss_reduction: 'mean'"),
+        (BinaryClassHead, {"loss_reduction": "none"}, "Invalid loss_reduction: none"),
+        (BinaryClassHead, {"loss_reduction": "mean"}, "Invalid loss_reduction: mean"),
         (BinaryClassHead, {"loss_fn": lambda labels: labels}, "loss_fn must contain argument: logits"),
         (BinaryClassHead, {"loss_fn": lambda labels, logits, x: x}, r"loss_fn has unexpected args: \['x'\]"),
         (BinaryClassHead, {"thresholds": [0.5, 1.0]}, r"thresholds must be in \(0, 1\) range. Given: 1.0"),

@@ -175,9 +175,9 @@ def test_both_intervals_or_none_are_refused(estimator):
 
 
 def test_arguments_of_other_types_are_refused(estimator):
-    with pytest.raises(TypeError, match="estimator must be an Estimator, given: 'run'"):
+    with pytest.raises(TypeError, match="`estimator` must have type `tf.estimator.Estimator`. Got: 'run'"):
         early.make_early_stopping_hook("run", bool)
-    with pytest.raises(TypeError, match="estimator must be an Estimator, given: 'run'"):
+    with pytest.raises(TypeError, match="`estimator` must have type `tf.estimator.Estimator`. Got: 'run'"):
         early.stop_if_lower_hook("run", "loss", 1)
     with pytest.raises(TypeError, match="should_stop_fn must be callable, given: True"):
         early.make_early_stopping_hook(estimator, True)
