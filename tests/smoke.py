@@ -29,6 +29,21 @@ def keras_model(config):
     return et.model_to_estimator(model, config=config)
 
 
+def keras3_model(config):
+    import keras as keras3  # as users have it: beside tf_keras, and after it
+
+    model = keras3.Sequential(
+        [
+            keras3.Input((4,), name="x_input"),
+            keras3.layers.Dense(16, activation="relu"),
+            keras3.layers.BatchNormalization(),
+            keras3.layers.Dense(3, activation="softmax", name="probabilities"),
+        ]
+    )
+    model.compile(keras3.optimizers.Adam(0.01), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return et.model_to_estimator(model, config=config)
+
+
 def model_fn(features, labels, mode, params):
     net = v1.layers.dense(features["x_input"], 16, activation=tf.nn.relu)
     logits = v1.layers.dense(net, 3)
@@ -80,7 +95,10 @@ def losses_in_events(folder):
 
 @pytest.mark.parametrize(
     ("make_estimator", "replicas"),
-    [(keras_model, None), (keras_model, 2), (graph_model, None), (graph_model, 2), (canned_model, None)],
+    [
+        *((keras_model, None), (keras_model, 2), (keras3_model, None), (keras3_model, 2)),
+        *((graph_model, None), (graph_model, 2), (canned_model, None)),
+    ],
 )
 def test_train_resume_evaluate_predict_export(make_estimator, replicas, mirrored, tmp_path):
     config = et.RunConfig(
