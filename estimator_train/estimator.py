@@ -363,11 +363,15 @@ class Estimator:
             mode,
             input_fn,
             config=self.config,
-            params=self.params,
+            params=self._params_in(mode),
             checkpoint_path=checkpoint,
             last_step=last_step,
             hooks=hooks,
         )
+
+    def _params_in(self, mode):
+        """The params that input_fn and model_fn are given in `mode`."""
+        return self.params
 
     def _trained_checkpoint(self):
         path = self.latest_checkpoint()

@@ -52,6 +52,8 @@ _MANY_PARAMETERS = {
     "canned/linear.py": {"LinearClassifier.__init__", "LinearRegressor.__init__"},
     "cli/commands/bench.py": {"bench"},
     "drop_in/keras_lib.py": {"model_to_estimator"},
+    "drop_in/tpu/tpu_config.py": {"TPUConfig.__new__"},
+    "drop_in/tpu/tpu_estimator.py": {"TPUEstimator.__init__", "TPUEstimatorSpec.__new__"},
     "heads/head.py": {"Head.create_estimator_spec"},
     "heads/multi_label_head.py": {"MultiLabelHead.__init__"},
     "input_fns/arrays.py": {"arrays"},

@@ -141,7 +141,8 @@ class Older(tf.compat.v1.estimator.Estimator): ...
         ("tensorflow.estimator.experimental", "RNNClassifier", "use model_to_estimator"),
         ("tensorflow.estimator.experimental", "LinearSDCA", "use .*Ftrl"),
         ("tensorflow.compat.v1.estimator.experimental", "KMeans", "use scikit-learn"),
-        ("tensorflow.compat.v1.estimator", "tpu", "use Estimator"),
+        ("tensorflow.estimator", "tpu", "use tf.compat.v1.estimator.tpu"),
+        ("tensorflow_estimator.python.estimator.tpu.tpu_estimator", "BatchConfig", "TPUEstimator.use_tpu=False"),
         ("tensorflow_estimator.python.estimator.canned.head", "_regression_head", "use RegressionHead"),
     ],
 )
@@ -153,8 +154,8 @@ def test_an_absent_name_is_named_with_the_nearest_or_with_what_to_use(path, name
 
 
 def test_an_absent_module_is_not_found():
-    with pytest.raises(ModuleNotFoundError, match="tpu"):
-        importlib.import_module("tensorflow_estimator.python.estimator.tpu.tpu_estimator")
+    with pytest.raises(ModuleNotFoundError, match="boosted_trees"):
+        importlib.import_module("tensorflow_estimator.python.estimator.canned.boosted_trees")
 
 
 def test_installing_twice_changes_nothing():
@@ -188,10 +189,12 @@ def test_tensorflow_loaded_with_keras_3_is_warned_of(uninstalled, monkeypatch, l
     assert tf.estimator.Estimator is et.Estimator
 
 
-def test_importing_the_install_module_installs_and_leaves_install_callable():
+def test_importing_the_install_module_installs_imports_no_old_module_and_leaves_install_callable():
     program = """
 import os, sys
 import estimator_train.install
+of_the_drop_in = [name for name in sys.modules if name.startswith("estimator_train.drop_in.")]
+assert of_the_drop_in == ["estimator_train.drop_in.names"], of_the_drop_in
 import tensorflow as tf
 assert os.environ["TF_USE_LEGACY_KERAS"] == "1" and tf.keras.__name__.startswith("tf_keras"), tf.keras
 import estimator_train

@@ -46,6 +46,12 @@ _EXPORT = {
 _INPUTS = {"inputs.numpy_io": "numpy_input_fn", "inputs.pandas_io": "pandas_input_fn"}
 
 
+_TPU = {
+    "tpu.tpu_config": "InputPipelineConfig RunConfig TPUConfig",
+    "tpu.tpu_estimator": "TPUEstimator TPUEstimatorSpec",
+}
+
+
 def _names(table):
     return [name for names in table.values() for name in names.split()]
 
@@ -54,6 +60,7 @@ _V2 = {name: f"estimator_train:{name}" for name in _names(_TOP)}
 _OF_EXPERIMENTAL = {name: f"estimator_train.experimental:{name}" for name in _names(_EXPERIMENTAL)}
 _OF_EXPORT = {name: f"estimator_train.export:{name}" for name in _names(_EXPORT)}
 _OF_INPUTS = {name: f"estimator_train.inputs:{name}" for name in _names(_INPUTS)}
+_OF_TPU = {name: f"estimator_train.drop_in.tpu:{name}" for name in _names(_TPU)}
 
 # Where tf.compat.v1 has another class under the name.
 _CANNED = [name for name in _V2 if name.startswith(("Baseline", "DNN", "Linear"))]
@@ -88,6 +95,11 @@ _BESIDES = {
     "inputs.inputs": _OF_INPUTS,
     "keras_lib": _MODEL_TO_ESTIMATOR,
     "model_fn": _MODE_KEYS,
+    "tpu.tpu_config": {name: _OF_TPU[name] for name in _TPU["tpu.tpu_config"].split()},
+    "tpu.tpu_estimator": {
+        "ExportSavedModelApiVersion": "estimator_train.drop_in.tpu.tpu_estimator:ExportSavedModelApiVersion",
+        **{name: _OF_TPU[name] for name in _TPU["tpu.tpu_estimator"].split()},
+    },
     "run_config": {"TaskType": "estimator_train.run_config:TaskType"},
     "util": {"fn_args": "estimator_train.session.private_names:fn_args"},
 }
@@ -110,7 +122,14 @@ def _old_library():
 def _modules():
     """Every old module path, to its names."""
     v2 = {"": _V2, ".experimental": _OF_EXPERIMENTAL, ".export": _OF_EXPORT}
-    v1 = {"": _V1, ".experimental": _OF_EXPERIMENTAL, ".export": _OF_EXPORT, ".inputs": _OF_INPUTS}
+    v1 = {
+        "": _V1,
+        ".experimental": _OF_EXPERIMENTAL,
+        ".export": _OF_EXPORT,
+        ".inputs": _OF_INPUTS,
+        ".tpu": _OF_TPU,
+        ".tpu.experimental": {},
+    }
     faces = {
         "tensorflow.estimator": v2,
         "tensorflow.compat.v1.estimator": v1,
@@ -131,21 +150,20 @@ def _modules():
 
 MODULES = _modules()
 
-_TPU = "Estimator with EstimatorSpec and RunConfig(train_distribute=...); TPUs are not served"
+_ON_TPU = "TPUEstimator(use_tpu=False); TPUs are not served"
 _FOREST = "the ydf package (Yggdrasil Decision Forests)"
 _RNN = "model_to_estimator with a tf_keras model of LSTM or GRU layers"
 
 # Names of tf.estimator that are not here, to what serves instead.
 INSTEAD = {
-    **dict.fromkeys(
-        ["tpu", "InputPipelineConfig", "TPUConfig", "TPUEstimator", "TPUEstimatorSpec", "EmbeddingConfigSpec"], _TPU
-    ),
+    **dict.fromkeys(["BatchConfig", "EmbeddingConfigSpec", "inference_on_tpu", "model_fn_inference_on_tpu"], _ON_TPU),
     **dict.fromkeys(["BoostedTreesClassifier", "BoostedTreesEstimator", "BoostedTreesRegressor"], _FOREST),
     **dict.fromkeys(["RNNClassifier", "RNNEstimator"], _RNN),
     **dict.fromkeys(["dnn_logit_fn_builder", "linear_logit_fn_builder"], "DNNEstimator or LinearEstimator with a Head"),
     "LinearSDCA": "optimizer='Ftrl', the default of linear models, with its l1 and l2 regularization",
     "KMeans": "scikit-learn's KMeans or MiniBatchKMeans",
     "inputs": "tf.compat.v1.estimator.inputs",
+    "tpu": "tf.compat.v1.estimator.tpu",
     "_binary_logistic_head_with_sigmoid_cross_entropy_loss": "BinaryClassHead",
     "_multi_class_head_with_softmax_cross_entropy_loss": "MultiClassHead",
     "_regression_head": "RegressionHead",

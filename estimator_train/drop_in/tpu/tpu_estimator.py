@@ -1,0 +1,322 @@
+"""TPUEstimator(use_tpu=False): an Estimator that names the batch size of each mode in `params`."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import enum
+import inspect
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_train import estimator_v1
+from estimator_train.drop_in.tpu.tpu_config import RunConfig
+from estimator_train.events import event_writer
+from estimator_train.export import ExportOutput
+from estimator_train.graph.warm_start import WarmStartSettings
+from estimator_train.model_fn import EstimatorSpec, ModeKeys, ModelFn, argument_names, check_hooks
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+_RESERVED_PARAMS = ("batch_size", "context")
+
+# A function, and the tensors that it is called with: a list of its arguments, or a dict of them by name.
+HostCall = tuple[Callable[..., Any], Sequence[Any] | dict[str, Any]]
+
+
+class ExportSavedModelApiVersion(enum.Enum):
+    """How a SavedModel for TPUs is written, which nothing reads where there is no TPU."""
+
+    V1 = 1
+    V2 = 2
+
+
+class TPUEstimatorSpec(
+    NamedTuple(
+        "TPUEstimatorSpec",
+        [
+            ("mode", str),
+            ("predictions", Any),
+            ("loss", tf.Tensor | None),
+            ("train_op", tf.Operation | tf.Tensor | None),
+            ("eval_metrics", HostCall | None),
+            ("export_outputs", dict[str, ExportOutput] | None),
+            ("scaffold_fn", Callable[[], tf.compat.v1.train.Scaffold] | None),
+            ("host_call", HostCall | None),
+            ("training_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("evaluation_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+            ("prediction_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
+        ],
+    )
+):
+    """The spec that a `TPUEstimator`'s model_fn returns: an `EstimatorSpec` with functions for metrics and scaffold.
+
+        def metric_fn(labels, logits):
+            return {"accuracy": tf.compat.v1.metrics.accuracy(labels, tf.argmax(logits, 1))}
+
+        return TPUEstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "logits": logits}))
+
+    Args:
+      mode, predictions, loss, train_op, export_outputs: as for `EstimatorSpec`.
+      eval_metrics: (function, tensors) where the function returns what `EstimatorSpec` takes as eval_metric_ops; the
+        tensors are its arguments, a list, or a dict by name.
+      scaffold_fn: function without arguments that returns a `tf.compat.v1.train.Scaffold`.
+      host_call: (function, tensors) likewise; the ops or tensors that the function returns are run with each step of
+        training, evaluation and prediction.
+      training_hooks, evaluation_hooks, prediction_hooks: iterables of `SessionRunHook`.
+
+    Raises:
+      ValueError: eval_metrics or host_call is no such pair.
+      RuntimeError: it has another number of tensors than its function takes.
+      TypeError: its function is not callable, or a hook is of another type.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        mode: str,
+        predictions: tf.Tensor | dict[Any, Any] | None = None,
+        loss: tf.Tensor | None = None,
+        train_op: tf.Operation | tf.Tensor | None = None,
+        eval_metrics: HostCall | None = None,
+        export_outputs: dict[str, ExportOutput] | None = None,
+        scaffold_fn: Callable[[], tf.compat.v1.train.Scaffold] | None = None,
+        host_call: HostCall | None = None,
+        training_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        evaluation_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+        prediction_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
+    ) -> TPUEstimatorSpec:
+        _check_host_call("eval_metrics", eval_metrics)
+        _check_host_call("host_call", host_call)
+        return super().__new__(
+            cls,
+            mode,
+            {} if predictions is None else predictions,
+            loss,
+            train_op,
+            eval_metrics,
+            export_outputs,
+            scaffold_fn,
+            host_call,
+            check_hooks(training_hooks),
+            check_hooks(evaluation_hooks),
+            check_hooks(prediction_hooks),
+        )
+
+    def as_estimator_spec(self) -> EstimatorSpec:
+        """The `EstimatorSpec` of the same model, which raises as that does."""
+        metrics = None if self.eval_metrics is None else _call(self.eval_metrics)
+        host_hooks = () if self.host_call is None else (_HostCallHook(_call(self.host_call)),)
+        return EstimatorSpec(
+            self.mode,
+            predictions=self.predictions,
+            loss=self.loss,
+            train_op=self.train_op,
+            eval_metric_ops=metrics,
+            export_outputs=self.export_outputs,
+            scaffold=self.scaffold_fn() if self.scaffold_fn else None,
+            training_hooks=(*self.training_hooks, *host_hooks),
+            evaluation_hooks=(*self.evaluation_hooks, *host_hooks),
+            prediction_hooks=(*self.prediction_hooks, *host_hooks),
+        )
+
+
+class _OneBaseForBoth(abc.ABCMeta):
+    """Lets a class derive from (Estimator, TPUEstimator): leaves out Estimator, which is a base of TPUEstimator."""
+
+    def __new__(mcls, name, bases, namespace, **kwargs):
+        derived = {base for other in bases for base in other.__mro__[1:]}
+        return super().__new__(mcls, name, tuple(base for base in bases if base not in derived), namespace, **kwargs)
+
+
+class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
+    """An `Estimator` whose input_fn and model_fn find `params["batch_size"]`; for CPUs and GPUs.
+
+        estimator = TPUEstimator(model_fn, config=RunConfig(model_dir="runs/a"), use_tpu=False, train_batch_size=32)
+        estimator.train(lambda params: dataset.batch(params["batch_size"]), max_steps=1000)
+
+    `export_saved_model` gives no batch size. The last, smaller batch of the data is kept.
+
+    Args:
+      model_fn: as for `Estimator`, or one that returns a `TPUEstimatorSpec`. It finds `params["use_tpu"]` too, False.
+      model_dir, warm_start_from: as for `Estimator`.
+      config: a `RunConfig` of this module.
+      params: dict for model_fn and input_fn, without the keys "batch_size" and "context".
+      use_tpu: False; TPUs are not served.
+      train_batch_size, eval_batch_size, predict_batch_size: the batch size in each mode; None gives none.
+      batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: taken for old code's sake;
+        they are for TPUs.
+      embedding_config_spec: None; TPU embeddings are not served.
+
+    Raises:
+      ValueError: use_tpu, another kind of config, params with a reserved key, a batch size that is not positive, or
+        one for a model_fn without `params`; and what `Estimator` raises.
+    """
+
+    def __init__(
+        self,
+        model_fn: ModelFn,
+        model_dir: str | os.PathLike[str] | None = None,
+        config: RunConfig | None = None,
+        params: dict[str, Any] | None = None,
+        use_tpu: bool = True,
+        train_batch_size: int | None = None,
+        eval_batch_size: int | None = None,
+        predict_batch_size: int | None = None,
+        batch_axis: Sequence[int] | None = None,
+        eval_on_tpu: bool = True,
+        export_to_tpu: bool = True,
+        export_to_cpu: bool = True,
+        warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
+        embedding_config_spec: Any = None,
+        export_saved_model_api_version: ExportSavedModelApiVersion = ExportSavedModelApiVersion.V1,
+    ) -> None:
+        del batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version
+        if use_tpu or embedding_config_spec is not None:
+            raise ValueError(
+                "TPUs and their embeddings are not served; TPUEstimator(use_tpu=False) runs on CPUs and GPUs."
+            )
+        if not isinstance(config, RunConfig):
+            raise ValueError(
+                f"config must be provided with type tpu_config.RunConfig, given: {config!r}; "
+                "tf.compat.v1.estimator.tpu.RunConfig takes all that tf.estimator.RunConfig does."
+            )
+        reserved = [name for name in _RESERVED_PARAMS if name in (params or {})]
+        if reserved:
+            raise ValueError(f"{list(_RESERVED_PARAMS)} are reserved keys but existed in params {params}: {reserved}")
+        sizes = {
+            ModeKeys.TRAIN: train_batch_size,
+            ModeKeys.EVAL: eval_batch_size,
+            ModeKeys.PREDICT: predict_batch_size,
+        }
+        self._batch_sizes = {mode: size for mode, size in sizes.items() if size}
+        for size in self._batch_sizes.values():
+            if not isinstance(size, int) or size < 0:
+                raise ValueError(f"A batch size must be a positive int, given: {size!r}")
+        if "params" in argument_names(model_fn):
+            params = params or {}
+        elif self._batch_sizes:
+            raise ValueError(
+                f"model_fn ({model_fn}) does not include params argument, required by TPUEstimator to pass batch size "
+                "as params['batch_size']"
+            )
+        super().__init__(_ModelFn(model_fn), model_dir, config, params, warm_start_from)
+
+    def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):
+        batch_size = self._batch_sizes.get(mode)
+        if batch_size is not None and "params" not in argument_names(input_fn):
+            raise ValueError(
+                f"input_fn ({input_fn}) does not include params argument, required by TPUEstimator to pass batch size "
+                'as params["batch_size"]'
+            )
+        run = super()._prepare(mode, input_fn, checkpoint, last_step, hooks)
+        every_steps = self.config.log_step_count_steps
+        if mode == ModeKeys.TRAIN and batch_size is not None and every_steps and self.config.is_chief:
+            rate = _ExamplesPerSecondHook(batch_size, every_steps, self.model_dir)
+            run = dataclasses.replace(run, input_hooks=(*run.input_hooks, rate))
+        return run
+
+    def _params_in(self, mode):
+        params = super()._params_in(mode)
+        return params | {"batch_size": self._batch_sizes[mode]} if mode in self._batch_sizes else params
+
+
+class _ModelFn:
+    """A TPUEstimator's model_fn as an Estimator's: it takes the same arguments and returns an `EstimatorSpec`."""
+
+    def __init__(self, model_fn):
+        self._model_fn = model_fn
+        names = argument_names(model_fn)
+        # The signature that inspect.signature finds, which tells the Estimator what to pass.
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+        )
+
+    def __call__(self, **arguments):
+        if "params" in arguments:
+            arguments["params"] = {**arguments["params"], "use_tpu": False}
+        spec = self._model_fn(**arguments)
+        return spec.as_estimator_spec() if isinstance(spec, TPUEstimatorSpec) else spec
+
+    def __repr__(self):
+        return repr(self._model_fn)
+
+
+class _HostCallHook(tf.compat.v1.train.SessionRunHook):
+    """Runs `fetches` with every step, and the summary writers of its graph, which tf.summary makes."""
+
+    def __init__(self, fetches):
+        self._fetches = fetches
+
+    def begin(self):
+        operations = v1.get_default_graph().get_operations()
+        self._open_writers = [each for each in operations if each.type == "CreateSummaryFileWriter"]
+        self._flush_writers = [tf.raw_ops.FlushSummaryWriter(writer=each.inputs[0]) for each in self._open_writers]
+
+    def after_create_session(self, session, coord):
+        session.run(self._open_writers)
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._fetches)
+
+    def end(self, session):
+        session.run(self._flush_writers)
+
+
+class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
+    """Logs examples/sec every so many steps and writes it to the events of `model_dir`."""
+
+    def __init__(self, batch_size, every_steps, model_dir):
+        self._batch_size = batch_size
+        self._timer = v1.train.SecondOrStepTimer(every_steps=every_steps)
+        self._model_dir = model_dir
+
+    def begin(self):
+        self._step = v1.train.get_global_step()
+        self._timer.reset()
+
+    def after_create_session(self, session, coord):
+        self._timer.update_last_triggered_step(session.run(self._step))
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._step)
+
+    def after_run(self, run_context, run_values):
+        step = run_values.results
+        if self._timer.should_trigger_for_step(step):
+            seconds, steps = self._timer.update_last_triggered_step(step)
+            rate = self._batch_size * steps / seconds
+            log.info("examples/sec: %g", rate)
+            summary = v1.Summary(value=[v1.Summary.Value(tag="examples/sec", simple_value=rate)])
+            event_writer(self._model_dir).add_summary(summary, step)
+
+
+def _call(host_call):
+    function, tensors = host_call
+    return function(**tensors) if isinstance(tensors, dict) else function(*tensors)
+
+
+def _check_host_call(name, host_call):
+    if host_call is None:
+        return
+    if not isinstance(host_call, (tuple, list)) or len(host_call) != 2:
+        raise ValueError(f"{name} should be tuple or list of two elements, (function, tensors), given: {host_call!r}")
+    function, tensors = host_call
+    if not callable(function):
+        raise TypeError(f"{name}[0] should be callable, given: {function!r}")
+    if not isinstance(tensors, (tuple, list, dict)):
+        raise ValueError(f"{name}[1] should be tuple or list, or dict, given: {tensors!r}")
+    if isinstance(tensors, dict):
+        return
+    try:
+        inspect.signature(function).bind(*tensors)
+    except TypeError as error:
+        raise RuntimeError(
+            f"In TPUEstimatorSpec.{name}, length of tensors {len(tensors)} does not match method args of the function "
+            f"{function}: {error}"
+        ) from error

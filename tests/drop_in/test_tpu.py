@@ -1,0 +1,210 @@
+"""TPUEstimator where there is no TPU; examples/legacy/tpu_estimator.py has the numbers of TensorFlow 2.15."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+from estimator_train.drop_in.tpu import InputPipelineConfig, RunConfig, TPUConfig, TPUEstimator, TPUEstimatorSpec
+from estimator_train.drop_in.tpu.tpu_estimator import _HostCallHook
+
+v1 = tf.compat.v1
+
+VALUES = np.arange(10, dtype=np.float32)
+
+
+def input_fn(params):
+    return tf.data.Dataset.from_tensor_slices((VALUES[:, None], 2 * VALUES)).batch(params.get("batch_size", 3))
+
+
+def model_fn(features, labels, mode, params):
+    params["seen"].append((mode, params.get("batch_size"), params["use_tpu"]))
+    weight = v1.get_variable("weight", [1, 1], initializer=v1.zeros_initializer())
+    predictions = tf.squeeze(features @ weight, -1)
+    if mode == et.ModeKeys.PREDICT:
+        return TPUEstimatorSpec(mode, predictions={"value": predictions})
+    loss = tf.reduce_mean(tf.square(predictions - labels))
+    step = v1.train.get_global_step()
+
+    def host_call(losses, step):
+        with tf.summary.create_file_writer(params["host_dir"]).as_default():
+            tf.summary.write("host_loss", losses[0], step=step[0])
+        return v1.summary.all_v2_summary_ops()
+
+    return TPUEstimatorSpec(
+        mode,
+        loss=loss,
+        train_op=v1.train.GradientDescentOptimizer(0.01).minimize(loss, step) if mode == et.ModeKeys.TRAIN else None,
+        eval_metrics=(lambda labels, values: {"mae": v1.metrics.mean_absolute_error(labels, values)},
+                      {"labels": labels, "values": predictions}),
+        host_call=(host_call, [tf.reshape(loss, [1]), tf.reshape(step, [1])]),
+    )  # fmt: skip
+
+
+class _Seen(list):
+    """A list that is itself in copies of the params that hold it."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def events(directory):
+    """(step, tag) of the events in `directory`."""
+    paths = sorted(path for path in directory.iterdir() if "tfevents" in path.name)
+    records = tf.data.TFRecordDataset([str(path) for path in paths])
+    parsed = [v1.Event.FromString(record.numpy()) for record in records]
+    return [(event.step, value.tag) for event in parsed for value in event.summary.value]
+
+
+def test_every_mode_has_its_batch_size_and_the_host_call_runs_each_step(tmp_path, log_lines):
+    seen = _Seen()
+    estimator = TPUEstimator(
+        model_fn,
+        config=RunConfig(model_dir=tmp_path / "run", log_step_count_steps=2),
+        params={"seen": seen, "host_dir": str(tmp_path / "host")},
+        use_tpu=False,
+        train_batch_size=4,
+        eval_batch_size=5,
+        predict_batch_size=6,
+    )
+    estimator.train(input_fn, steps=3)
+    assert estimator.get_variable_value("global_step") == 3  # batches of 4, 4 and 2
+    assert [tag for _, tag in events(tmp_path / "host") if tag == "host_loss"] == ["host_loss"] * 3
+    assert [step for step, tag in events(tmp_path / "run") if tag == "examples/sec"] == [2]
+    assert any("examples/sec: " in line for line in log_lines)
+
+    metrics = estimator.evaluate(input_fn)
+    weight = estimator.get_variable_value("weight").item()
+    assert metrics["mae"] == pytest.approx(np.mean(np.abs(2 * VALUES - weight * VALUES)), rel=1e-6)
+    assert len(list(estimator.predict(input_fn))) == len(VALUES)
+
+    def receiver():
+        values = v1.placeholder(tf.float32, [None, 1])
+        return et.export.TensorServingInputReceiver(values, values)
+
+    estimator.export_saved_model(tmp_path / "export", receiver)
+    assert seen == [("train", 4, False), ("eval", 5, False), ("infer", 6, False), ("infer", None, False)]
+    assert "batch_size" not in estimator.params and isinstance(estimator.config, RunConfig)
+
+
+def test_a_model_fn_may_return_an_estimator_spec_and_an_input_fn_without_params_serves_where_no_size_is_given(tmp_path):
+    def plain_model_fn(features, labels, mode):
+        step = v1.train.get_global_step()
+        return et.EstimatorSpec(mode, loss=tf.reduce_mean(features), train_op=step.assign_add(1))
+
+    estimator = TPUEstimator(plain_model_fn, tmp_path, RunConfig(), use_tpu=False)
+    estimator.train(lambda: input_fn({}), steps=1)
+    assert estimator.get_variable_value("global_step") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"use_tpu": True}, r"TPUEstimator\(use_tpu=False\) runs on CPUs"),
+        ({"embedding_config_spec": object()}, "embeddings are not served"),
+        ({"config": None}, "type tpu_config.RunConfig, given: None"),
+        ({"config": et.RunConfig()}, "type tpu_config.RunConfig"),
+        ({"params": {"batch_size": 3}}, r"reserved keys but existed in params \{'batch_size': 3\}"),
+        ({"params": {"context": 3}}, "reserved keys"),
+        ({"train_batch_size": -1}, "positive int, given: -1"),
+        ({"eval_batch_size": 2.5}, "positive int, given: 2.5"),
+        ({"model_fn": lambda features: None, "train_batch_size": 2}, "model_fn .* does not include params"),
+        ({"model_fn": lambda features, hamster: None}, "not expected args: .*hamster"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_when_made(arguments, message):
+    defaults = {"model_fn": model_fn, "config": RunConfig(), "use_tpu": False}
+    with pytest.raises(ValueError, match=message):
+        TPUEstimator(**defaults | arguments)
+
+
+def test_an_input_fn_without_params_is_refused_where_it_would_miss_the_batch_size(tmp_path):
+    estimator = TPUEstimator(model_fn, tmp_path, RunConfig(), use_tpu=False, train_batch_size=2)
+    with pytest.raises(ValueError, match="input_fn .* does not include params"):
+        estimator.train(lambda: None, steps=1)
+
+
+def test_subclasses_may_derive_from_estimator_and_tpu_estimator():
+    class Growing(et.Estimator):  # as in adanet
+        def __init__(self, **kwargs):
+            self.grown = True
+            super().__init__(model_fn=model_fn, **kwargs)
+
+    class Both(Growing, TPUEstimator):
+        pass
+
+    class Straight(et.Estimator, TPUEstimator):
+        pass
+
+    for kind, arguments in ((Both, {}), (Straight, {"model_fn": model_fn})):
+        made = kind(config=RunConfig(), use_tpu=False, train_batch_size=2, **arguments)
+        assert isinstance(made, TPUEstimator) and made._params_in("train") == {"batch_size": 2}
+    assert Both.__mro__[1:3] == (Growing, TPUEstimator)
+
+
+def test_a_spec_is_an_estimator_spec_with_its_functions_called():
+    with tf.Graph().as_default():
+        value = tf.constant([1.0])
+        hook = v1.train.StopAtStepHook(2)
+        scaffold = v1.train.Scaffold()
+        spec = TPUEstimatorSpec(
+            "train",
+            loss=value[0],
+            train_op=tf.no_op(),
+            eval_metrics=(lambda x, y: {"sum": (x + y, x)}, [value, value]),
+            scaffold_fn=lambda: scaffold,
+            host_call=(lambda: None, []),
+            training_hooks=[hook],
+        ).as_estimator_spec()
+    assert type(spec) is et.EstimatorSpec and spec.scaffold is scaffold and list(spec.eval_metric_ops) == ["sum"]
+    assert spec.training_hooks[0] is hook
+    for hooks in (spec.training_hooks[1:], spec.evaluation_hooks, spec.prediction_hooks):
+        assert [type(each) for each in hooks] == [_HostCallHook]
+
+
+@pytest.mark.parametrize("name", ["eval_metrics", "host_call"])
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (3, ValueError, "tuple or list of two"),
+        ((len,), ValueError, "tuple or list of two"),
+        ((3, []), TypeError, r"\[0\] should be callable"),
+        ((len, "x"), ValueError, r"\[1\] should be tuple or list, or dict"),
+        ((lambda x: x, [1, 2]), RuntimeError, "length of tensors 2 does not match"),
+    ],
+)
+def test_a_wrong_pair_of_function_and_tensors_is_refused(name, given, error, message):
+    with pytest.raises(error, match=f"{name}.*{message}|{message}.*{name}"):
+        TPUEstimatorSpec("eval", **{name: given})
+
+
+def test_the_run_config_has_a_tpu_config_and_all_that_run_config_has(tmp_path):
+    config = RunConfig(TPUConfig(iterations_per_loop=7), master="grpc://a", model_dir=tmp_path, tf_random_seed=3)
+    assert (config.master, config.evaluation_master, config.cluster) == ("grpc://a", "grpc://a", None)
+    changed = config.replace(tpu_config=TPUConfig(num_shards=8), save_checkpoints_steps=5)
+    assert (changed.tpu_config.num_shards, changed.save_checkpoints_steps, changed.master) == (8, 5, "grpc://a")
+    assert config.tpu_config.iterations_per_loop == 7 and changed.tf_random_seed == 3
+    assert (RunConfig().master, RunConfig().evaluation_master, RunConfig().tpu_config) == ("", "", TPUConfig())
+    with pytest.raises(ValueError, match="Replacing master is not supported"):
+        config.replace(master="")
+
+
+def test_tpu_config_checks_its_numbers():
+    assert TPUConfig(iterations_per_loop="5m").iterations_per_loop == "5m"
+    assert TPUConfig(per_host_input_for_training=False)[3] == InputPipelineConfig.PER_SHARD_V1
+    for wrong in ({"iterations_per_loop": 0}, {"iterations_per_loop": "m"}, {"num_shards": 0},
+                  {"num_cores_per_replica": 3}, {"initial_infeed_sleep_secs": -1}):  # fmt: skip
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            TPUConfig(**wrong)
+
+
+def test_the_old_paths_lead_here():
+    et.install()
+    from tensorflow_estimator.python.estimator.tpu import tpu_config, tpu_estimator
+
+    assert v1.estimator.tpu.TPUEstimator is tpu_estimator.TPUEstimator is TPUEstimator
+    assert v1.estimator.tpu.RunConfig is tpu_config.RunConfig is RunConfig
+    from tensorflow.python.estimator.tpu.tpu_config import TPUConfig as of_tf1
+    from tensorflow_estimator.python.estimator.tpu.tpu_estimator import ExportSavedModelApiVersion
+
+    assert of_tf1 is TPUConfig and ExportSavedModelApiVersion.V2.value == 2
