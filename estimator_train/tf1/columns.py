@@ -103,5 +103,6 @@ def input_from_feature_columns(
 def _check_sum(combiner):
     if combiner != "sum":
         raise ValueError(
-            f"combiner={combiner!r}: give it where the column is used, to embedding_column or tf.feature_column.linear_model"
+            f"combiner={combiner!r}: give it where the column is used, to embedding_column or "
+            "tf.feature_column.linear_model"
         )

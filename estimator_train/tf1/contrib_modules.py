@@ -29,7 +29,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         first, *below = fullname.removeprefix(f"{_ROOT}.").split(".")
         # Scripts also name the files behind a module: tensorflow.contrib.tpu.python.tpu.tpu_estimator.
-        if fullname == _ROOT or (first in _SERVED and below[:1] in ([], ["python"])):
+        is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
+        if fullname == _ROOT or (first in _SERVED and (not below or is_file)):
             return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
         # With its `name` set, Python would replace this error by one that does not say what to use.
         parent, _, name = fullname.rpartition(".")

@@ -1,4 +1,4 @@
-"""HParams, the named settings of a model that tf.contrib.training had, set by a dict, JSON or "name=value,name=value"."""
+"""HParams of tf.contrib.training: the named settings of a model, set by a dict, JSON or "name=value,name=value"."""
 
 from __future__ import annotations
 

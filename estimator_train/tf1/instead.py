@@ -95,6 +95,7 @@ INSTEAD = {
     # names of modules that are served
     "cluster_resolver.TPUClusterResolver": _TPU,
     "data.AssertElementShape": "Dataset.map with tf.ensure_shape",
+    "data.CheckpointInputPipelineHook": "estimator_train.RunConfig(resume_input=True)",
     "data.LMDBDataset": "the tensorflow-io package",
     "data.assert_element_shape": "Dataset.map with tf.ensure_shape",
     "data.set_threadpool": "tf.data.Options().threading",

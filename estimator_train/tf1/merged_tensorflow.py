@@ -24,21 +24,18 @@ def _merged(name, v1, v2):
     module = types.ModuleType(name)
     vars(module).update({part: getattr(v2, part) for part in dir(v2)})
     for part in dir(v1):
-        ours = getattr(v1, part)
-        theirs = getattr(v2, part, ours)
+        ours, theirs = getattr(v1, part), getattr(v2, part, None)
         if part == "__path__":
             module.__path__ = [*ours, *theirs]
-        elif part.startswith("__"):
-            continue
-        elif part in _UNMERGED or ours is theirs or not (_is_module(ours) and _is_module(theirs)):
-            setattr(module, part, ours)
-        else:
+        elif not part.startswith("_") and part not in _UNMERGED and _are_modules(ours, theirs):
             below = _merged(f"{name}.{part}", ours, theirs)
             setattr(module, part, below)
             # Python folders of this name, such as tensorflow/lite, stay what they are.
             sys.modules.setdefault(below.__name__, below)
+        elif not part.startswith("__"):
+            setattr(module, part, ours)
     return module
 
 
-def _is_module(value):
-    return isinstance(value, types.ModuleType)
+def _are_modules(*values):
+    return all(isinstance(value, types.ModuleType) for value in values)

@@ -7,7 +7,6 @@ import tensorflow as tf
 _experimental = tf.compat.v1.data.experimental
 
 AUTOTUNE = _experimental.AUTOTUNE
-CheckpointInputPipelineHook = tf.data.experimental.CheckpointInputPipelineHook
 Counter = _experimental.Counter
 CsvDataset = _experimental.CsvDataset
 Optional = _experimental.Optional

@@ -101,7 +101,7 @@ def sum_regularizer(regularizer_list, scope=None):
 
 def apply_regularization(regularizer, weights_list=None):
     """The sum of the penalties of the weights, which also goes into REGULARIZATION_LOSSES."""
-    weights_list = _v1.get_collection(_v1.GraphKeys.WEIGHTS) if not weights_list else weights_list
+    weights_list = weights_list or _v1.get_collection(_v1.GraphKeys.WEIGHTS)
     if not weights_list:
         raise ValueError("No weights to regularize.")
     with tf.name_scope("get_regularization_penalty"):
