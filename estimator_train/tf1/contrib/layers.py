@@ -134,14 +134,14 @@ def _regularizer(scale, scope, name, penalty):
 def _scope(scope, default, inputs, reuse, renamed=()):
     """A variable scope for one layer of tf.layers named "layer", whose variables get contrib's names."""
 
-    def getter(get, name, *args, **kwargs):
+    def with_contribs_name(getter, name, *args, **kwargs):
         layer, _, variable_name = name.rpartition("/")
         name = f"{layer.removesuffix('/layer')}/{dict(renamed).get(variable_name, variable_name)}"
-        variable = get(name, *args, **kwargs)
+        variable = getter(name, *args, **kwargs)
         add_model_variable(variable)
         return variable
 
-    with _v1.variable_scope(scope, default, [inputs], reuse=reuse, custom_getter=getter) as entered:
+    with _v1.variable_scope(scope, default, [inputs], reuse=reuse, custom_getter=with_contribs_name) as entered:
         yield entered
 
 
