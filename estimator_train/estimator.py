@@ -184,7 +184,7 @@ class Estimator:
 
         with synchronous.explaining_lost_worker(self._config.train_distribute):
             run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
-            with run.graph.as_default():
+            with run.as_default():
                 if last_step is not None:
                     v1.add_to_collection(step_outputs.LAST_STEP, last_step)
                 hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
@@ -233,7 +233,7 @@ class Estimator:
             )
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
-        with explaining_oom(), explaining_full_disk(self.model_dir), run.graph.as_default():
+        with explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
             values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
             updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
@@ -288,7 +288,7 @@ class Estimator:
         hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
         with _suspendable_session(run, hooks) as session:
             while not session.should_stop():
-                with explaining_oom(), explaining_full_disk(self.model_dir), run.graph.as_default():
+                with explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
                     batch = session.run(predictions)
                 yield from _examples(batch) if yield_single_examples else [batch]
 
@@ -388,10 +388,10 @@ def _suspendable_session(run, hooks):
     """
 
     def close(*exc_info):
-        with run.graph.as_default():
+        with run.as_default():
             return session.__exit__(*exc_info)
 
-    with run.graph.as_default():
+    with run.as_default():
         session = v1.train.MonitoredSession(run.session_creator, hooks)
     with contextlib.ExitStack() as stack:
         stack.push(close)

@@ -13,7 +13,7 @@ from estimator_train.export import ExportOutput
 from estimator_train.keras.cloning import ModelSource
 from estimator_train.keras.model import KerasModel
 from estimator_train.run_config import RunConfig
-from estimator_train.session.private_names import LoadedLambdas
+from estimator_train.session.private_names import LoadedLambdas, eager_classes, eager_mode
 
 
 def model_to_estimator(
@@ -61,7 +61,7 @@ def model_to_estimator(
                 f"{os.fspath(keras_model_path)} holds a lambda, Python code that would run; pass safe_mode=False if "
                 "you trust the file as you trust a program."
             )
-    source = ModelSource(keras_model, custom_objects)
+    source = ModelSource(keras_model, custom_objects, seed=config and config.tf_random_seed)
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
 
 
@@ -69,7 +69,7 @@ def load_model(
     path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
 ) -> tuple[keras.Model | None, bool]:
     """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
-    with LoadedLambdas(refused=safe_mode) as lambdas:
+    with eager_mode(), eager_classes(), LoadedLambdas(refused=safe_mode) as lambdas:
         try:
             model = keras.models.load_model(os.fspath(path), custom_objects=custom_objects)
         except ValueError:

@@ -133,6 +133,10 @@ class Run:
     session_creator: tf.compat.v1.train.SessionCreator
     input_hooks: tuple = ()
 
+    def as_default(self):
+        """A context manager in which the run is driven: the graph is the default one."""
+        return self.graph.as_default()
+
 
 class PreparedModel(abc.ABC):
     """What the Estimator's loop needs of a model, whatever its kind.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ import tf_keras as keras
 from tf_keras import layers
 
 from estimator_train.checkpoints import object_based
-from estimator_train.keras import mixed_precision, placement
+from estimator_train.keras import graph_mode, mixed_precision, placement
 from estimator_train.session import private_names
 
 _ADVICE = (
@@ -28,14 +29,21 @@ class ModelSource:
       ValueError: the model is not compiled, is no tf_keras model, or cannot be copied.
     """
 
-    def __init__(self, model, custom_objects=None, clone_layer=None):
+    def __init__(self, model, custom_objects=None, clone_layer=None, seed=None):
         """`model`: a compiled `tf_keras.Model`, or a function that returns one.
 
         `clone_layer`: makes a layer of the copies from one of `model`; None: as it is, and on the device that it is on.
+        `seed`: of the weights of a model that was made where eager execution is off, and has none yet.
         """
+        with private_names.eager_mode(), private_names.eager_classes():
+            self._read(model, custom_objects, clone_layer, seed)
+
+    def _read(self, model, custom_objects, clone_layer, seed):
         is_model = isinstance(model, keras.Model)
         given = model if is_model or not callable(model) or _is_keras_3(model) else model()
         _check_compiled(given)
+        if graph_mode.graph_of(given) is not None:
+            given = _of_eager_mode(given, custom_objects, seed)
         self._scales_loss = isinstance(given.optimizer, keras.mixed_precision.LossScaleOptimizer)
         if given.run_eagerly:
             tf.get_logger().warning(
@@ -145,6 +153,14 @@ def _clone(model, custom_objects, clone_layer=None):
     return clone
 
 
+def _of_eager_mode(model, custom_objects, seed):
+    """A copy, for eager mode, of a model made in a v1 graph: with its weights, and an optimizer that begins anew."""
+    weights = graph_mode.initial_weights(model, custom_objects, seed)
+    copy = _clone(model, custom_objects)
+    copy.set_weights(weights)
+    return copy
+
+
 def _clone_layers(model, clone_layer):
     clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
@@ -184,8 +200,9 @@ def _compile_like(clone, model):
             )
         clone.compile_from_config(model.get_compile_config())
         return
-    arguments = private_names.compile_arguments(model)
-    arguments["optimizer"] = tf.nest.map_structure(_clone_optimizer, model.optimizer)
+    graph = graph_mode.graph_of(model)
+    arguments = private_names.compile_arguments(model) if graph is None else graph_mode.compile_arguments(model)
+    arguments["optimizer"] = tf.nest.map_structure(lambda each: _clone_optimizer(each, graph), model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
     clone.compile(**arguments)
@@ -201,17 +218,21 @@ def _clone_metric(metric, model):
     if not isinstance(metric, keras.metrics.Metric):
         return metric
     config = metric.get_config()
-    if model.compiled_metrics.built and len(model.output_names) > 1:  # Keras has put the output's name before it
+    named = graph_mode.graph_of(model) is not None or model.compiled_metrics.built
+    if named and len(model.output_names) > 1:  # Keras has put the output's name before it
         prefixes = [f"{output}_" for output in model.output_names if metric.name.startswith(f"{output}_")]
         config["name"] = metric.name.removeprefix(max(prefixes, key=len, default=""))
     return type(metric).from_config(config)
 
 
-def _clone_optimizer(optimizer):
+def _clone_optimizer(optimizer, graph):
+    """`graph`: the v1 graph that the optimizer's settings may be variables of, or None."""
     wrapped = getattr(optimizer, "optimizer", None)
     if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper
-        return private_names.copy_v1_optimizer(wrapped)
-    clone = type(optimizer).from_config(optimizer.get_config())
+        return graph_mode.without_graph(private_names.copy_v1_optimizer(wrapped))
+    with contextlib.nullcontext() if graph is None else graph.as_default():
+        config = optimizer.get_config()
+    clone = type(optimizer).from_config(config)
     variables, names = private_names.weight_decay_exclusions(optimizer)
     if variables:
         raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")

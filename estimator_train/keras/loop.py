@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_train.distribution.replica_input import batch_size
 from estimator_train.distribution.synchronous import spans_workers
 from estimator_train.session import step_outputs
+from estimator_train.session.private_names import eager_mode
 
 
 class Loop:
@@ -164,8 +165,9 @@ class Loop:
         """Assigns the value to a variable of the trace: a loop gives out only what came into it."""
 
         def make():
-            initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
-            return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)
+            with eager_mode():  # off in a new thread if the program has turned it off
+                initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
+                return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)
 
         # tf.function traces a function that creates variables twice; variables of another thread do not count.
         with concurrent.futures.ThreadPoolExecutor(1) as thread:

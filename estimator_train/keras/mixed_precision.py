@@ -23,14 +23,15 @@ def clone_layer(model, precision):
 
 def build(build_model, precision):
     """What `build_model` builds where that precision is Keras' global policy; None: where it is as it is."""
+    if precision is None:
+        return build_model()
     before = keras.mixed_precision.global_policy()
     try:
-        if precision is not None:
-            keras.mixed_precision.set_global_policy(f"mixed_{precision}")
+        keras.mixed_precision.set_global_policy(f"mixed_{precision}")
         model = build_model()
     finally:
         keras.mixed_precision.set_global_policy(before)
-    if precision is not None and isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
+    if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
         wrapped = model.optimizer.inner_optimizer  # by compile(), which `scale_loss` does around the given state
         model.optimizer = type(wrapped).from_config(wrapped.get_config())
     return model

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import tensorflow as tf
 
 from estimator_train.distribution import synchronous
@@ -15,7 +17,14 @@ from estimator_train.keras.saved_model import write_saved_model
 from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train.session.function_session import FunctionSessionCreator
-from estimator_train.session.private_names import eager_mode
+from estimator_train.session.private_names import eager_classes, eager_mode
+
+
+class _KerasRun(Run):
+    @contextlib.contextmanager
+    def as_default(self):
+        with eager_classes(), super().as_default():
+            yield
 
 
 class KerasModel(PreparedModel):
@@ -45,7 +54,7 @@ class KerasModel(PreparedModel):
                 f"TF_CONFIG names {config.num_worker_replicas} workers; give RunConfig a "
                 "tf.distribute.MultiWorkerMirroredStrategy as train_distribute, or unset TF_CONFIG."
             )
-        with eager_mode():
+        with eager_mode(), eager_classes():
             if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
                 tf.random.set_seed(config.tf_random_seed)
             state = self._state(mode, config, checkpoint_path)
@@ -69,12 +78,12 @@ class KerasModel(PreparedModel):
                 parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
                 spec = spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
-        return Run(hook_graph.graph, spec, FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers))
+        return _KerasRun(hook_graph.graph, spec, FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers))
 
     def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
-        with eager_mode():
+        with eager_mode(), eager_classes():
             state = self._state(ModeKeys.PREDICT, config, checkpoint_path)
             if checkpoint_path is not None:
                 state.restore(checkpoint_path)

@@ -28,7 +28,9 @@ def kept(model):
     places = {}
     for layer in model.layers if is_graph(model) else ():
         # Variables that are not floating-point may be on the CPU because TensorFlow keeps them there.
-        found = {short(variable.device) for variable in variables(layer) if variable.dtype.is_floating}
+        # One of a v1 graph may be on no device yet.
+        devices = {variable.device for variable in variables(layer) if variable.dtype.is_floating} - {""}
+        found = {short(device) for device in devices}
         if len(found) == 1:
             places[layer.name] = found.pop()
     if len(set(places.values())) < 2:

@@ -7,6 +7,7 @@ new TensorFlow. Private modules are imported inside the functions, so that one t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import types
@@ -160,6 +161,43 @@ def copy_v1_optimizer(optimizer):
 # Keras models
 
 
+@contextlib.contextmanager
+def eager_classes():
+    """A context manager in which the classes of Keras' layers and models are those of eager mode.
+
+    Making a layer in a v1 graph gives its class, and so all layers of it, a base of TensorFlow 1's engine; making one in
+    eager mode takes it back. Nothing public does that for the layers that there are.
+    """
+    from tf_keras.src.engine import base_layer, base_layer_v1, training, training_v1
+    from tf_keras.src.utils.version_utils import swap_class
+
+    of_graphs = [*base_layer_v1.Layer.__subclasses__(), *training_v1.Model.__subclasses__()]
+
+    def swap(to_eager):
+        for kind in of_graphs:
+            swap_class(kind, training.Model, training_v1.Model, to_eager)
+            swap_class(kind, base_layer.Layer, base_layer_v1.Layer, to_eager)
+
+    swap(True)
+    try:
+        yield
+    finally:
+        swap(False)
+
+
+def v2_behavior():
+    """Whether TensorFlow 2's behaviour is on: `tf.compat.v1.disable_v2_behavior()` turns it off."""
+    return tf.__internal__.tf2.enabled()
+
+
+def is_initialized_by_keras(variable):
+    """Whether Keras' session has given a value to a variable of a v1 graph.
+
+    Asking that session itself would initialise the variable.
+    """
+    return getattr(variable, "_keras_initialized", False)
+
+
 def as_wrapper(function, wrapped):
     """`function`, which takes any arguments, with the signature of `wrapped` for Keras.
 
@@ -234,10 +272,13 @@ class LoadedLambdas:
 
 
 def compile_arguments(model):
-    """The arguments of a model's `compile()`, a dict.
+    """The arguments of a model's `compile()`, a dict; of a model made in a v1 graph, those but for the optimizer.
 
     `get_compile_config()` serialises them, which lambdas and functions that are not registered do not survive.
     """
+    if hasattr(model, "_compile_metrics"):
+        of_metrics = {"metrics": model._compile_metrics, "weighted_metrics": model._compile_weighted_metrics}
+        return of_metrics | {"loss": model.loss, "loss_weights": model.loss_weights}
     return dict(model._compile_config.config)
 
 

@@ -1,0 +1,70 @@
+"""Keras models made where eager execution is off, as in programs of TensorFlow 1, made over for eager mode."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.session import private_names
+
+v1 = tf.compat.v1
+
+
+def graph_of(model):
+    """The v1 graph that `model` was made in, a `tf.Graph`; None for a model of eager mode, or one without variables."""
+    for part in [*model.weights, *tf.nest.flatten(model.inputs or ())]:
+        graph = getattr(part, "graph", None)  # an eager variable has none
+        if graph is not None:
+            return graph
+    return None
+
+
+def initial_weights(model, custom_objects, seed):
+    """The weights of `model`, a list of arrays, as the Estimator is to start from them.
+
+    They are those of Keras' session if any of them was set or trained there. Otherwise they are drawn anew, as
+    tf.estimator did: in a graph of their own, whose seed is `seed`.
+    """
+    if any(map(private_names.is_initialized_by_keras, model.weights)):
+        with graph_of(model).as_default():
+            return keras.backend.batch_get_value(model.weights)
+    with tf.Graph().as_default(), keras.utils.custom_object_scope(custom_objects or {}):
+        v1.set_random_seed(seed)
+        drawn = keras.models.clone_model(model)
+        with v1.Session() as session:
+            session.run([weight.initializer for weight in drawn.weights])
+            return session.run(drawn.weights)
+
+
+def compile_arguments(model):
+    """The arguments of the `compile()` of `model` but for the optimizer, a dict, for a copy for eager mode."""
+    arguments = private_names.compile_arguments(model)
+    if not private_names.v2_behavior():
+        arguments["metrics"] = tf.nest.map_structure(_as_named_by_v1, arguments["metrics"])
+    return arguments
+
+
+def _as_named_by_v1(metric):
+    """`metric`, an argument of `compile()`, so that its results are called as without v2 behaviour: acc, not accuracy."""
+    if not isinstance(metric, str):
+        return metric
+    return {"accuracy": "acc", "acc": "acc", "crossentropy": "ce", "ce": "ce"}.get(metric) or keras.metrics.get(metric)
+
+
+def without_graph(optimizer):
+    """Lets go of what `optimizer`, a copy of a tf.compat.v1 optimizer, holds of a graph in which it has been used.
+
+    Raises:
+      ValueError: one of its settings is a tensor of the graph.
+    """
+    for name, value in vars(optimizer).items():
+        if not hasattr(value, "graph"):
+            continue
+        if not name.endswith(("_t", "_tensor")):  # by which they name what each update makes anew of a setting
+            raise ValueError(
+                f"{name.removeprefix('_')} of the {type(optimizer).__name__} is {value}, a tensor of the graph that "
+                "the model was made in; give it a number, or the model a Keras optimizer with a "
+                "tf.keras.optimizers.schedules.LearningRateSchedule."
+            )
+        setattr(optimizer, name, None)
+    return optimizer
