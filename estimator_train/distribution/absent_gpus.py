@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Iterable
 
@@ -35,14 +36,14 @@ def are_absent(devices: Iterable[str]) -> bool:
 
 def _replace(strategy_class, argument, cpus):
     construct = strategy_class.__init__
+    signature = inspect.signature(construct)
 
     @functools.wraps(construct)
     def construct_on_what_is_there(self, *args, **kwargs):
-        if args:
-            kwargs[argument], *args = args
-        devices = kwargs.get(argument)
+        bound = signature.bind(self, *args, **kwargs)
+        devices = bound.arguments.get(argument)
         if are_absent(["GPU:0"] if devices is None else [devices] if isinstance(devices, str) else devices):
-            kwargs[argument] = cpus
-        construct(self, *args, **kwargs)
+            bound.arguments[argument] = cpus
+        construct(*bound.args, **bound.kwargs)
 
     strategy_class.__init__ = construct_on_what_is_there
