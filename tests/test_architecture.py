@@ -41,7 +41,7 @@ def _modules():
 
 
 # Functions of more than seven parameters: the contract of tf.estimator, public input_fns, and the settings of
-# recipes and commands.
+# recipes and commands. The signatures of tf1/ are those of TensorFlow 1.
 _MANY_PARAMETERS = {
     "canned/dnn.py": {"DNNClassifier.__init__", "DNNEstimator.__init__", "DNNRegressor.__init__"},
     "canned/dnn_linear_combined.py": {
@@ -91,6 +91,8 @@ def test_files_that_the_map_names_exist():
 def test_only_contracts_and_settings_take_more_than_seven_parameters():
     found = {}
     for module, path in _modules().items():
+        if module.startswith("tf1/"):
+            continue
         for name, function in _functions(ast.parse(path.read_text())):
             parameters = function.args
             names = [each.arg for each in [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]]

@@ -93,11 +93,10 @@ def model_fn(features, labels, mode, params):
 
     def host_call_fn(step, loss, learning_rate):
         step = step[0]
-        with summary.create_file_writer(params["summary_dir"]).as_default():
-            with summary.record_if(True):
-                summary.scalar("loss", loss[0], step=step)
-                summary.scalar("learning_rate", learning_rate[0], step=step)
-                return tf.summary.all_v2_summary_ops()
+        with summary.create_file_writer(params["summary_dir"]).as_default(), summary.record_if(True):
+            summary.scalar("loss", loss[0], step=step)
+            summary.scalar("learning_rate", learning_rate[0], step=step)
+            return tf.summary.all_v2_summary_ops()
 
     host_call = (host_call_fn, [tf.reshape(tensor, [1]) for tensor in (global_step, loss, learning_rate)])
     return tf.estimator.tpu.TPUEstimatorSpec(mode, loss=loss, train_op=train_op, host_call=host_call)

@@ -172,6 +172,7 @@ INSTEAD = {
     "learn.read_batch_features": "tf.contrib.data.make_batched_features_dataset",
     "learn.run_n": "a tf.Session",
     "learn.utils": "tf.estimator.export",
+    "lookup.IdTableWithHashBuckets": "tf.lookup.StaticVocabularyTable",
     "lookup.MutableDenseHashTable": "tf.lookup.experimental.DenseHashTable",
     "metrics.aggregate_metrics_for_replicas": "tf.distribute",
     "metrics.streaming_concat": "tf.py_func and a list",

@@ -12,12 +12,12 @@ def name_of_tf1(error: BaseException) -> str | None:
     """The name of TensorFlow 1, spelled from `tf`, that TensorFlow 2 lacks and that ended in this error; else None."""
     if isinstance(error, AttributeError):
         return _attribute(error.obj, error.name)
-    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "tensorflow":
-        if error.name.startswith("tensorflow.contrib"):
-            return error.name.replace("tensorflow", "tf", 1)
-        imported = re.match(r"cannot import name '(\w+)'", str(error))
-        return _name(error.name, imported[1]) if imported else None
-    return None
+    if not isinstance(error, ImportError) or error.name is None:
+        return None
+    if error.name.startswith("tensorflow.contrib"):
+        return error.name.replace("tensorflow", "tf", 1)
+    imported = re.match(r"cannot import name '(\w+)'", str(error))
+    return _name(error.name, imported[1]) if imported else None
 
 
 def _attribute(owner, name):

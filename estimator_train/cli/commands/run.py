@@ -49,11 +49,10 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
 
 def _start(is_module, script, tf1):
     if tf1:
-        import estimator_train.install_tf1  # noqa: F401
+        from estimator_train.tf1 import install
     else:
         from estimator_train.drop_in import install
-
-        install()
+    install()
     sys.excepthook = functools.partial(_show, sys.excepthook, None if tf1 else script)
     if is_module:
         runpy.run_module(script, run_name="__main__", alter_sys=True)

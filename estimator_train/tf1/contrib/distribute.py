@@ -29,7 +29,7 @@ def AllReduceCrossDeviceOps(
     return algorithms[all_reduce_alg](num_packs=num_packs)
 
 
-class MirroredStrategy(_v1.MirroredStrategy):
+class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
     """Of `devices`, or of the first `num_gpus` (`num_gpus_per_worker`) GPUs, or of all GPUs.
 
     `auto_shard_dataset` changes nothing: input is sharded as RunConfig and the strategy of a cluster need it.
@@ -66,7 +66,7 @@ class MirroredStrategy(_v1.MirroredStrategy):
 OneDeviceStrategy = _v1.OneDeviceStrategy
 
 
-class ParameterServerStrategy(_v1.experimental.ParameterServerStrategy):
+class ParameterServerStrategy(tf.compat.v1.distribute.experimental.ParameterServerStrategy):
     """Over the parameter servers and workers of TF_CONFIG; `num_gpus_per_worker` of the GPUs of each worker."""
 
     def __init__(self, num_gpus_per_worker=0):
@@ -74,7 +74,7 @@ class ParameterServerStrategy(_v1.experimental.ParameterServerStrategy):
         super().__init__()
 
 
-class CollectiveAllReduceStrategy(_v1.experimental.MultiWorkerMirroredStrategy):
+class CollectiveAllReduceStrategy(tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy):
     """Over the workers of TF_CONFIG; `num_gpus_per_worker` of the GPUs of each worker."""
 
     def __init__(self, num_gpus_per_worker=0):

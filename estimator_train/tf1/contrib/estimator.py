@@ -151,7 +151,7 @@ def clip_gradients_by_norm(optimizer, clip_norm):
     return _ClippingOptimizer(optimizer, clip_norm)
 
 
-class _ClippingOptimizer(_v1.train.Optimizer):
+class _ClippingOptimizer(tf.compat.v1.train.Optimizer):
     def __init__(self, optimizer, clip_norm):
         super().__init__(use_locking=False, name=f"ClipByNorm{optimizer.get_name()}")
         self._wrapped = optimizer

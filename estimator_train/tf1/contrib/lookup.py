@@ -12,7 +12,7 @@ TextFileIndex = _lookup.TextFileIndex
 TextFileInitializer = _lookup.TextFileInitializer
 
 
-class HashTable(_lookup.StaticHashTable):
+class HashTable(tf.compat.v1.lookup.StaticHashTable):
     """Of TF 1's signature, whose `shared_name` is no longer needed."""
 
     def __init__(self, initializer, default_value, shared_name=None, name=None):
@@ -109,13 +109,6 @@ def string_to_index(tensor, mapping, default_value=-1, name=None):
 
 def index_to_string(tensor, mapping, default_value="UNK", name=None):
     return index_to_string_table_from_tensor(mapping, default_value).lookup(tensor, name)
-
-
-def IdTableWithHashBuckets(table, num_oov_buckets, hasher_spec=None, name=None, key_dtype=None):
-    """`table` is one of this module's that has an initializer, or None."""
-    _check_hasher(hasher_spec)
-    initializer = None if table is None else table._initializer
-    return _lookup.StaticVocabularyTable(initializer, num_oov_buckets, key_dtype, name)
 
 
 def _index_table(initializer, num_oov_buckets, default_value, dtype, name):

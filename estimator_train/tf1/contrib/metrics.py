@@ -13,7 +13,6 @@ def _streaming(metric):
     def streaming(predictions, labels, *args, **kwargs):
         return metric(labels, predictions, *args, **kwargs)
 
-    streaming.__doc__ = f"tf.metrics.{metric.__name__} of predictions and labels."
     return streaming
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from estimator_train.tf1.gradients import clip_gradient_norms as clip_gradient_norms
+from estimator_train.tf1.gradients import clip_gradient_norms_fn as clip_gradient_norms_fn
+from estimator_train.tf1.gradients import multiply_gradients as multiply_gradients
 from estimator_train.tf1.hparams import HParams as HParams
 
 _v1 = tf.compat.v1
@@ -28,34 +31,6 @@ def add_gradients_summaries(grads_and_vars):
         summaries.append(_v1.summary.histogram(f"{variable.op.name}_gradient", values))
         summaries.append(_v1.summary.scalar(f"{variable.op.name}_gradient_norm", tf.linalg.global_norm([values])))
     return summaries
-
-
-def clip_gradient_norms(gradients_to_variables, max_norm):
-    """The (gradient, variable) pairs, each gradient clipped to the norm by itself."""
-    return [
-        (gradient if gradient is None else _map_values(tf.clip_by_norm, gradient, max_norm), variable)
-        for gradient, variable in gradients_to_variables
-    ]
-
-
-def clip_gradient_norms_fn(max_norm):
-    return lambda gradients_to_variables: clip_gradient_norms(gradients_to_variables, max_norm)
-
-
-def multiply_gradients(grads_and_vars, gradient_multipliers):
-    """The (gradient, variable) pairs, multiplied by the factors of a dict of variables, or their names, to factors."""
-    if not isinstance(gradient_multipliers, dict) or not gradient_multipliers:
-        raise ValueError(f"gradient_multipliers={gradient_multipliers!r}: give a dict of variables to factors")
-    by_name = {getattr(key, "op", None) and key.op.name or key: factor for key, factor in gradient_multipliers.items()}
-    multiplied = []
-    for gradient, variable in grads_and_vars:
-        factor = by_name.get(variable.op.name)
-        if factor is not None:
-            if gradient is None:
-                raise ValueError(f"gradient_multipliers: {variable.op.name} has no gradient to multiply")
-            gradient = _map_values(lambda values, factor: values * tf.cast(factor, values.dtype), gradient, factor)
-        multiplied.append((gradient, variable))
-    return multiplied
 
 
 def create_train_op(
@@ -107,9 +82,3 @@ def wait_for_new_checkpoint(checkpoint_dir, last_checkpoint=None, seconds_to_sle
         if path != last_checkpoint:
             return path
     return None
-
-
-def _map_values(function, gradient, *arguments):
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(function(gradient.values, *arguments), gradient.indices, gradient.dense_shape)
-    return function(gradient, *arguments)
