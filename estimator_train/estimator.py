@@ -63,7 +63,8 @@ class Estimator:
         params: dict[str, Any] | None = None,
         warm_start_from: str | os.PathLike[str] | WarmStartSettings | None = None,
     ) -> None:
-        _check_overrides(type(self))
+        type(self)._assert_members_are_not_overridden(self)
+        _check_uncalled(type(self))
         host_memory.keep_freed_memory()
         write_graph.work_with_protobuf_7()
         if model_fn is None:
@@ -369,6 +370,15 @@ class Estimator:
             hooks=hooks,
         )
 
+    def _assert_members_are_not_overridden(self):
+        """Raises ValueError where a subclass overrides a public member: the loop relies on each.
+
+        The name is tf.estimator's: a subclass that overrides members all the same replaces this one, too.
+        """
+        allowed = {"model_fn", "latest_checkpoint", "export_savedmodel"}
+        members = [name for name in vars(Estimator) if not name.startswith("_") and name not in allowed]
+        _refuse_overrides(type(self), [name for name in members if _overrides(type(self), name)])
+
     def _params_in(self, mode):
         """The params that input_fn and model_fn are given in `mode`."""
         return self.params
@@ -413,23 +423,23 @@ def _config_with_model_dir(config, model_dir):
     return config.replace(model_dir=given.pop())
 
 
+# What tf.estimator's subclasses could override, and nothing here would call.
 _UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")
 
 
-def _check_overrides(kind):
-    """Raises ValueError where a subclass overrides a public member: the loop relies on each."""
-    allowed = {"model_fn", "latest_checkpoint", "export_savedmodel"}
-    overridden = [
-        name
-        for name, member in vars(Estimator).items()
-        if not name.startswith("_") and name not in allowed and getattr(kind, name) is not member
-    ]
-    # What tf.estimator's subclasses could override, and nothing here would call.
-    overridden += [name for name in _UNCALLED if hasattr(kind, name)]
-    if overridden:
+def _check_uncalled(kind):
+    _refuse_overrides(kind, [name for name in _UNCALLED if _overrides(kind, name)])
+
+
+def _overrides(kind, name):
+    return getattr(kind, name, None) is not getattr(Estimator, name, None)
+
+
+def _refuse_overrides(kind, names):
+    if names:
         raise ValueError(
             "Subclasses of Estimator cannot override members of Estimator. "
-            f"{kind.__name__} does override {sorted(overridden)}; give those methods names of their own."
+            f"{kind.__name__} does override {sorted(names)}; give those methods names of their own."
         )
 
 

@@ -265,6 +265,16 @@ _REQUIREMENTS = {
 }
 
 
+def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
+    """The config of an Estimator's v1 sessions: soft placement, and one pass of the graph optimizers.
+
+    In a cluster a trainer sees itself and the parameter servers: it does not wait for a worker that is gone.
+    """
+    one_pass = tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
+    filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
+    return tf.compat.v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)
+
+
 def _checkpoint_interval(steps, secs):
     """(steps, secs) with at most one of them set."""
     if steps is _UNSET and secs is _UNSET:

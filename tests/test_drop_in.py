@@ -143,7 +143,6 @@ class Older(tf.compat.v1.estimator.Estimator): ...
         ("tensorflow.compat.v1.estimator.experimental", "KMeans", "use scikit-learn"),
         ("tensorflow.estimator", "tpu", "use tf.compat.v1.estimator.tpu"),
         ("tensorflow_estimator.python.estimator.tpu.tpu_estimator", "BatchConfig", "TPUEstimator.use_tpu=False"),
-        ("tensorflow_estimator.python.estimator.canned.head", "_regression_head", "use RegressionHead"),
     ],
 )
 def test_an_absent_name_is_named_with_the_nearest_or_with_what_to_use(path, name, message):

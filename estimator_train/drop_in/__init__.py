@@ -83,6 +83,7 @@ class _OldModule(types.ModuleType):
             return importlib.import_module(path)
         if name not in names.MODULES[self.__name__]:
             raise AttributeError(_why_absent(self, name))
+        importlib.import_module("estimator_train.drop_in.old_members")
         value = pkgutil.resolve_name(names.MODULES[self.__name__][name])
         setattr(self, name, value)
         return value

@@ -62,3 +62,10 @@ def _load_model(path, custom_objects):
             path,
         )
     return model
+
+
+class FormattedKeyError(KeyError):
+    """A KeyError whose message is printed as it is, with its line breaks, and not as a literal."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])

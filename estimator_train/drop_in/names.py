@@ -69,46 +69,118 @@ _V1_OWN = {"Estimator": "estimator_train.estimator_v1:Estimator"} | {
 }
 _V1 = _V2 | _V1_OWN
 
-_MODE_KEYS = {"ModeKeys": _V2["ModeKeys"]}
-_MODEL_TO_ESTIMATOR = {"model_to_estimator": "estimator_train.drop_in.keras_lib:model_to_estimator"}
-_TRAIN_OUTPUT = {"TrainOutput": "estimator_train.export:TrainOutput"}
-# What the old modules held besides, and code outside of the library took from them.
+_LOGIT_FN_BUILDERS = {
+    "dnn_logit_fn_builder": "estimator_train.canned.dnn:dnn_logit_fn_builder",
+    "linear_logit_fn_builder": "estimator_train.canned.linear:linear_logit_fn_builder",
+}
+_EXPORT_FUNCTIONS = (
+    "build_all_signature_defs build_supervised_input_receiver_fn_from_input_fn get_temp_export_dir "
+    "get_timestamped_export_dir wrap_and_check_input_tensors"
+)
+# What the old modules held besides, and code outside of the library took from them: by old module, the modules here
+# and the names in them, or "old name=name here".
 _BESIDES = {
-    "canned.head": {},
-    "canned.metric_keys": {"MetricKeys": "estimator_train.heads.keys:MetricKeys"},
-    "canned.prediction_keys": {"PredictionKeys": "estimator_train.heads.keys:PredictionKeys"},
-    "estimator": _MODE_KEYS,
-    "estimator_lib": {
-        **_V1,
-        **_OF_EXPERIMENTAL,
-        **_MODEL_TO_ESTIMATOR,
-        "export": "tensorflow_estimator.python.estimator.export.export_lib",
-        "inputs": "tensorflow_estimator.python.estimator.inputs.inputs",
+    "canned.dnn": {
+        "canned.dnn": "dnn_logit_fn_builder",
+        "drop_in.model_fns": "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2",
     },
-    "export.export_lib": _OF_EXPORT | _TRAIN_OUTPUT,
-    "export.export": {"SupervisedInputReceiver": "estimator_train.export:SupervisedInputReceiver"},
-    "export.export_output": _TRAIN_OUTPUT,
-    "gc": {
-        name: f"estimator_train.drop_in.gc:{name}"
-        for name in ("Path", "_get_paths", "_largest_export_versions", "_negation")
+    "canned.head": {
+        "drop_in.base_head": (
+            "_CLASSIFY_SERVING_KEY=CLASSIFY_SERVING_KEY _DEFAULT_SERVING_KEY=DEFAULT_SERVING_KEY "
+            "_PREDICT_SERVING_KEY=PREDICT_SERVING_KEY _REGRESS_SERVING_KEY=REGRESS_SERVING_KEY "
+            "_all_class_ids=all_class_ids _all_classes=all_classes _assert_range=check_label_range "
+            "_call_loss_fn=call_loss_fn _check_logits_final_dim=check_logits_final_dim "
+            "_check_dense_labels_match_logits_and_reshape=check_dense_labels_match_logits_and_reshape "
+            "_classification_output=classification_output _create_eval_metrics_tuple=create_eval_metrics_tuple "
+            "_get_weights_and_check_match_logits=get_weights_and_check_match_logits "
+            "_validate_loss_fn_args=validate_loss_fn_args _validate_n_classes=validate_n_classes"
+        ),
+        "drop_in.canned_head": (
+            "LossSpec _BinaryLogisticHeadWithSigmoidCrossEntropyLoss _Head _MultiClassHeadWithSoftmaxCrossEntropyLoss "
+            "_RegressionHeadWithMeanSquaredErrorLoss _append_update_ops _binary_logistic_or_multi_class_head "
+            "_binary_logistic_head_with_sigmoid_cross_entropy_loss=_BinaryLogisticHeadWithSigmoidCrossEntropyLoss "
+            "_multi_class_head_with_softmax_cross_entropy_loss=_MultiClassHeadWithSoftmaxCrossEntropyLoss "
+            "_regression_head _summary_key"
+        ),
     },
-    "inputs.inputs": _OF_INPUTS,
-    "keras_lib": _MODEL_TO_ESTIMATOR,
-    "model_fn": _MODE_KEYS,
-    "tpu.tpu_config": {name: _OF_TPU[name] for name in _TPU["tpu.tpu_config"].split()},
+    "canned.linear": {
+        "canned.linear": "linear_logit_fn_builder linear_logit_fn_builder_v2=linear_logit_fn_builder",
+        "drop_in.model_fns": (
+            "_linear_model_fn _linear_model_fn_v2 _validate_linear_sdca_optimizer_for_linear_classifier"
+        ),
+    },
+    "canned.metric_keys": {"heads.keys": "MetricKeys"},
+    "canned.optimizers": {"drop_in.optimizers": "get_optimizer_instance get_optimizer_instance_v2"},
+    "canned.prediction_keys": {"heads.keys": "PredictionKeys"},
+    "early_stopping": {"drop_in.early_stopping": "read_eval_metrics"},
+    "estimator": {
+        "drop_in.estimator": (
+            "_canned_estimator_api_gauge _estimator_api_gauge _load_global_step_from_checkpoint_dir "
+            "maybe_overwrite_model_dir_and_session_config"
+        ),
+        "model_fn": "ModeKeys",
+    },
+    "estimator_export": {"drop_in.estimator_export": "estimator_export"},
+    "export.export": {"drop_in.export": _EXPORT_FUNCTIONS, "export": "SupervisedInputReceiver"},
+    "export.export_lib": {
+        "drop_in.export": _EXPORT_FUNCTIONS,
+        "export": f"SupervisedInputReceiver TrainOutput {' '.join(_OF_EXPORT)}",
+    },
+    "export.export_output": {"export": "TrainOutput"},
+    "exporter": {
+        "drop_in.exporter": "_SavedModelExporter",
+        "exporter": "_loss_smaller _verify_compare_fn_args=_check_compare_fn",
+    },
+    "gc": {"drop_in.gc": "Path _get_paths _largest_export_versions _negation"},
+    "head.base_head": {
+        "drop_in.base_head": (
+            "CLASSIFY_SERVING_KEY DEFAULT_SERVING_KEY PREDICT_SERVING_KEY REGRESS_SERVING_KEY all_class_ids "
+            "all_classes call_loss_fn check_dense_labels_match_logits_and_reshape check_label_range "
+            "check_logits_final_dim check_prediction_keys classification_output create_estimator_spec_summary "
+            "create_estimator_spec_train_op create_eval_metrics_tuple get_weights_and_check_match_logits "
+            "update_metric_with_broadcast_weights validate_loss_fn_args validate_loss_reduction validate_n_classes "
+            "validate_trainable_variables validate_update_ops validate_v2_optimizer"
+        )
+    },
+    "head.head_utils": {"heads": "binary_or_multi_class_head"},
+    "head.sequential_head": {"drop_in.sequential_head": "SequentialHeadWrapper"},
+    "inputs.inputs": {"inputs": "numpy_input_fn pandas_input_fn"},
+    "inputs.queues.feeding_functions": {"drop_in.feeding_functions": "_enqueue_data=enqueue_data enqueue_data"},
+    "keras_lib": {"drop_in.keras_lib": "FormattedKeyError model_to_estimator"},
+    "model_fn": {"drop_in.tpu": "_TPUEstimatorSpec=TPUEstimatorSpec", "model_fn": "ModeKeys"},
+    "run_config": {"drop_in.estimator": "get_default_session_config", "run_config": "TaskType"},
+    "tpu.tpu_config": {"drop_in.tpu": _TPU["tpu.tpu_config"]},
     "tpu.tpu_estimator": {
-        "ExportSavedModelApiVersion": "estimator_train.drop_in.tpu.tpu_estimator:ExportSavedModelApiVersion",
-        **{name: _OF_TPU[name] for name in _TPU["tpu.tpu_estimator"].split()},
+        "drop_in.tpu": _TPU["tpu.tpu_estimator"],
+        "drop_in.tpu.tpu_estimator": "ExportSavedModelApiVersion",
     },
-    "run_config": {"TaskType": "estimator_train.run_config:TaskType"},
-    "util": {"fn_args": "estimator_train.session.private_names:fn_args"},
+    "training": {
+        "drop_in.training": "_ContinuousEvalListener _EvalResult _EvalStatus _TrainingExecutor _assert_eval_spec"
+    },
+    "util": {
+        "drop_in.util": "MultiHostDatasetInitializerHook parse_input_fn_result parse_iterator_result",
+        "session.private_names": "fn_args",
+    },
+}
+_ESTIMATOR_LIB = {
+    **_V1,
+    **_OF_EXPERIMENTAL,
+    "export": "tensorflow_estimator.python.estimator.export.export_lib",
+    "inputs": "tensorflow_estimator.python.estimator.inputs.inputs",
+    "model_to_estimator": "estimator_train.drop_in.keras_lib:model_to_estimator",
 }
 
 
 def _old_library():
     """The modules below tensorflow_estimator.python.estimator, where DNNClassifier is v1's, DNNClassifierV2 v2's."""
     everything = {**_V1, **_OF_EXPERIMENTAL, **_OF_EXPORT, **_OF_INPUTS}
-    modules = {module: dict(names) for module, names in _BESIDES.items()}
+    modules = {"estimator_lib": dict(_ESTIMATOR_LIB)}
+    for module, table in _BESIDES.items():
+        held = modules.setdefault(module, {})
+        for ours, names in table.items():
+            for name in names.split():
+                old, _, here = name.partition("=")
+                held[old] = f"estimator_train.{ours}:{here or old}"
     for table in (_TOP, _EXPERIMENTAL, _EXPORT, _INPUTS):
         for module, names in table.items():
             held = modules.setdefault(module, {})
@@ -124,7 +196,7 @@ def _modules():
     v2 = {"": _V2, ".experimental": _OF_EXPERIMENTAL, ".export": _OF_EXPORT}
     v1 = {
         "": _V1,
-        ".experimental": _OF_EXPERIMENTAL,
+        ".experimental": _OF_EXPERIMENTAL | _LOGIT_FN_BUILDERS,
         ".export": _OF_EXPORT,
         ".inputs": _OF_INPUTS,
         ".tpu": _OF_TPU,
@@ -159,12 +231,9 @@ INSTEAD = {
     **dict.fromkeys(["BatchConfig", "EmbeddingConfigSpec", "inference_on_tpu", "model_fn_inference_on_tpu"], _ON_TPU),
     **dict.fromkeys(["BoostedTreesClassifier", "BoostedTreesEstimator", "BoostedTreesRegressor"], _FOREST),
     **dict.fromkeys(["RNNClassifier", "RNNEstimator"], _RNN),
-    **dict.fromkeys(["dnn_logit_fn_builder", "linear_logit_fn_builder"], "DNNEstimator or LinearEstimator with a Head"),
+    **dict.fromkeys(_LOGIT_FN_BUILDERS, "tf.compat.v1.estimator.experimental"),
     "LinearSDCA": "optimizer='Ftrl', the default of linear models, with its l1 and l2 regularization",
     "KMeans": "scikit-learn's KMeans or MiniBatchKMeans",
     "inputs": "tf.compat.v1.estimator.inputs",
     "tpu": "tf.compat.v1.estimator.tpu",
-    "_binary_logistic_head_with_sigmoid_cross_entropy_loss": "BinaryClassHead",
-    "_multi_class_head_with_softmax_cross_entropy_loss": "MultiClassHead",
-    "_regression_head": "RegressionHead",
 }

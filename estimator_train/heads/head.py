@@ -109,8 +109,8 @@ class Head(abc.ABC):
         self._summarize(MetricKeys.LOSS, loss)
         if regularization_losses:
             self._summarize(MetricKeys.LOSS_REGULARIZATION, tf.add_n(regularization_losses))
-        train_op = _train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops)
-        return EstimatorSpec(mode, predictions, loss, train_op)
+        step = train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops)
+        return EstimatorSpec(mode, predictions, loss, step)
 
     def _serving_outputs(self, predictions):
         """The `ExportOutput`s by signature name."""
@@ -129,7 +129,8 @@ class Head(abc.ABC):
             v1.summary.scalar(self._summary_key(key), value)
 
 
-def _train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops):
+def train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops):
+    """The op of a training step; arguments and errors are those of `Head.create_estimator_spec`."""
     if optimizer is not None and train_op_fn is not None:
         raise ValueError("train_op_fn and optimizer cannot both be set.")
     if optimizer is None and train_op_fn is None:

@@ -102,7 +102,11 @@ class SingleHead(Head):
         regularization_losses: Sequence[tf.Tensor] | None = None,
     ) -> dict[str, keras.metrics.Metric]:
         labels, logits, losses, weights = self._weigh(labels, logits, features)
-        predictions = self._predictions(logits)
+        return self._update(eval_metrics, labels, self._predictions(logits), (losses, weights), regularization_losses)
+
+    def _update(self, eval_metrics, labels, predictions, weighed, regularization_losses):
+        """`update_metrics` from labels and predictions; `weighed`: the losses and their weights."""
+        losses, weights = weighed
         values = {key: give(labels, predictions) for key, (_, give) in self._metrics().items()}
         values[MetricKeys.LOSS_MEAN] = (losses,)
         for key, arguments in values.items():
@@ -133,6 +137,10 @@ class SingleHead(Head):
         """Labels and logits, checked, the losses and their weights."""
         logits = checks.check_logits(logits, self._logits_dimension)
         labels = self._labels(labels, logits)
+        return labels, logits, *self._losses_and_weights(labels, logits, features)
+
+    def _losses_and_weights(self, labels, logits, features):
+        """The losses of `labels` and `logits`, both checked, and their weights."""
         if self._loss_fn:
             offered = {"features": features, "loss_reduction": self._loss_reduction}
             named = {name: value for name, value in offered.items() if name in self._loss_fn_arguments}
@@ -141,4 +149,4 @@ class SingleHead(Head):
         else:
             losses = self._losses(labels, logits)
         dimensions = sorted({1, self._loss_dimension})
-        return labels, logits, losses, checks.check_weights(features, self._weight_column, logits, dimensions)
+        return losses, checks.check_weights(features, self._weight_column, logits, dimensions)

@@ -1,0 +1,190 @@
+"""The functions of the old module `head.base_head`, of which custom heads are made."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.export import ClassificationOutput
+from estimator_train.graph import optimizers
+from estimator_train.heads import checks, classes
+from estimator_train.heads.head import DEFAULT_SIGNATURE, train_op
+from estimator_train.heads.keys import MetricKeys
+from estimator_train.model_fn import FeatureColumn
+
+v1 = tf.compat.v1
+
+DEFAULT_SERVING_KEY = DEFAULT_SIGNATURE
+CLASSIFY_SERVING_KEY = "classification"
+REGRESS_SERVING_KEY = "regression"
+PREDICT_SERVING_KEY = "predict"
+
+
+def all_class_ids(logits: tf.Tensor, n_classes: int) -> tf.Tensor:
+    """The ids of all classes for each example, int32 [batch, n_classes]."""
+    return tf.tile([tf.range(n_classes)], [tf.shape(logits)[0], 1])
+
+
+def all_classes(logits: tf.Tensor, n_classes: int, label_vocabulary: Sequence[str] | None = None) -> tf.Tensor:
+    """The names of all classes for each example, string [batch, n_classes]."""
+    return classes.all_classes(logits, n_classes, label_vocabulary)
+
+
+def classification_output(
+    scores: tf.Tensor, n_classes: int, label_vocabulary: Sequence[str] | None = None
+) -> ClassificationOutput:
+    """The `ClassificationOutput` of all classes with their `scores`, float32 [batch, n_classes]."""
+    return ClassificationOutput(scores, all_classes(scores, n_classes, label_vocabulary))
+
+
+def call_loss_fn(
+    loss_fn: Callable[..., tf.Tensor],
+    labels: tf.Tensor,
+    logits: tf.Tensor,
+    features: dict[str, Any],
+    expected_loss_dim: int = 1,
+) -> tf.Tensor:
+    """Losses [D0, D1, ... DN, expected_loss_dim] from `loss_fn`, which is given the features if it names them.
+
+    Raises:
+      ValueError: they have another shape.
+    """
+    named = {"features": features} if "features" in checks.loss_fn_arguments(loss_fn) else {}
+    return checks.check_losses(loss_fn(labels=labels, logits=logits, **named), logits, expected_loss_dim)
+
+
+def check_dense_labels_match_logits_and_reshape(
+    labels: tf.Tensor, logits: tf.Tensor, expected_labels_dimension: int
+) -> tf.Tensor:
+    """Labels as [D0, D1, ... DN, expected_labels_dimension]; see `heads.checks.check_labels`."""
+    return checks.check_labels(labels, logits, expected_labels_dimension)
+
+
+def check_label_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
+    """`labels`, which fail with `message` when run with values outside of [0, n_classes - 1]."""
+    return checks.check_label_range(labels, n_classes, message or f"Labels must be in range [0, {n_classes - 1}]")
+
+
+def check_logits_final_dim(logits: tf.Tensor, expected_logits_dimension: int) -> tf.Tensor:
+    """`logits` as float32 [D0, D1, ... DN, expected_logits_dimension]. Raises ValueError for another shape."""
+    return checks.check_logits(logits, expected_logits_dimension)
+
+
+def check_prediction_keys(pred_keys: Iterable[str], valid_keys: Iterable[str]) -> None:
+    """Raises ValueError for one of `pred_keys` that is not among `valid_keys`."""
+    for key in pred_keys:
+        if key not in valid_keys:
+            raise ValueError(
+                f"Prediction key must be in PredictionKeys, given: {key}. "
+                f"Valid prediction keys include {list(valid_keys)}."
+            )
+
+
+def get_weights_and_check_match_logits(
+    features: dict[str, Any],
+    weight_column: str | FeatureColumn | None,
+    logits: tf.Tensor,
+    allow_per_logit_weights: bool = False,
+) -> tf.Tensor | float:
+    """The weights of the examples, float32 [D0, D1, ... DN, 1], or as `logits` are where that is allowed.
+
+    Without a weight_column 1.0; for errors see `heads.checks.check_weights`.
+    """
+    dimensions = [1, logits.shape[-1]] if allow_per_logit_weights else [1]
+    return checks.check_weights(features, weight_column, logits, dimensions)
+
+
+def create_eval_metrics_tuple(
+    fn: Callable[..., dict[str, Any]], kwargs: dict[str, Any]
+) -> tuple[Callable[..., dict[str, Any]], dict[str, tf.Tensor]]:
+    """`TPUEstimatorSpec`'s eval_metrics of `fn` and its arguments: the tensors stand apart from all else."""
+    tensors = {name: value for name, value in kwargs.items() if tf.is_tensor(value)}
+    others = {name: value for name, value in kwargs.items() if name not in tensors}
+    return functools.partial(fn, **others), tensors
+
+
+def create_estimator_spec_train_op(
+    head_name: str | None,
+    optimizer: optimizers.Optimizer | None = None,
+    trainable_variables: Sequence[tf.Variable] | None = None,
+    train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
+    update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
+    regularized_training_loss: tf.Tensor | None = None,
+    loss_reduction: str = "sum_over_batch_size",
+) -> tf.Operation | tf.Tensor:
+    """The train_op of a head's EstimatorSpec; `optimizer` to `update_ops` are as for `Head.create_estimator_spec`.
+
+    head_name and loss_reduction are taken for old code's sake: gradients are averaged over the replicas of a strategy.
+
+    Raises:
+      ValueError: not one of optimizer and train_op_fn, or an argument that cannot be used.
+    """
+    del head_name, loss_reduction
+    return train_op(regularized_training_loss, optimizer, trainable_variables, train_op_fn, update_ops)
+
+
+def create_estimator_spec_summary(
+    regularized_training_loss: tf.Tensor,
+    regularization_losses: Sequence[tf.Tensor] | None = None,
+    summary_key_fn: Callable[[str], str] | None = None,
+) -> None:
+    """Adds scalar summaries of the losses, under the keys that `summary_key_fn` makes of `MetricKeys`."""
+    losses = {MetricKeys.LOSS: regularized_training_loss}
+    if regularization_losses:
+        losses[MetricKeys.LOSS_REGULARIZATION] = tf.add_n(regularization_losses)
+    with v1.name_scope(""):
+        for key, loss in losses.items():
+            v1.summary.scalar(summary_key_fn(key) if summary_key_fn else key, loss)
+
+
+def update_metric_with_broadcast_weights(
+    eval_metric: keras.metrics.Metric, values: tf.Tensor, weights: tf.Tensor | float | None
+) -> None:
+    """Updates a Keras metric with float32 `values`, the weights being broadcast to them."""
+    values = tf.cast(values, tf.float32)
+    if weights is not None:
+        weights = tf.broadcast_to(tf.cast(weights, tf.float32), tf.shape(values))
+    eval_metric.update_state(values=values, sample_weight=weights)
+
+
+def validate_loss_fn_args(loss_fn: Callable[..., tf.Tensor]) -> None:
+    """Raises ValueError unless `loss_fn` has labels and logits, and at most features and loss_reduction besides."""
+    checks.loss_fn_arguments(loss_fn)
+
+
+def validate_loss_reduction(loss_reduction: str) -> None:
+    """Raises ValueError for a loss_reduction that is unknown or no reduction."""
+    checks.v1_reduction(loss_reduction)
+
+
+def validate_n_classes(n_classes: int) -> int:
+    """`n_classes`. Raises ValueError unless it is greater than 2."""
+    if n_classes is None or n_classes <= 2:
+        raise ValueError(f"n_classes must be > 2: {n_classes}.")
+    return n_classes
+
+
+def validate_trainable_variables(trainable_variables: Sequence[tf.Variable] | None = None) -> None:
+    """Raises ValueError for None and for what is no list or tuple."""
+    if trainable_variables is None:
+        raise ValueError("trainable_variables cannot be None. Given None")
+    optimizers.check_is_sequence(trainable_variables, "trainable_variables")
+
+
+def validate_update_ops(update_ops: Sequence[tf.Operation | tf.Tensor] | None = None) -> None:
+    """Raises ValueError for what is neither None nor a list or tuple."""
+    if update_ops is not None:
+        optimizers.check_is_sequence(update_ops, "update_ops")
+
+
+def validate_v2_optimizer(optimizer: optimizers.Optimizer) -> None:
+    """Raises ValueError unless `optimizer` is a Keras optimizer."""
+    if not isinstance(optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
+        raise ValueError(
+            "The given optimizer is not a tf.keras.optimizers.Optimizer instance. "
+            f"Received optimizer of type {type(optimizer)}"
+        )

@@ -1,0 +1,244 @@
+"""The old module `canned.head`: the heads of TensorFlow 1, which derive from `_Head`."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_train.drop_in.tpu import TPUEstimatorSpec
+from estimator_train.heads import BinaryClassHead, Head, MultiClassHead, RegressionHead, checks
+from estimator_train.heads.keys import MetricKeys, PredictionKeys
+from estimator_train.model_fn import EstimatorSpec, FeatureColumn, ModeKeys, metric_pair
+
+v1 = tf.compat.v1
+_SUM = v1.losses.Reduction.SUM
+
+
+class LossSpec(NamedTuple):
+    """The loss of a batch: a scalar, the examples' losses, their weights, and their labels as the losses take them."""
+
+    training_loss: tf.Tensor
+    unreduced_loss: tf.Tensor
+    weights: tf.Tensor | float
+    processed_labels: tf.Tensor
+
+
+class _Head(abc.ABC):
+    """The base of heads: predictions, loss, metrics and an `EstimatorSpec` of logits.
+
+    A subclass has its own `create_estimator_spec`, or a `_create_tpu_estimator_spec`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str | None:
+        """A str that ends the keys of metrics and summaries, or None."""
+
+    @property
+    @abc.abstractmethod
+    def logits_dimension(self) -> int:
+        """The size of the logits' last dimension."""
+
+    @abc.abstractmethod
+    def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> Any:
+        """A `LossSpec`."""
+
+    def create_estimator_spec(
+        self,
+        features: dict[str, Any],
+        mode: str,
+        logits: tf.Tensor,
+        labels: Any = None,
+        optimizer: tf.compat.v1.train.Optimizer | None = None,
+        train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+        update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
+    ) -> EstimatorSpec:
+        """The `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
+
+        A canned estimator passes `update_ops`: those of the collection UPDATE_OPS, which are run in any case.
+        """
+        del update_ops
+        return self._create_tpu_estimator_spec(
+            features, mode, logits, labels, optimizer, train_op_fn, regularization_losses
+        ).as_estimator_spec()
+
+    def _create_tpu_estimator_spec(
+        self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, regularization_losses=None
+    ):
+        raise NotImplementedError(f"{type(self).__name__} has neither create_estimator_spec nor this method.")
+
+
+# So that canned estimators take one.
+Head.register(_Head)  # type: ignore[type-abstract]
+
+
+class _HeadOf(_Head):
+    """The v1 head of `head`, a `SingleHead`: its losses are a LossSpec, its metrics (value, update op) pairs."""
+
+    def __init__(self, head: Any) -> None:
+        self._head = head
+        self._name = head.name
+        self._loss_reduction = head.loss_reduction
+
+    @property
+    def name(self) -> str | None:
+        return self._head.name
+
+    @property
+    def logits_dimension(self) -> int:
+        return self._head.logits_dimension
+
+    def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> LossSpec:
+        labels, _, losses, weights = self._head._weigh(labels, logits, features)
+        reduction = checks.v1_reduction(self._loss_reduction)
+        loss = v1.losses.compute_weighted_loss(losses, weights, reduction=reduction)
+        return LossSpec(loss, losses, weights, labels)
+
+    def _create_tpu_estimator_spec(
+        self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, regularization_losses=None
+    ):
+        with v1.name_scope(self.name, "head"):
+            predictions = self._head.predictions(logits)
+            if mode == ModeKeys.PREDICT:
+                return TPUEstimatorSpec(mode, predictions, export_outputs=self._head._serving_outputs(predictions))
+            loss, losses, weights, labels = self.create_loss(features, mode, logits, labels)
+            regularization = tf.add_n(regularization_losses) if regularization_losses else None
+            total = loss if regularization is None else loss + regularization
+            if mode == ModeKeys.EVAL:
+                arguments = (predictions, labels, weights, losses, regularization)
+                return TPUEstimatorSpec(mode, predictions, total, eval_metrics=(lambda: self._metrics(*arguments), []))
+            step = _append_update_ops(_minimize(total, optimizer, train_op_fn))
+        summaries = {MetricKeys.LOSS: total, MetricKeys.LOSS_REGULARIZATION: regularization}
+        if self._loss_reduction == _SUM:
+            summaries[MetricKeys.LOSS_MEAN] = loss / tf.reduce_sum(weights * tf.ones_like(losses))
+        with v1.name_scope(""):
+            for key, value in summaries.items():
+                if value is not None:
+                    v1.summary.scalar(_summary_key(self.name, key), value)
+        return TPUEstimatorSpec(mode, predictions, total, step)
+
+    def _metrics(self, predictions, labels, weights, unreduced_loss, regularization_loss):
+        regularization = None if regularization_loss is None else [regularization_loss]
+        metrics = self._head.metrics(regularization)
+        self._head._update(metrics, labels, predictions, (unreduced_loss, weights), regularization)
+        return {name: metric_pair(name, metric) for name, metric in metrics.items()}
+
+
+class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
+    """The v1 head of `BinaryClassHead`, whose arguments it takes; loss_reduction is "weighted_sum"."""
+
+    def __init__(
+        self,
+        weight_column: str | FeatureColumn | None = None,
+        thresholds: Iterable[float] | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        loss_reduction: str = _SUM,
+        loss_fn: Callable[..., tf.Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(BinaryClassHead(weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name))
+        self._label_vocabulary = label_vocabulary
+        self._thresholds = thresholds
+
+    def _metrics(self, predictions, labels, weights, unreduced_loss, regularization_loss):
+        """With v1's area under the precision-recall curve, which is the sum of trapezoids; Keras interpolates it."""
+        metrics = super()._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
+        auc_pr = v1.metrics.auc(labels, predictions[PredictionKeys.LOGISTIC], weights, curve="PR")
+        return metrics | {_summary_key(self.name, MetricKeys.AUC_PR): auc_pr}
+
+    def _eval_metric_ops(self, labels, logits, logistic, class_ids, weights, unreduced_loss, regularization_loss):
+        predictions = {PredictionKeys.LOGISTIC: logistic, PredictionKeys.CLASS_IDS: class_ids}
+        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
+
+
+class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
+    """The v1 head of `MultiClassHead`, whose arguments it takes; loss_reduction is "weighted_sum"."""
+
+    def __init__(
+        self,
+        n_classes: int,
+        weight_column: str | FeatureColumn | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        loss_reduction: str = _SUM,
+        loss_fn: Callable[..., tf.Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name))
+        self._n_classes = n_classes
+        self._label_vocabulary = label_vocabulary
+
+    def _eval_metric_ops(self, labels, class_ids, weights, unreduced_loss, regularization_loss):
+        predictions = {PredictionKeys.CLASS_IDS: class_ids}
+        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
+
+
+class _RegressionHeadWithMeanSquaredErrorLoss(_HeadOf):
+    """The v1 head of `RegressionHead`, whose arguments it takes; loss_reduction is "weighted_sum"."""
+
+    def __init__(
+        self,
+        label_dimension: int = 1,
+        weight_column: str | FeatureColumn | None = None,
+        loss_reduction: str = _SUM,
+        loss_fn: Callable[..., tf.Tensor] | None = None,
+        inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
+        head = RegressionHead(label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name)
+        super().__init__(head)
+
+    def _eval_metric_ops(self, predicted_value, labels, weights, unreduced_loss, regularization_loss):
+        predictions = {PredictionKeys.PREDICTIONS: predicted_value}
+        return self._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
+
+
+def _regression_head(
+    weight_column: str | FeatureColumn | None = None,
+    label_dimension: int = 1,
+    loss_reduction: str = _SUM,
+    loss_fn: Callable[..., tf.Tensor] | None = None,
+    inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    name: str | None = None,
+) -> _RegressionHeadWithMeanSquaredErrorLoss:
+    """The head of a regressor; its class has the first two arguments in the other order."""
+    return _RegressionHeadWithMeanSquaredErrorLoss(
+        label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
+    )
+
+
+def _binary_logistic_or_multi_class_head(
+    n_classes: int,
+    weight_column: str | FeatureColumn | None,
+    label_vocabulary: Sequence[str] | None,
+    loss_reduction: str,
+) -> _HeadOf:
+    """The head of a classifier: for two classes the binary one, else that of several."""
+    settings: dict[str, Any] = {
+        "weight_column": weight_column,
+        "label_vocabulary": label_vocabulary,
+        "loss_reduction": loss_reduction,
+    }
+    if n_classes == 2:
+        return _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(**settings)
+    return _MultiClassHeadWithSoftmaxCrossEntropyLoss(n_classes, **settings)
+
+
+def _summary_key(head_name: str | None, val: str) -> str:
+    return f"{val}/{head_name}" if head_name else val
+
+
+def _append_update_ops(train_op: tf.Operation | tf.Tensor) -> tf.Operation | tf.Tensor:
+    """`train_op`, and the ops of the collection UPDATE_OPS with it."""
+    update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+    return tf.group(train_op, *update_ops) if update_ops else train_op
+
+
+def _minimize(loss, optimizer, train_op_fn):
+    if (optimizer is None) == (train_op_fn is None):
+        none_or_both = "be None" if optimizer is None else "be set"
+        raise ValueError(f"train_op_fn and optimizer cannot both {none_or_both}.")
+    return train_op_fn(loss) if optimizer is None else optimizer.minimize(loss, v1.train.get_global_step())

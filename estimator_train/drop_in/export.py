@@ -1,0 +1,84 @@
+"""The functions of the old modules `export.export` and `export.export_lib` that exporters of users call."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from estimator_train import export
+from estimator_train.drop_in.util import parse_input_fn_result
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+
+_SINGLE = {"feature": "feature", "label": "label"} | dict.fromkeys(
+    ("receiver_tensor", "receiver_tensors_alternative"), "input"
+)
+
+
+def get_timestamped_export_dir(export_dir_base: str | bytes | os.PathLike[str]) -> bytes:
+    """The path, bytes, of a new directory below `export_dir_base`, named by the time in Unix seconds."""
+    base = tf.compat.as_bytes(tf.compat.path_to_str(export_dir_base))
+    seconds = int(time.time())
+    while tf.io.gfile.exists(path := os.path.join(base, str(seconds).encode())):
+        seconds += 1
+    return path
+
+
+def get_temp_export_dir(timestamped_export_dir: str | bytes | os.PathLike[str]) -> bytes:
+    """The path, bytes, beside that of an export in which it is written before it is moved."""
+    base, name = os.path.split(tf.compat.as_bytes(tf.compat.path_to_str(timestamped_export_dir)))
+    return os.path.join(base, b"temp-" + name)
+
+
+def build_all_signature_defs(
+    receiver_tensors: Any,
+    export_outputs: dict[str, export.ExportOutput],
+    receiver_tensors_alternatives: dict[str, Any] | None = None,
+    serving_only: bool = True,
+) -> dict[str, SignatureDef]:
+    """The SignatureDefs of a SavedModel by key, one for each output that can be served.
+
+    Args:
+      receiver_tensors, receiver_tensors_alternatives: as for `export.ServingInputReceiver`.
+      export_outputs: dict of str to `export.ExportOutput`.
+      serving_only: whether to leave out training and evaluation signatures.
+
+    Raises:
+      ValueError: export_outputs is no dict, or something else than tensors is fed.
+    """
+    if not isinstance(export_outputs, dict):
+        raise ValueError(f"export_outputs must be a dict. Received {export_outputs!r}")
+    receiver = export.ServingInputReceiver(receiver_tensors, receiver_tensors, receiver_tensors_alternatives)
+    return export.signatures(receiver, export_outputs, serving_only=serving_only)
+
+
+def build_supervised_input_receiver_fn_from_input_fn(
+    input_fn: Callable[..., Any], **input_fn_args: Any
+) -> Callable[[], export.SupervisedInputReceiver]:
+    """`export.build_raw_supervised_input_receiver_fn` for the features and labels that `input_fn` gives.
+
+    Args:
+      input_fn: returns a `tf.data.Dataset` or (features, labels); it is called once, with `input_fn_args`.
+    """
+    with tf.Graph().as_default():
+        features, labels, _ = parse_input_fn_result(input_fn(**input_fn_args))
+    return export.build_raw_supervised_input_receiver_fn(features, labels)
+
+
+def wrap_and_check_input_tensors(tensors: Any, field_name: str, allow_int_keys: bool = False) -> dict[Any, Any]:
+    """`tensors` as a dict; a single one gets the key that its kind has in input receivers.
+
+    Args:
+      field_name: "feature", "label", "receiver_tensor" or "receiver_tensors_alternative".
+      allow_int_keys: whether keys may be ints as well as strs.
+
+    Raises:
+      ValueError: other keys, or something else than tensors.
+    """
+    keys = (str, int) if allow_int_keys else (str,)
+    return export._tensor_dict(tensors, field_name, default_key=_SINGLE[field_name], key_types=keys)

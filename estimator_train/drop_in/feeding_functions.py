@@ -1,0 +1,85 @@
+"""The old module `inputs.queues.feeding_functions`: rows in a queue, which is a `tf.data.Dataset` here."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+class _DatasetQueue:
+    """The part of a v1 queue's interface that input pipelines use; the next rows are those that follow the last."""
+
+    def __init__(self, dataset):
+        self._dataset = dataset
+
+    def dequeue(self, name: str | None = None) -> list[tf.Tensor]:
+        """The tensors of the next row."""
+        return self._next(self._dataset, name)
+
+    def dequeue_many(self, n: int, name: str | None = None) -> list[tf.Tensor]:
+        """The tensors of the next `n` rows; less at the end of the data are left out."""
+        return self._next(self._dataset.batch(n, drop_remainder=True), name)
+
+    def dequeue_up_to(self, n: int, name: str | None = None) -> list[tf.Tensor]:
+        """The tensors of the next `n` rows, or of what is left at the end of the data."""
+        return self._next(self._dataset.batch(n), name)
+
+    def _next(self, dataset, name):
+        iterator = v1.data.make_initializable_iterator(dataset)
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)  # every session runs these first
+        return list(iterator.get_next(name))
+
+
+def enqueue_data(
+    data: Any,
+    capacity: int,
+    shuffle: bool = False,
+    min_after_dequeue: int | None = None,
+    num_threads: int = 1,
+    seed: int | None = None,
+    **others: Any,
+) -> _DatasetQueue:
+    """A queue of the rows of `data`: their indices, and then each column, as its `dequeue` methods give them.
+
+        index, values = enqueue_data(np.arange(10.0), capacity=100, num_epochs=1).dequeue_many(5)
+
+    Call it in a v1 graph. The indices of a DataFrame are those of its index, else they are the numbers of the rows.
+
+    Args:
+      data: a numpy array, an OrderedDict of them, or a DataFrame.
+      capacity: rows that are shuffled among each other.
+      shuffle: whether to shuffle.
+      min_after_dequeue, num_threads: taken for old code's sake; there is no queue, and rows come once each epoch.
+      seed: of the shuffle.
+      others: `num_epochs`, None for endless; `name`, and `enqueue_size`, which changes nothing.
+
+    Raises:
+      ValueError: `pad_value` is given, or another argument.
+      TypeError: `data` is of another type, a generator function for one.
+    """
+    del min_after_dequeue, num_threads
+    num_epochs = others.pop("num_epochs", None)
+    unserved = sorted(others.keys() - {"name", "enqueue_size"})
+    if unserved:
+        raise ValueError(f"enqueue_data takes no {unserved[0]}; tf.data.Dataset.padded_batch pads rows.")
+    dataset = tf.data.Dataset.from_tensor_slices(tuple(_columns(data))).repeat(num_epochs)
+    return _DatasetQueue(dataset.shuffle(capacity, seed) if shuffle else dataset)
+
+
+def _columns(data):
+    if isinstance(data, np.ndarray):
+        return [np.arange(len(data)), data]
+    if isinstance(data, OrderedDict):
+        columns = list(data.values())
+        return [np.arange(len(columns[0])), *columns]
+    if hasattr(data, "columns"):  # told without importing pandas
+        return [data.index.to_numpy(), *(data[name].to_numpy() for name in data.columns)]
+    raise TypeError(
+        "data must be either a numpy array, an OrderedDict of numpy arrays or a pandas DataFrame; "
+        f"got {type(data).__name__}. tf.data.Dataset.from_generator takes a generator function."
+    )

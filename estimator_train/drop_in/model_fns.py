@@ -1,0 +1,157 @@
+"""The functions of the old modules `canned.dnn` and `canned.linear`, which forks of canned estimators call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_train.canned.api_versions import ApiV1, ApiV2
+from estimator_train.canned.canned_estimator import Optimizer, call_logit_fn
+from estimator_train.canned.dnn import dnn_logit_fn_builder
+from estimator_train.canned.linear import linear_logit_fn_builder
+from estimator_train.drop_in.canned_head import _Head
+from estimator_train.drop_in.optimizers import get_optimizer_instance, get_optimizer_instance_v2
+from estimator_train.heads import Head
+from estimator_train.model_fn import EstimatorSpec, FeatureColumn
+from estimator_train.run_config import RunConfig
+
+v1 = tf.compat.v1
+
+
+def dnn_logit_fn_builder_v2(
+    units: int,
+    hidden_units: Sequence[int],
+    feature_columns: Iterable[FeatureColumn],
+    activation_fn: Callable[[tf.Tensor], tf.Tensor],
+    dropout: float | None,
+    batch_norm: bool,
+) -> Callable[..., tf.Tensor]:
+    """`canned.dnn.dnn_logit_fn_builder` without a partitioner."""
+    return dnn_logit_fn_builder(units, hidden_units, feature_columns, activation_fn, dropout, None, batch_norm)
+
+
+def dnn_model_fn_v2(
+    features: dict[str, Any],
+    labels: Any,
+    mode: str,
+    head: Head,
+    hidden_units: Sequence[int],
+    feature_columns: Iterable[FeatureColumn],
+    optimizer: Optimizer = "Adagrad",
+    activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+    dropout: float | None = None,
+    config: RunConfig | None = None,
+    use_tpu: bool = False,
+    batch_norm: bool = False,
+) -> EstimatorSpec:
+    """The `EstimatorSpec` of a `tf.estimator.DNNEstimator`, whose arguments it takes; for a model_fn to return."""
+    del use_tpu
+    logit_fn = dnn_logit_fn_builder_v2(
+        head.logits_dimension, hidden_units, feature_columns, activation_fn, dropout, batch_norm
+    )
+    with ApiV2().variable_scope("dnn", None):
+        logits = call_logit_fn(logit_fn, features, mode, None, config)
+        return _spec_v2(features, labels, mode, head, logits, get_optimizer_instance_v2(optimizer))
+
+
+def _dnn_model_fn(
+    features: dict[str, Any],
+    labels: Any,
+    mode: str,
+    head: Head | _Head,
+    hidden_units: Sequence[int],
+    feature_columns: Iterable[FeatureColumn],
+    optimizer: Optimizer = "Adagrad",
+    activation_fn: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu,
+    dropout: float | None = None,
+    input_layer_partitioner: Callable[..., Any] | None = None,
+    config: RunConfig | None = None,
+    use_tpu: bool = False,
+    batch_norm: bool = False,
+) -> EstimatorSpec:
+    """The `EstimatorSpec` of a `tf.compat.v1.estimator.DNNEstimator`."""
+    del use_tpu
+    logit_fn = dnn_logit_fn_builder(
+        head.logits_dimension,
+        hidden_units,
+        feature_columns,
+        activation_fn,
+        dropout,
+        input_layer_partitioner,
+        batch_norm,
+    )
+    with _API_V1.variable_scope("dnn", None):
+        logits = call_logit_fn(logit_fn, features, mode, None, config)
+        return _spec_v1(features, labels, mode, head, logits, get_optimizer_instance(optimizer, 0.05))
+
+
+def _linear_model_fn_v2(
+    features: dict[str, Any],
+    labels: Any,
+    mode: str,
+    head: Head,
+    feature_columns: Sequence[FeatureColumn],
+    optimizer: Optimizer,
+    config: RunConfig | None,
+    sparse_combiner: str = "sum",
+) -> EstimatorSpec:
+    """The `EstimatorSpec` of a `tf.estimator.LinearEstimator`."""
+    logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
+    optimizer = get_optimizer_instance_v2(optimizer or "Ftrl", _linear_learning_rate(feature_columns))
+    with ApiV2().variable_scope("linear", None):
+        logits = call_logit_fn(logit_fn, features, mode, None, config)
+        return _spec_v2(features, labels, mode, head, logits, optimizer)
+
+
+def _linear_model_fn(
+    features: dict[str, Any],
+    labels: Any,
+    mode: str,
+    head: Head | _Head,
+    feature_columns: Sequence[FeatureColumn],
+    optimizer: Optimizer,
+    partitioner: Callable[..., Any] | None,
+    config: RunConfig | None,
+    sparse_combiner: str = "sum",
+) -> EstimatorSpec:
+    """The `EstimatorSpec` of a `tf.compat.v1.estimator.LinearEstimator`."""
+    logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
+    optimizer = get_optimizer_instance(optimizer or "Ftrl", _linear_learning_rate(feature_columns))
+    with _API_V1.variable_scope("linear", partitioner):
+        logits = call_logit_fn(logit_fn, features, mode, None, config)
+        return _spec_v1(features, labels, mode, head, logits, optimizer)
+
+
+def _validate_linear_sdca_optimizer_for_linear_classifier(
+    feature_columns: Any, n_classes: int, optimizer: Any, sparse_combiner: str
+) -> None:
+    """Does nothing, for old code's sake: no optimizer is a LinearSDCA."""
+
+
+_API_V1 = ApiV1(partitioned=True, partitioner=None)
+
+
+def _linear_learning_rate(feature_columns):
+    return min(0.2, 1 / math.sqrt(len(feature_columns)))
+
+
+def _spec_v2(features, labels, mode, head, logits, optimizer):
+    return head.create_estimator_spec(
+        features=features,
+        mode=mode,
+        logits=logits,
+        labels=labels,
+        optimizer=optimizer,
+        trainable_variables=v1.trainable_variables(v1.get_variable_scope().name + "/"),
+        update_ops=v1.get_collection(v1.GraphKeys.UPDATE_OPS),
+    )
+
+
+def _spec_v1(features, labels, mode, head, logits, optimizer):
+    """Heads of TensorFlow 1 find the variables and update ops themselves."""
+    if not isinstance(head, _Head):
+        return _spec_v2(features, labels, mode, head, logits, optimizer)
+    return head.create_estimator_spec(features=features, mode=mode, logits=logits, labels=labels, optimizer=optimizer)

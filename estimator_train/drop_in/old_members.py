@@ -1,0 +1,108 @@
+"""Private members of tf.estimator's classes that old code uses; importing this module gives them to ours.
+
+The drop-in imports it with the first name that is read from an old module. The library itself uses none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_train.distribution.replica_input import call_input_fn
+from estimator_train.drop_in.util import parse_input_fn_result
+from estimator_train.estimator import Estimator
+from estimator_train.heads import Head
+from estimator_train.heads.single_head import SingleHead
+from estimator_train.run_config import default_session_config
+
+v1 = tf.compat.v1
+
+
+class _Reads:
+    """An attribute that has the value `read(instance)` until the instance or a subclass sets it."""
+
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        self._read = read
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else self._read(instance)
+
+
+def _session_config(self):
+    """The ConfigProto of the Estimator's sessions."""
+    return self.config.session_config or default_session_config(self.config)
+
+
+def _call_input_fn(self, input_fn, mode, input_context=None):
+    """What `input_fn` returns in `mode`."""
+    context = tf.distribute.InputContext() if input_context is None else input_context
+    return call_input_fn(input_fn, mode=mode, config=self.config, params=self._params_in(mode), input_context=context)
+
+
+def _call_model_fn(self, features, labels, mode, config):
+    """The `EstimatorSpec` of the model in the default graph."""
+    return self._model.call(features, labels, mode, config, self._params_in(mode))
+
+
+def _get_features_and_labels_from_input_fn(self, input_fn, mode):
+    """(features, labels, hooks) of `input_fn` in the default graph."""
+    return parse_input_fn_result(self._call_input_fn(input_fn, mode))
+
+
+def _get_features_from_input_fn(self, input_fn, mode):
+    """(features, hooks) of `input_fn` in the default graph."""
+    features, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, mode)
+    return features, hooks
+
+
+def _create_global_step(self, graph):
+    """The global step, made in `graph`."""
+    return v1.train.create_global_step(graph)
+
+
+def _processed_labels(self, logits, labels):
+    """`labels`, checked, as losses and metrics take them."""
+    return self._labels(labels, logits)
+
+
+def _unweighted_loss_and_weights(self, logits, labels, features):
+    """The losses of logits and processed labels, and their weights."""
+    return self._losses_and_weights(labels, logits, features)
+
+
+def _use_tpu_spec(kind, **arguments):
+    """Has a subclass of Head whose spec comes from `_create_tpu_estimator_spec` make its EstimatorSpec of that."""
+    super(Head, kind).__init_subclass__(**arguments)
+    if "_create_tpu_estimator_spec" in vars(kind) and "create_estimator_spec" not in vars(kind):
+        kind.create_estimator_spec = _create_estimator_spec
+
+
+def _create_estimator_spec(self, *args, **kwargs):
+    return self._create_tpu_estimator_spec(*args, **kwargs).as_estimator_spec()
+
+
+_MEMBERS: dict[type, dict[str, Any]] = {
+    Estimator: {
+        "_call_input_fn": _call_input_fn,
+        "_call_model_fn": _call_model_fn,
+        "_create_and_assert_global_step": _create_global_step,
+        "_create_global_step": _create_global_step,
+        "_get_features_and_labels_from_input_fn": _get_features_and_labels_from_input_fn,
+        "_get_features_from_input_fn": _get_features_from_input_fn,
+        "_model_dir": _Reads(lambda estimator: estimator.model_dir),
+        "_session_config": _Reads(_session_config),
+    },
+    Head: {"__init_subclass__": classmethod(_use_tpu_spec)},
+    SingleHead: {
+        "_label_vocabulary": _Reads(lambda head: head._vocabulary),
+        "_n_classes": _Reads(lambda head: head.logits_dimension),
+        "_processed_labels": _processed_labels,
+        "_unweighted_loss_and_weights": _unweighted_loss_and_weights,
+    },
+}
+
+for _kind, _members in _MEMBERS.items():
+    for _name, _member in _members.items():
+        setattr(_kind, _name, _member)

@@ -1,0 +1,59 @@
+"""The old module `canned.optimizers`: optimizers by their names."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.canned.api_versions import ApiV1, ApiV2
+from estimator_train.canned.canned_estimator import Optimizer
+from estimator_train.graph.optimizers import as_legacy
+
+
+def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -> tf.compat.v1.train.Optimizer:
+    """The v1 optimizer that `opt` is, names or returns.
+
+        get_optimizer_instance("Adam", learning_rate=0.01)
+
+    Args:
+      opt: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD"; an optimizer; or a function that returns one.
+      learning_rate: of an optimizer given by name, which needs it.
+
+    Raises:
+      ValueError: a name without a learning rate, another name, or no v1 optimizer.
+    """
+    if isinstance(opt, str):
+        make = _by_name(opt, ApiV1)
+        if learning_rate is None:
+            raise ValueError(f"learning_rate must be specified when opt is string, given: {opt!r}")
+        return make(learning_rate)
+    made = opt() if callable(opt) else opt
+    if not isinstance(made, tf.compat.v1.train.Optimizer):
+        raise ValueError(f"The given object is not an Optimizer instance. Given: {made}")
+    return made
+
+
+def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None) -> keras.optimizers.legacy.Optimizer:
+    """The legacy Keras optimizer that `opt` is, names or returns; a new Keras optimizer becomes its legacy twin.
+
+    Args:
+      opt: as for `get_optimizer_instance`.
+      learning_rate: of an optimizer given by name; None: its own default.
+
+    Raises:
+      ValueError: another name, no Keras optimizer, or a new one with settings that its legacy twin lacks.
+    """
+    if isinstance(opt, str):
+        make = _by_name(opt, ApiV2)
+        return make() if learning_rate is None else make(learning_rate)
+    made = opt if isinstance(opt, keras.optimizers.legacy.Optimizer) or not callable(opt) else opt()
+    if not isinstance(made, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
+        raise ValueError(f"The given object is not a tf.keras.optimizers.Optimizer instance. Given: {made}")
+    return as_legacy(made)
+
+
+def _by_name(name, api_version):
+    if name not in api_version.optimizers:
+        names = sorted(api_version.optimizers)
+        raise ValueError(f"Unsupported optimizer name: {name}. Supported names are: {names}")
+    return api_version.optimizers[name]

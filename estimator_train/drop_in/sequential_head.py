@@ -1,0 +1,151 @@
+"""The old module `head.sequential_head`: a head for sequences of different lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.graph.optimizers import Optimizer
+from estimator_train.heads import Head, MultiHead
+from estimator_train.model_fn import EstimatorSpec, ModeKeys
+
+
+class SequentialHeadWrapper(Head):
+    """Applies a head to every step of sequences, and leaves the steps beyond the end of each out of loss and metrics.
+
+        head = SequentialHeadWrapper(BinaryClassHead(), sequence_length_mask="mask")
+        features["mask"] = tf.sequence_mask(lengths)
+        return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer, ...)
+
+    Logits are [batch, steps, logits_dimension], labels [batch, steps], dense or sparse. Predictions are those of all
+    steps in PREDICT, with the mask beside them, and in TRAIN and EVAL those of the steps that count, one after another.
+
+    Args:
+      static_head: a `Head`, no `MultiHead`.
+      sequence_length_mask: key of the features that holds the mask, bool or int [batch, steps].
+      feature_columns: keys of further features of each step that the head takes, such as weights; a str or several.
+
+    Raises:
+      TypeError: a key that is no str.
+      ValueError: a MultiHead.
+    """
+
+    def __init__(
+        self,
+        static_head: Head,
+        sequence_length_mask: str = "sequence_length_mask",
+        feature_columns: str | Iterable[str] | None = None,
+    ) -> None:
+        if isinstance(static_head, MultiHead):
+            raise ValueError("MultiHead is not supported with SequentialHeadWrapper.")
+        if not isinstance(sequence_length_mask, str):
+            raise TypeError(f"sequence_mask column must be a string, given: {sequence_length_mask!r}")
+        columns = [feature_columns] if isinstance(feature_columns, str) else feature_columns or ()
+        if not isinstance(columns, Iterable) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(
+                f"feature_columns must be either a string or an iterable of strings, got {feature_columns!r}"
+            )
+        self._head = static_head
+        self._mask_key = sequence_length_mask
+        self._columns = tuple(columns)
+
+    @property
+    def static_head(self) -> Head:
+        """The head of a step."""
+        return self._head
+
+    @property
+    def input_sequence_mask_key(self) -> str:
+        """Key of the features that holds the mask."""
+        return self._mask_key
+
+    @property
+    def name(self) -> str | None:
+        return self._head.name
+
+    @property
+    def logits_dimension(self) -> int:
+        return self._head.logits_dimension
+
+    @property
+    def loss_reduction(self) -> str:
+        return self._head.loss_reduction
+
+    def loss(
+        self,
+        labels: Any,
+        logits: tf.Tensor,
+        features: dict[str, Any] | None = None,
+        mode: str | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> tf.Tensor:
+        labels, logits, features = self._flatten(labels, logits, features)
+        return self._head.loss(labels, logits, features, mode, regularization_losses)
+
+    def predictions(self, logits: tf.Tensor, keys: Iterable[str] | None = None) -> dict[str, tf.Tensor]:
+        return self._head.predictions(logits, keys)
+
+    def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
+        return self._head.metrics(regularization_losses)
+
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, keras.metrics.Metric],
+        features: dict[str, Any],
+        logits: tf.Tensor,
+        labels: Any,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> dict[str, keras.metrics.Metric]:
+        labels, logits, features = self._flatten(labels, logits, features)
+        return self._head.update_metrics(eval_metrics, features, logits, labels, regularization_losses)
+
+    def create_estimator_spec(
+        self,
+        features: dict[str, Any],
+        mode: str,
+        logits: tf.Tensor,
+        labels: Any = None,
+        optimizer: Optimizer | None = None,
+        trainable_variables: Sequence[tf.Variable] | None = None,
+        train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None = None,
+        update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
+        regularization_losses: Sequence[tf.Tensor] | None = None,
+    ) -> EstimatorSpec:
+        """The `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
+
+        Raises:
+          ValueError: features have no mask.
+        """
+        if mode == ModeKeys.PREDICT:
+            spec = self._head.create_estimator_spec(features, mode, logits)
+            return spec._replace(predictions=spec.predictions | {self._mask_key: self._mask(features)})
+        labels, logits, features = self._flatten(labels, logits, features)
+        training = optimizer, trainable_variables, train_op_fn, update_ops, regularization_losses
+        return self._head.create_estimator_spec(features, mode, logits, labels, *training)
+
+    def _flatten(self, labels, logits, features):
+        """All three with the steps that count in one dimension; of the features, those that the head takes."""
+        mask = tf.cast(self._mask(features), tf.bool)
+        named = {column: _steps(features[column], mask) for column in self._columns}
+        return _steps(labels, mask), _steps(logits, mask), named
+
+    def _mask(self, features):
+        if self._mask_key not in features:
+            raise ValueError(
+                f"The provided sequence_length_mask key `{self._mask_key}` should be included in the features "
+                f"dictionary, but was not found. Found keys: {list(features)}."
+            )
+        return features[self._mask_key]
+
+
+def _steps(tensor, mask):
+    if tensor is None:
+        return None
+    if isinstance(tensor, tf.SparseTensor):
+        default = "" if tensor.dtype == tf.string else 0
+        shape = tf.concat([tf.shape(mask, tf.int64), tensor.dense_shape[2:]], axis=0)
+        tensor = tf.sparse.to_dense(tf.sparse.reset_shape(tensor, shape), default)
+    return tf.boolean_mask(tensor, mask)
