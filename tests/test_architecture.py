@@ -37,6 +37,12 @@ _OWN = {
     "graph/model.py": {"_metric_fns"},
     "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
     "run_config.py": {"_normalize_and_check"},
+    "tf1/contrib/estimator.py": {
+        "_BinaryLogisticHeadWithSigmoidCrossEntropyLoss",
+        "_MultiClassHeadWithSoftmaxCrossEntropyLoss",
+        "_head",
+        "_regression_head",
+    },
     "training.py": {"_config", "_prepare"},
 }
 

@@ -114,8 +114,6 @@ INSTEAD = {
     "estimator.SavedModelEstimator": "warm_start_from of tf.estimator.Estimator, or tf.saved_model.load",
     "estimator.TowerOptimizer": _MIRRORED,
     "estimator.replicate_model_fn": _MIRRORED,
-    "estimator.dnn_logit_fn_builder": "tf.layers.dense in a function of the features",
-    "estimator.linear_logit_fn_builder": "tf.feature_column.linear_model",
     "estimator.export_saved_model_for_mode": "Estimator.experimental_export_all_saved_models",
     "estimator.export_all_saved_models": "Estimator.experimental_export_all_saved_models",
     "framework.deprecated": "warnings.warn",
@@ -129,7 +127,6 @@ INSTEAD = {
     "layers.instance_norm": "tf.contrib.layers.layer_norm, or tf.nn.moments over the image's axes",
     "layers.joint_weighted_sum_from_feature_columns": "tf.feature_column.linear_model",
     "layers.parse_feature_columns_from_examples": "tf.io.parse_example with make_parse_example_spec",
-    "layers.sparse_column_with_vocabulary_file": "tf.feature_column.categorical_column_with_vocabulary_file",
     "layers.spatial_softmax": "tf.nn.softmax over the flattened image",
     "layers.weighted_sum_from_feature_columns": "tf.feature_column.linear_model",
     **dict.fromkeys(

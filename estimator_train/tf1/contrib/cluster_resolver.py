@@ -1,7 +1,5 @@
 """tf.contrib.cluster_resolver, which is tf.distribute.cluster_resolver today."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _resolvers = tf.compat.v1.distribute.cluster_resolver

@@ -1,7 +1,5 @@
 """tf.contrib.data: most of it is tf.data.experimental today."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _experimental = tf.compat.v1.data.experimental

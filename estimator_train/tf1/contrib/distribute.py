@@ -1,7 +1,5 @@
 """tf.contrib.distribute: the strategies of tf.compat.v1, made by a number of GPUs."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from estimator_train.distribution import absent_gpus

@@ -1,13 +1,16 @@
 """tf.contrib.estimator: what moved to tf.estimator later, its heads, and two wrappers."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from estimator_train import experimental, extenders, heads
 from estimator_train.canned import v1 as canned
+from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
+from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
+from estimator_train.drop_in import canned_head
+from estimator_train.drop_in.early_stopping import read_eval_metrics as read_eval_metrics
 from estimator_train.estimator_v1 import Estimator
 from estimator_train.export import PredictOutput
+from estimator_train.heads import MultiHead
 from estimator_train.model_fn import ModeKeys
 
 _v1 = tf.compat.v1
@@ -29,9 +32,7 @@ stop_if_no_decrease_hook = experimental.stop_if_no_decrease_hook
 stop_if_no_increase_hook = experimental.stop_if_no_increase_hook
 
 
-# Heads: those of tf.estimator, for model_fns and for the Estimators above.
-
-multi_head = heads.MultiHead
+# Heads. loss_reduction is one of tf.losses.Reduction.
 
 
 def binary_classification_head(
@@ -42,11 +43,13 @@ def binary_classification_head(
     loss_fn=None,
     name=None,
 ):
-    return heads.BinaryClassHead(weight_column, thresholds, label_vocabulary, _reduction(loss_reduction), loss_fn, name)
+    return canned_head._BinaryLogisticHeadWithSigmoidCrossEntropyLoss(
+        weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
+    )
 
 
 def logistic_regression_head(weight_column=None, loss_reduction=_SUM_OVER_BATCH_SIZE, name=None):
-    return heads.LogisticRegressionHead(weight_column, _reduction(loss_reduction), name)
+    return heads.LogisticRegressionHead(weight_column, loss_reduction, name)
 
 
 def multi_class_head(
@@ -57,7 +60,14 @@ def multi_class_head(
     loss_fn=None,
     name=None,
 ):
-    return heads.MultiClassHead(n_classes, weight_column, label_vocabulary, _reduction(loss_reduction), loss_fn, name)
+    return canned_head._MultiClassHeadWithSoftmaxCrossEntropyLoss(
+        n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
+    )
+
+
+def multi_head(heads, head_weights=None):
+    """The head of several of this module's heads, by their names."""
+    return MultiHead([getattr(head, "_head", head) for head in heads], head_weights)
 
 
 def multi_label_head(
@@ -75,7 +85,7 @@ def multi_label_head(
         weight_column,
         thresholds,
         label_vocabulary,
-        _reduction(loss_reduction),
+        loss_reduction,
         loss_fn,
         classes_for_class_based_metrics,
         name,
@@ -89,9 +99,7 @@ def poisson_regression_head(
     compute_full_loss=True,
     name=None,
 ):
-    return heads.PoissonRegressionHead(
-        label_dimension, weight_column, _reduction(loss_reduction), compute_full_loss, name
-    )
+    return heads.PoissonRegressionHead(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
 
 
 def regression_head(
@@ -102,17 +110,7 @@ def regression_head(
     inverse_link_fn=None,
     name=None,
 ):
-    return heads.RegressionHead(
-        label_dimension, weight_column, _reduction(loss_reduction), loss_fn, inverse_link_fn, name
-    )
-
-
-def _reduction(v1_reduction):
-    """The reduction of today that does what a tf.losses.Reduction did."""
-    reductions = {_SUM_OVER_BATCH_SIZE: "sum_over_batch_size", _v1.losses.Reduction.SUM: "sum"}
-    if v1_reduction not in reductions:
-        raise ValueError(f"loss_reduction={v1_reduction!r}: give SUM_OVER_BATCH_SIZE or SUM of tf.losses.Reduction")
-    return reductions[v1_reduction]
+    return canned_head._regression_head(weight_column, label_dimension, loss_reduction, loss_fn, inverse_link_fn, name)
 
 
 # Wrappers

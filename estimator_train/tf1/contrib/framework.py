@@ -1,7 +1,5 @@
 """tf.contrib.framework: argument scopes, the global step, variables and checkpoints."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

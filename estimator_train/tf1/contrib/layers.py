@@ -3,8 +3,6 @@
 Variables have contrib's names (`fully_connected/weights`), which checkpoints of the time hold.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import numbers

@@ -1,7 +1,5 @@
 """tf.contrib.learn: what of it outlived its own Estimators."""
 
-from __future__ import annotations
-
 from estimator_train.run_config import RunConfig as RunConfig
 from estimator_train.run_config import TaskType as TaskType
 

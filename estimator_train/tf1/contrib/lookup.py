@@ -1,7 +1,5 @@
 """tf.contrib.lookup: the tables of tf.lookup."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _lookup = tf.compat.v1.lookup

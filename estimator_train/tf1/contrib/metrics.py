@@ -1,7 +1,5 @@
 """tf.contrib.metrics: the metrics of tf.metrics, which took labels before predictions; contrib takes them after."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _metrics = tf.compat.v1.metrics

@@ -1,7 +1,5 @@
 """tf.contrib.predictor: functions of dicts of arrays, from SavedModels and Estimators."""
 
-from __future__ import annotations
-
 import tempfile
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """tf.contrib.rnn: the cells of tf.nn.rnn_cell and the functions of tf.nn that run them."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _v1 = tf.compat.v1

@@ -1,7 +1,5 @@
 """tf.contrib.saved_model."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 

@@ -1,7 +1,5 @@
 """tf.contrib.summary: the summaries that ops write themselves, which are TensorFlow 2's tf.summary today."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 _v1, _v2 = tf.compat.v1, tf.compat.v2.summary
@@ -11,12 +9,8 @@ all_summary_ops = _v1.summary.all_v2_summary_ops
 create_noop_writer = _v2.create_noop_writer
 flush = _v2.flush
 graph = _v2.graph
+initialize = _v1.summary.initialize
 should_record_summaries = _v2.should_record_summaries
-
-
-def initialize(graph=None, session=None):
-    """Initializes the writers that the default graph made, in the session; `graph` is not written."""
-    _v1.summary.initialize(session=session)
 
 
 def create_file_writer(logdir, max_queue=None, flush_millis=None, filename_suffix=None, name=None):

@@ -1,17 +1,15 @@
 """tf.contrib.tpu where there is no TPU: TPUEstimator with use_tpu=False, and the ops that do nothing outside of one."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
-_estimators = tf.compat.v1.estimator.tpu
+from estimator_train.drop_in.tpu import InputPipelineConfig as InputPipelineConfig
+from estimator_train.drop_in.tpu import RunConfig as RunConfig
+from estimator_train.drop_in.tpu import TPUConfig as TPUConfig
+from estimator_train.drop_in.tpu import TPUEstimator as TPUEstimator
+from estimator_train.drop_in.tpu import TPUEstimatorSpec as TPUEstimatorSpec
+
 _tpu = tf.compat.v1.tpu
 
-InputPipelineConfig = _estimators.InputPipelineConfig
-RunConfig = _estimators.RunConfig
-TPUConfig = _estimators.TPUConfig
-TPUEstimator = _estimators.TPUEstimator
-TPUEstimatorSpec = _estimators.TPUEstimatorSpec
 bfloat16_scope = _tpu.bfloat16_scope
 cross_replica_sum = _tpu.cross_replica_sum
 initialize_system = _tpu.initialize_system

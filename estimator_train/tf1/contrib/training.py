@@ -1,7 +1,5 @@
 """tf.contrib.training: HParams, train_op by hand, and the waits for checkpoints."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from estimator_train.tf1.gradients import clip_gradient_norms as clip_gradient_norms
