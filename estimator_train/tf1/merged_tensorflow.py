@@ -22,7 +22,7 @@ def install() -> None:
 
 def _merged(name, v1, v2):
     module = types.ModuleType(name)
-    vars(module).update({part: getattr(v2, part) for part in dir(v2)})
+    vars(module).update({part: getattr(v2, part) for part in dir(v2)} | {"__name__": name})
     for part in dir(v1):
         ours, theirs = getattr(v1, part), getattr(v2, part, None)
         if part == "__path__":

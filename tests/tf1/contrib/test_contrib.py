@@ -284,9 +284,8 @@ def test_heads_give_a_loss(head, run):
     labels = tf.constant([[1]] * 2)
     labels = tf.constant([[1, 0]] * 2) if head.logits_dimension == 2 else labels
     labels = {"a": tf.constant([[1.0]] * 2), "b": labels} if head.logits_dimension == 4 else labels
-    spec = head.create_estimator_spec(
-        {}, "train", tf.fill([2, head.logits_dimension], 2.0), labels, train_op_fn=tf.identity
-    )
+    logits = tf.fill([2, head.logits_dimension], 2.0)
+    spec = head.create_estimator_spec({}, "train", logits, labels, train_op_fn=tf.identity)
     assert run(spec.loss) > 0
 
 
