@@ -5,8 +5,9 @@
 TensorFlow 2.15 has no tf.contrib: of each script of examples/legacy/tf1, which runs with --tf1 and --replicas 2, it
 gets the copy in benchmarks/tf1_by_hand, where the names are brought to 2.15.
 
-Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take. Both sides run on the CPU, in turn
-(A B A B …). TensorFlow 2.15 gets a virtual environment in the platform's cache folder, made by the first run.
+Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take; and what both do in the cases of
+benchmarks/behaviour.py. Both sides run on the CPU, in turn (A B A B …). TensorFlow 2.15 gets
+a virtual environment in the platform's cache folder, made by the first run.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from benchmarks.runner import environment
 ROOT = Path(__file__).resolve().parents[1]
 LEGACY, BY_HAND = ROOT / "examples" / "legacy", ROOT / "benchmarks" / "tf1_by_hand"
 SCRIPTS = [*sorted(LEGACY.glob("*.py")), *sorted(LEGACY.glob("tf1/*.py"))]
+BEHAVIOUR = ROOT / "benchmarks" / "behaviour.py"
 REPORT = ROOT / "docs" / "compare_tf215.md"
 EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
 PAIRS, TOLERANCE = 3, 1e-5
@@ -47,6 +49,12 @@ of {pairs} runs a side, in turn, on {cores} CPU cores. The ratio is new over old
 lowest and highest.
 
 {table}
+
+## Behaviour that programs rely on
+
+The functions of [benchmarks/behaviour.py](../benchmarks/behaviour.py) say what is done; numbers have six digits here.
+
+{behaviour}
 """
 
 
@@ -62,20 +70,26 @@ def main():
         old_command, new_command = commands(script, old_python)
         pairs = [(run(old_command), run(new_command)) for _ in range(PAIRS)]
         (old, _), (new, _) = pairs[0]
-        expected[name(script)] = old
+        expected[key(script)] = old
         count, difference = compare(flat(old), flat(new))
         largest = max(largest, difference)
         seconds = [statistics.median(pair[side][1] for pair in pairs) for side in (0, 1)]
         ratios = sorted(new_seconds / old_seconds for (_, old_seconds), (_, new_seconds) in pairs)
         ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        rows.append([f"{name(script)}.py", count, f"{difference:.1e}", *(f"{each:.1f}" for each in seconds), ratio])
+        rows.append([f"{key(script)}.py", count, f"{difference:.1e}", *(f"{each:.1f}" for each in seconds), ratio])
 
     versions = {"old": expected["tensorflow"], "new": tensorflow_version(sys.executable)}
     headers = ["script", "values", "largest difference", *(f"s, {version}" for version in versions.values()), "ratio"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     print(table)
+    of_both = [run(command)[0] for command in commands(BEHAVIOUR, old_python)]
+    largest = max(largest, compare(*map(flat, of_both))[1])
+    rows = [[name.replace("_", " "), *(shown(values[name]) for values in of_both)] for name in of_both[0]]
+    behaviour = tabulate(rows, ["behaviour", *versions.values()], tablefmt="github", disable_numparse=True)
+    print(behaviour)
     REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(TEXT.format(**versions, tolerance=TOLERANCE, pairs=PAIRS, cores=os.cpu_count(), table=table))
+    settings = {"tolerance": TOLERANCE, "pairs": PAIRS, "cores": os.cpu_count()}
+    REPORT.write_text(TEXT.format(**versions, **settings, table=table, behaviour=behaviour))
     if args.write_expected:
         EXPECTED.write_text(json.dumps(expected, indent=1) + "\n")
     if largest > TOLERANCE:
@@ -87,16 +101,17 @@ def tensorflow_version(python):
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def name(script):
+def key(script):
+    """What a script is called in the report and among the expected results."""
     return str(script.relative_to(LEGACY).with_suffix(""))
 
 
 def commands(script, old_python):
     """The commands that run a script on TensorFlow 2.15 and on today's."""
     new = [sys.executable, "-m", "estimator_train", "run"]
-    if script.parent == LEGACY:
-        return [old_python, script], [*new, script]
-    return [old_python, BY_HAND / script.name], [*new, "--tf1", "--replicas", "2", script]
+    if script.parent == LEGACY / "tf1":
+        return [old_python, BY_HAND / script.name], [*new, "--tf1", "--replicas", "2", script]
+    return [old_python, script], [*new, script]
 
 
 def run(command):
@@ -116,6 +131,13 @@ def flat(value, path=()):
         return {path: value}
     items = value.items() if isinstance(value, dict) else enumerate(value)
     return {key: leaf for name, part in items for key, leaf in flat(part, (*path, name)).items()}
+
+
+def shown(value):
+    """A number, a string or a list of them, for a table."""
+    if isinstance(value, list):
+        return ", ".join(map(shown, value))
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def compare(old, new):

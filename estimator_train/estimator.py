@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import os
 import tempfile
 import time
@@ -23,7 +24,7 @@ from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.host import host_memory, model_dirs
 from estimator_train.host.training_lock import training_lock
 from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
-from estimator_train.run_config import RunConfig, TaskType
+from estimator_train.run_config import RunConfig, TaskType, default_session_config
 from estimator_train.session import step_outputs, write_graph
 from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.out_of_memory import explaining_oom
@@ -42,7 +43,7 @@ class Estimator:
       model_fn: a function `(features, labels, mode, params, config)` that returns an `EstimatorSpec`; it names those
         arguments that it needs, and is called once for every train, evaluate and predict, in a new v1 graph. For a
         Keras model, `model_to_estimator` makes the Estimator.
-      model_dir: directory for checkpoints and events; None takes `config.model_dir`, or else a new temporary directory.
+      model_dir: directory for checkpoints and events; None or "" takes `config.model_dir`, or else a new temporary one.
         It is made absolute, so that os.chdir does not lose it.
       config: a `RunConfig`; None means its defaults.
       params: dict given to model_fn, and to every input_fn that names `params`.
@@ -123,8 +124,8 @@ class Estimator:
         self,
         input_fn: InputFn,
         hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
-        steps: int | None = None,
-        max_steps: int | None = None,
+        steps: float | None = None,
+        max_steps: float | None = None,
         saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
     ) -> Estimator:
         """Trains from the newest checkpoint on.
@@ -134,7 +135,7 @@ class Estimator:
             batch is per replica. It may name `mode`, `params`, `config` and `input_context`.
           hooks: list of `SessionRunHook`.
           steps: how many steps more; two calls add up. Not together with `max_steps`; neither: until the data ends.
-          max_steps: the global step to stop at.
+          max_steps: the global step to stop at. Of both, 12.5 means 13.
           saving_listeners: list of `CheckpointSaverListener`.
 
         Returns:
@@ -149,8 +150,7 @@ class Estimator:
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
-        _check_positive("steps", steps)
-        _check_positive("max_steps", max_steps)
+        steps, max_steps = _whole("steps", steps), _whole("max_steps", max_steps)
         if self._config.task_type in (TaskType.EVALUATOR, TaskType.PS):
             raise ValueError(
                 "Train has been called wrong configuration: task_type "
@@ -203,7 +203,7 @@ class Estimator:
     def evaluate(
         self,
         input_fn: InputFn,
-        steps: int | None = None,
+        steps: float | None = None,
         hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         name: str | None = None,
@@ -225,7 +225,7 @@ class Estimator:
           ValueError: steps not positive, no data, or a checkpoint of another model.
           TypeError: a hook of another type.
         """
-        _check_positive("steps", steps)
+        steps = _whole("steps", steps)
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or self.latest_checkpoint()
         if checkpoint is None:
@@ -412,7 +412,8 @@ def _config_with_model_dir(config, model_dir):
     if config is not None and not isinstance(config, RunConfig):
         raise ValueError(f"config must be an instance of RunConfig, given: {config!r}")
     config = config or RunConfig()
-    given = {model_dirs.absolute(path) for path in (model_dir, config.model_dir) if path is not None}
+    # tf.estimator, too, took "" for none, the default of many a --model_dir.
+    given = {model_dirs.absolute(path) for path in (model_dir, config.model_dir) if path}
     if len(given) > 1:
         raise ValueError(
             f"model_dir is given twice, as {os.fspath(model_dir)!r} and in RunConfig as {config.model_dir!r}; give one."
@@ -420,7 +421,8 @@ def _config_with_model_dir(config, model_dir):
     if not given:
         given.add(tempfile.mkdtemp())
         log.warning("Using temporary folder as model directory: %s", *given)
-    return config.replace(model_dir=given.pop())
+    session_config = config.session_config or default_session_config(config)
+    return config.replace(model_dir=given.pop(), session_config=session_config)
 
 
 # What tf.estimator's subclasses could override, and nothing here would call.
@@ -451,9 +453,13 @@ def _check_listeners(listeners):
     return listeners
 
 
-def _check_positive(name, count):
-    if count is not None and count <= 0:
+def _whole(name, count):
+    """`count` steps, or None; part of a step counts as a step: `len(x) / batch_size` is taken for steps, too."""
+    if count is None:
+        return None
+    if count <= 0:
         raise ValueError(f"Must specify {name} > 0, given: {count}")
+    return math.ceil(count)
 
 
 def _select(predictions, keys):

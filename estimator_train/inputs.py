@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.input_fns import arrays
+from estimator_train.input_fns.arrays import Arrays, arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +25,9 @@ def numpy_input_fn(
 ) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over the rows of numpy arrays.
 
-    It gives a `tf.data.Dataset` of features or (features, labels), with the structure and dtypes of `x` and `y`; code
-    that calls it for the tensors themselves takes them from an iterator over it. Batches run on across epochs: only
-    the very last one may be short.
+    It gives a `tf.data.Dataset` of features or (features, labels), with the structure and dtypes of `x` and `y`.
+    Another input_fn that calls it in a v1 graph gets the tensors of a batch, as tf.estimator gave them. Batches run on
+    across epochs: only the very last one may be short.
 
     Args:
       x: features, an array or a dict of names to arrays, the first dimension being the rows.
@@ -53,7 +53,7 @@ def numpy_input_fn(
         shared = sorted(x.keys() & y.keys()) if isinstance(x, dict) else []
         if shared:
             raise ValueError(f"{len(shared)} duplicate keys are found in both x and y: {shared}")
-    return arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
+    return _input_fn(x, y, batch_size, num_epochs, shuffle)
 
 
 def pandas_input_fn(
@@ -94,7 +94,26 @@ def pandas_input_fn(
         if not np.array_equal(x.index, y.index):
             raise ValueError(f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}")
         y = _columns(y) if hasattr(y, "columns") else y.to_numpy()
-    return arrays(_columns(x), y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
+    return _input_fn(_columns(x), y, batch_size, num_epochs, shuffle)
+
+
+class _Rows(Arrays):
+    """The input_fn of `arrays`, which gives tensors where tf.estimator's gave them to another input_fn's code.
+
+    An Estimator passes an input_context; with a strategy, datasets alone can be shared out over the replicas.
+    """
+
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> Any:
+        dataset = super().__call__(input_context)
+        in_v1_graph = not tf.executing_eagerly() and not tf.inside_function()
+        if input_context is None and in_v1_graph and not tf.distribute.has_strategy():
+            return tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+        return dataset
+
+
+def _input_fn(x, y, batch_size, num_epochs, shuffle):
+    rows = arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
+    return _Rows(**vars(rows))
 
 
 def _check_shuffle(shuffle):

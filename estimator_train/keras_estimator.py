@@ -69,7 +69,7 @@ def load_model(
     path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
 ) -> tuple[keras.Model | None, bool]:
     """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
-    with eager_mode(), eager_classes(), LoadedLambdas(refused=safe_mode) as lambdas:
+    with eager_classes(), eager_mode(), LoadedLambdas(refused=safe_mode) as lambdas:
         try:
             model = keras.models.load_model(os.fspath(path), custom_objects=custom_objects)
         except ValueError:

@@ -289,7 +289,9 @@ def _check_is_tensor(value, name):
 
 
 def _check_graph(spec):
-    """Raises ValueError for a tensor or op of the spec that is not of the default graph."""
+    """Raises ValueError for a tensor or op of the spec that is not of the default graph; eager mode has none."""
+    if tf.executing_eagerly():
+        return
     pairs = [part for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple) for part in metric]
     for element in [*tf.nest.flatten(spec.predictions, expand_composites=True), spec.loss, spec.train_op, *pairs]:
         if element is not None and getattr(element, "graph", None) is not v1.get_default_graph():

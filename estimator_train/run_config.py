@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import operator
 import os
 from collections.abc import Callable
 from numbers import Real
@@ -24,19 +25,30 @@ _TASK_PROPERTIES = (
     "is_chief",
     "num_worker_replicas",
     "num_ps_replicas",
-    "cluster_spec",
     "master",
     "evaluation_master",
     "service",
 )
 
 
+def _settings_as_properties(kind):
+    """Makes properties of the fields of a dataclass, each over an attribute of its name after an underscore.
+
+    So tf.estimator had them: subclasses may override them.
+    """
+    for field in dataclasses.fields(kind):
+        setattr(kind, field.name, property(operator.attrgetter(f"_{field.name}")))
+    return kind
+
+
 # eq=False: two configs are equal only when they are the same object, and stay hashable.
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+@_settings_as_properties
+@dataclasses.dataclass(eq=False, repr=False)
 class RunConfig:
     """The settings of a run, read-only; `replace` makes a changed copy.
 
-    TF_CONFIG is read from the environment once, at construction. The defaults are tf.estimator.RunConfig's.
+    TF_CONFIG is read from the environment once, at construction. The defaults are tf.estimator.RunConfig's. Attributes
+    of other names may be added, and subclasses may override the properties.
 
     Args:
       model_dir: directory of checkpoints and summaries, str or PathLike; None: from TF_CONFIG or the Estimator.
@@ -45,8 +57,9 @@ class RunConfig:
       save_checkpoints_steps: global steps between checkpoints. Giving it sets `save_checkpoints_secs` to
         None, and the reverse; with both None no checkpoint is saved.
       save_checkpoints_secs: seconds between checkpoints; 600 when neither of the two is given.
-      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; a Keras model runs as TF 2, without one. So it is with
-        `device_fn`, `protocol` and `session_creation_timeout_secs`.
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None: an Estimator's config has tf.estimator's default.
+        A Keras model runs as TF 2, without one. So it is with `device_fn`, `protocol` and
+        `session_creation_timeout_secs`.
       keep_checkpoint_max: how many of the newest checkpoints are kept; 0 or None keeps all.
       keep_checkpoint_every_n_hours: beyond those, one checkpoint is kept for each such span, in hours.
       log_step_count_steps: global steps between log lines of loss and global_step/sec; None logs none.
@@ -105,58 +118,74 @@ class RunConfig:
     resume_input: bool = dataclasses.field(default=False, kw_only=True)
 
     # Every instance has its own; as ClassVars they are no arguments of the constructor, for editors neither.
-    _task: ClassVar[ClusterTask]
+    _cluster_spec: ClassVar[tf.train.ClusterSpec]
+    _task_type: ClassVar[str]
+    _task_id: ClassVar[int]
+    _global_id_in_cluster: ClassVar[int | None]
+    _is_chief: ClassVar[bool]
+    _num_worker_replicas: ClassVar[int]
+    _num_ps_replicas: ClassVar[int]
+    _master: ClassVar[str]
+    _evaluation_master: ClassVar[str]
+    _service: ClassVar[dict | None]
     _distribute_coordinator_mode: ClassVar[str | None]
 
     @property
     def cluster_spec(self) -> tf.train.ClusterSpec:
         """The cluster's jobs and addresses; empty without a cluster."""
-        return tf.train.ClusterSpec(self._task.cluster)
+        return self._cluster_spec
 
     @property
     def task_type(self) -> str:
         """One of `TaskType`."""
-        return self._task.task_type
+        return self._task_type
 
     @property
     def task_id(self) -> int:
         """Index of the task among those of its type."""
-        return self._task.task_id
+        return self._task_id
 
     @property
     def global_id_in_cluster(self) -> int | None:
         """Index among all tasks but evaluators: the chief first, then workers, then parameter servers."""
-        return self._task.global_id_in_cluster
+        return self._global_id_in_cluster
 
     @property
     def is_chief(self) -> bool:
         """Whether this task writes checkpoints and events."""
-        return self._task.is_chief
+        return self._is_chief
 
     @property
     def num_worker_replicas(self) -> int:
         """Number of tasks that train, the chief among them."""
-        return self._task.num_worker_replicas
+        return self._num_worker_replicas
 
     @property
     def num_ps_replicas(self) -> int:
         """Number of parameter servers."""
-        return self._task.num_ps_replicas
+        return self._num_ps_replicas
 
     @property
     def master(self) -> str:
         """Address of the server that training sessions connect to; "" for one in this process."""
-        return self._task.master
+        return self._master
 
     @property
     def evaluation_master(self) -> str:
         """The same for evaluations."""
-        return self._task.evaluation_master
+        return self._evaluation_master
 
     @property
     def service(self) -> dict | None:
         """What TF_CONFIG has as `service`."""
-        return self._task.service
+        return self._service
+
+    def __setattr__(self, name, value):
+        if name in _SETTINGS:  # the constructor sets each once
+            if f"_{name}" in vars(self):
+                raise AttributeError(f"{name} of a RunConfig cannot be set; replace({name}=...) makes a changed copy.")
+            name = f"_{name}"
+        super().__setattr__(name, value)
 
     def __post_init__(self):
         self._normalize_and_check()
@@ -167,8 +196,9 @@ class RunConfig:
         else:  # any other strategy has no cluster, and its config stays local
             task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
         vars(self).update(
-            model_dir=_agreed_model_dir(self.model_dir, tf_config),
-            _task=task,
+            {f"_{name}": getattr(task, name) for name in _TASK_PROPERTIES},
+            _cluster_spec=tf.train.ClusterSpec(task.cluster),
+            _model_dir=_agreed_model_dir(self._model_dir, tf_config),
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
         )
 
@@ -180,14 +210,13 @@ class RunConfig:
         Raises:
           ValueError: for a name that is no constructor argument, or a value the constructor would refuse.
         """
-        allowed = [field.name for field in dataclasses.fields(RunConfig)]
         for name in changes:
-            if name not in allowed:
-                raise ValueError(f"Replacing {name} is not supported. Allowed properties are {allowed}.")
+            if name not in _SETTINGS:
+                raise ValueError(f"Replacing {name} is not supported. Allowed properties are {_SETTINGS}.")
         if not changes.keys().isdisjoint(("save_checkpoints_steps", "save_checkpoints_secs")):
             changes = {"save_checkpoints_steps": _UNSET, "save_checkpoints_secs": _UNSET, **changes}
         replaced = copy.deepcopy(self)
-        vars(replaced).update(changes)
+        vars(replaced).update({f"_{name}": value for name, value in changes.items()})
         replaced._normalize_and_check()
         return replaced
 
@@ -200,20 +229,19 @@ class RunConfig:
         return copied
 
     def __repr__(self):
-        settings = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return repr(settings | {name: getattr(self, name) for name in _TASK_PROPERTIES})
+        return repr(vars(self))
 
     def _normalize_and_check(self):
         """Turns the arguments as given into the settings as read, and checks them."""
-        settings = vars(self)  # written to directly: the dataclass is frozen
-        if self.model_dir is not None:
-            settings["model_dir"] = os.fspath(self.model_dir)
+        settings = {name: vars(self)[f"_{name}"] for name in _SETTINGS}
+        if settings["model_dir"] is not None:
+            settings["model_dir"] = os.fspath(settings["model_dir"])
         settings["save_checkpoints_steps"], settings["save_checkpoints_secs"] = _checkpoint_interval(
-            self.save_checkpoints_steps, self.save_checkpoints_secs
+            settings["save_checkpoints_steps"], settings["save_checkpoints_secs"]
         )
-        if self.experimental_distribute is not None:
+        if settings["experimental_distribute"] is not None:
             for name in ("train_distribute", "eval_distribute"):
-                settings[name] = _only_strategy(name, settings[name], self.experimental_distribute)
+                settings[name] = _only_strategy(name, settings[name], settings["experimental_distribute"])
             settings["experimental_distribute"] = None
         for name, (requirement, holds) in _REQUIREMENTS.items():
             if settings[name] is not None and not holds(settings[name]):
@@ -221,11 +249,16 @@ class RunConfig:
         for name in ("steps_per_loop", "accumulate_steps"):
             if not isinstance(settings[name], int) or settings[name] < 1:
                 raise ValueError(f"{name} must be an int >= 1, got {settings[name]!r}.")
-        if self.jit_compile and self.train_distribute and self.train_distribute.num_replicas_in_sync > 1:
+        strategy = settings["train_distribute"]
+        if settings["jit_compile"] and strategy and strategy.num_replicas_in_sync > 1:
             raise ValueError(
                 f"jit_compile compiles the step of one replica, and train_distribute has "
-                f"{self.train_distribute.num_replicas_in_sync}; leave out one of the two."
+                f"{strategy.num_replicas_in_sync}; leave out one of the two."
             )
+        vars(self).update({f"_{name}": value for name, value in settings.items()})
+
+
+_SETTINGS = [field.name for field in dataclasses.fields(RunConfig)]
 
 
 def _takes_only_op(function):

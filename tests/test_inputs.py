@@ -57,14 +57,18 @@ def test_shuffling_keeps_rows_whole_and_epochs_complete():
     assert not np.array_equal(got[0][0], got[1][0])
 
 
-def test_a_graph_takes_tensors_from_an_iterator():
+def test_an_input_fn_that_calls_it_in_a_graph_is_given_tensors():
     input_fn = inputs.numpy_input_fn({"a": np.arange(3)}, np.arange(3), batch_size=2, shuffle=False)
     with tf.Graph().as_default(), v1.Session() as session:
-        iterator = v1.data.make_initializable_iterator(input_fn())
-        features, labels = iterator.get_next()
-        session.run(iterator.initializer)
-        assert session.run((features["a"], labels))[1].tolist() == [0, 1]
+        features, labels = input_fn()
+        assert [session.run((features["a"], labels))[1].tolist() for _ in range(2)] == [[0, 1], [2]]
         assert features["a"].shape.as_list() == [None]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(labels)
+        # An Estimator, and a strategy, take the dataset.
+        assert isinstance(input_fn(input_context=tf.distribute.InputContext()), tf.data.Dataset)
+        with tf.distribute.OneDeviceStrategy("cpu:0").scope():
+            assert isinstance(input_fn(), tf.data.Dataset)
 
 
 @pytest.mark.parametrize(

@@ -200,9 +200,30 @@ def test_every_property_is_read_only(name):
 
 
 def test_repr_is_a_dict_of_settings_and_place_in_the_cluster():
-    assert eval(repr(RunConfig("/m")), {"ClusterSpec": tf.train.ClusterSpec}) == (
-        DEFAULTS | ALONE | {"model_dir": "/m", "cluster_spec": tf.train.ClusterSpec({})}
-    )
+    settings = DEFAULTS | ALONE | {"model_dir": "/m", "cluster_spec": tf.train.ClusterSpec({})}
+    settings["distribute_coordinator_mode"] = None
+    read = eval(repr(RunConfig("/m")), {"ClusterSpec": tf.train.ClusterSpec})
+    assert read == {f"_{name}": value for name, value in settings.items()}  # the names of tf.estimator's log line
+
+
+def test_attributes_can_be_added_and_are_in_copies():
+    config = RunConfig()
+    config.use_tpu = False
+    assert config.replace(save_summary_steps=7).use_tpu is False
+
+
+def test_a_subclass_overrides_properties():
+    class Weekly(RunConfig):
+        @property
+        def save_checkpoints_steps(self):
+            return 7
+
+        @property
+        def is_chief(self):
+            return not super().is_chief
+
+    config = Weekly(save_summary_steps=3).replace(keep_checkpoint_max=2)
+    assert (config.save_checkpoints_steps, config.is_chief, config.keep_checkpoint_max) == (7, False, 2)
 
 
 # Strategies

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_train.distribution.replica_input import call_input_fn, distribute_in_graph
+from estimator_train.input_fns.returned import are_arrays, as_pair, dataset_of_arrays
 from estimator_train.model_fn import ModeKeys
 
 v1 = tf.compat.v1
@@ -21,25 +22,37 @@ class _StartInput(v1.train.SessionRunHook):
         session.run(self._start_op)
 
 
+class _StopAfterBatch(v1.train.SessionRunHook):
+    """Ends an evaluation or a prediction of arrays, which are one batch."""
+
+    def after_run(self, run_context, run_values):
+        run_context.request_stop()
+
+
 def features_and_labels(input_fn, **offered):
-    """(features, labels, hooks) of `input_fn`, the first two for all replicas of the default graph's strategy."""
+    """(features, labels, hooks) of `input_fn`, the first two for all replicas of the default graph's strategy.
+
+    Arrays are given as they are, where there is no strategy: those that train are in every step.
+    """
     if tf.distribute.has_strategy():
         batch, start = distribute_in_graph(
             tf.distribute.get_strategy(),
             lambda context: _dataset(call_input_fn(input_fn, input_context=context, **offered), offered["mode"]),
             drop_incomplete=offered["mode"] == ModeKeys.TRAIN,
         )
-        return *_as_pair(batch), (_StartInput(start),)
+        return *as_pair(batch), (_StartInput(start),)
     result = call_input_fn(input_fn, input_context=_input_context(offered["mode"], offered["config"]), **offered)
-    if not isinstance(result, tf.data.Dataset) and not _are_arrays(result):
+    if not isinstance(result, tf.data.Dataset):
+        if are_arrays(result):
+            return *as_pair(result), () if offered["mode"] == ModeKeys.TRAIN else (_StopAfterBatch(),)
         if offered["mode"] == ModeKeys.PREDICT and not v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS):
             log.warning(
                 "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever."
             )
-        return *_as_pair(result), ()
+        return *as_pair(result), ()
     with tf.device("/cpu:0"):
-        iterator = v1.data.make_initializable_iterator(_dataset(result, offered["mode"]))
-        return *_as_pair(iterator.get_next()), (_StartInput(iterator.initializer),)
+        iterator = v1.data.make_initializable_iterator(result)
+        return *as_pair(iterator.get_next()), (_StartInput(iterator.initializer),)
 
 
 def _input_context(mode, config):
@@ -57,22 +70,6 @@ def _dataset(result, mode):
     """What an input_fn has returned, as a dataset: arrays are one batch, which training sees again and again."""
     if isinstance(result, tf.data.Dataset):
         return result
-    if not _are_arrays(result):
+    if not are_arrays(result):
         raise ValueError(f"input_fn must return a tf.data.Dataset under a distribution strategy, got: {result!r}")
-    features, labels = _as_pair(result)
-    dataset = tf.data.Dataset.from_tensors(features if labels is None else (features, labels))
-    return dataset.repeat() if mode == ModeKeys.TRAIN else dataset
-
-
-def _are_arrays(result):
-    """Whether there are values in `result`, and none of them is a tensor."""
-    values = [value for value in tf.nest.flatten(result) if value is not None]
-    return bool(values) and not any(map(tf.is_tensor, values))
-
-
-def _as_pair(batch):
-    if not isinstance(batch, (list, tuple)):
-        return batch, None
-    if len(batch) != 2:
-        raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(batch)}: {batch!r}")
-    return batch
+    return dataset_of_arrays(result, endless=mode == ModeKeys.TRAIN)

@@ -14,7 +14,7 @@ from estimator_train.export import signatures, supervised_outputs
 from estimator_train.graph import warm_start
 from estimator_train.graph.inputs import features_and_labels
 from estimator_train.graph.replicas import combine_scaffolds, combine_specs, keep_whole_variables
-from estimator_train.graph.session import GraphSessionCreator, session_config
+from estimator_train.graph.session import GraphSessionCreator
 from estimator_train.model_fn import (
     EstimatorSpec,
     ModeKeys,
@@ -87,13 +87,14 @@ class GraphModel(PreparedModel):
 
         with _new_graph(config, strategy) as graph:
             features, labels, input_hooks = features_and_labels(input_fn, mode=mode, config=config, params=params)
-            tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
+            with warm_start.noting_optimizer_variables() as optimizer_variables:
+                tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else combine_specs(specs)
             if mode == ModeKeys.TRAIN:
                 v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # where old hooks look for it
             keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
-                warm_start.apply(self._warm_start_from)
+                warm_start.apply(self._warm_start_from, optimizer_variables)
             if _add_saver(spec.scaffold, config) and checkpoint_path is not None:
                 checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
@@ -105,10 +106,11 @@ class GraphModel(PreparedModel):
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(config, None):
                 receiver = receiver_fn()
-                spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
+                with warm_start.noting_optimizer_variables() as optimizer_variables:
+                    spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
                 outputs = spec.export_outputs if mode == ModeKeys.PREDICT else supervised_outputs(spec)
                 if checkpoint_path is None and self._warm_start_from is not None:
-                    warm_start.apply(self._warm_start_from)
+                    warm_start.apply(self._warm_start_from, optimizer_variables)
                 saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
                 saver = saver if isinstance(saver, v1.train.Saver) else v1.train.Saver(sharded=True)
                 meta_graph = {
@@ -119,7 +121,7 @@ class GraphModel(PreparedModel):
                     "saver": saver,
                     "strip_default_attrs": True,
                 }
-                with v1.Session(config=session_config(config)) as session:
+                with v1.Session(config=config.session_config) as session:
                     if checkpoint_path is None:
                         session.run(spec.scaffold.init_op or v1.global_variables_initializer())
                     else:

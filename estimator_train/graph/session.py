@@ -28,7 +28,7 @@ class GraphSessionCreator(v1.train.SessionCreator):
         session = v1.train.ChiefSessionCreator(
             self._scaffold,
             master=self._config.master if self._resumes else self._config.evaluation_master,
-            config=session_config(self._config),
+            config=self._config.session_config,
             checkpoint_filename_with_path=path,
         ).create_session()
         if self._resumes and path is not None:
@@ -46,16 +46,4 @@ class GraphSessionCreator(v1.train.SessionCreator):
             recovery_wait_secs=1,  # seconds from look to look, 30 by default and in WorkerSessionCreator
         )
         timeout = self._config.session_creation_timeout_secs
-        return manager.wait_for_session(self._config.master, session_config(self._config), timeout)
-
-
-def session_config(config):
-    """The config's own, or tf.estimator's: soft placement, and one pass of the graph optimizers.
-
-    In a cluster a trainer sees itself and the parameter servers: it does not wait for a worker that is gone.
-    """
-    if config.session_config is not None:
-        return config.session_config
-    one_pass = v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
-    filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
-    return v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)
+        return manager.wait_for_session(self._config.master, self._config.session_config, timeout)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
+import tf_keras as keras
 
 v1 = tf.compat.v1
+
+_OPTIMIZERS = (v1.train.Optimizer, keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
 
 VocabInfo: TypeAlias = tf.compat.v1.train.VocabInfo
 
@@ -64,11 +69,33 @@ def check(warm_start_from):
     return warm_start_from
 
 
-def apply(warm_start_from):
+@contextlib.contextmanager
+def noting_optimizer_variables():
+    """Gives a list that the variables which optimizers make within this context, in a v1 graph, are added to.
+
+    Nothing in a graph tells them from a model's: a variable is the optimizer's if one of its methods makes it.
+    """
+    variables = []
+
+    def creator(next_creator, **settings):
+        variable = next_creator(**settings)
+        frame = inspect.currentframe()
+        while frame is not None and not isinstance(frame.f_locals.get("self"), _OPTIMIZERS):
+            frame = frame.f_back
+        if frame is not None:
+            variables.append(variable)
+        return variable
+
+    with v1.variable_creator_scope(creator):
+        yield variables
+
+
+def apply(warm_start_from, optimizer_variables):
     """Makes the variables of the default graph start from the checkpoint; call when all are made.
 
-    A path stands for all variables but the global step, BatchNorm's statistics and the optimizers' slots among them;
-    those that are not trained may be missing in the checkpoint, and keep their own initial values.
+    A path stands for all variables of the model, BatchNorm's statistics among them, and neither for the global step nor
+    for `optimizer_variables`, a list: a learning rate is the new optimizer's. Variables that are not trained may be
+    missing in the checkpoint, and keep their own initial values.
 
     Raises:
       ValueError: a variable that is asked for is not in the checkpoint, or of another shape.
@@ -80,11 +107,11 @@ def apply(warm_start_from):
     path = _checkpoint(os.fspath(warm_start_from))
     saved = {name for name, _ in tf.train.list_variables(path)}
     trained = {id(variable) for variable in v1.trainable_variables()}
-    step = v1.train.get_global_step()
+    not_of_model = {id(variable) for variable in [v1.train.get_global_step(), *optimizer_variables]}
     chosen = [
         variable
         for variable in v1.global_variables()
-        if variable is not step and (id(variable) in trained or variable.op.name in saved)
+        if id(variable) not in not_of_model and (id(variable) in trained or variable.op.name in saved)
     ]
     v1.train.warm_start(path, vars_to_warm_start=chosen)
 

@@ -57,14 +57,18 @@ def check_thresholds(thresholds):
 
 
 def check_logits(logits, dimension):
-    """`logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError for another shape."""
+    """`logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError for another shape.
+
+    Those whose rank is not known before they are computed fail then, if they have another shape.
+    """
     logits = tf.cast(logits, tf.float32)
-    rank, size = logits.shape.rank, logits.shape[-1] if logits.shape.rank else None
-    if (rank is not None and rank < 2) or size not in (None, dimension):
-        raise ValueError(
-            f"logits shape must be [D0, D1, ... DN, logits_dimension] with logits_dimension {dimension}, "
-            f"got {logits.shape}."
-        )
+    message = "logits shape must be [D0, D1, ... DN, logits_dimension]"
+    if logits.shape.rank is None:
+        has_dimension = tf.equal(tf.shape(logits)[-1:], [dimension])
+        return _asserted(logits, tf.logical_and(tf.rank(logits) >= 2, tf.reduce_all(has_dimension)), message)
+    sizes = logits.shape.as_list()
+    if len(sizes) < 2 or sizes[-1] not in (None, dimension):
+        raise ValueError(f"{message} with logits_dimension {dimension}, got {logits.shape}.")
     return tf.ensure_shape(logits, logits.shape[:-1].concatenate(dimension))
 
 

@@ -35,7 +35,7 @@ class ModelSource:
         `clone_layer`: makes a layer of the copies from one of `model`; None: as it is, and on the device that it is on.
         `seed`: of the weights of a model that was made where eager execution is off, and has none yet.
         """
-        with private_names.eager_mode(), private_names.eager_classes():
+        with private_names.eager_classes(), private_names.eager_mode():
             self._read(model, custom_objects, clone_layer, seed)
 
     def _read(self, model, custom_objects, clone_layer, seed):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 import tensorflow as tf
 
 from estimator_train.distribution.replica_input import call_input_fn, distribute
 from estimator_train.host import dataset_iterators
 from estimator_train.input_fns.order import share_of_pipeline, without_first
 from estimator_train.input_fns.protocols import on_host_and_device, starting_at
+from estimator_train.input_fns.returned import are_arrays, dataset_of_arrays, dataset_of_graph
+from estimator_train.model_fn import ModeKeys
 
 
 def distributed_dataset(strategy, input_fn, position, **offered):
@@ -21,12 +26,7 @@ def distributed_dataset(strategy, input_fn, position, **offered):
     input_fn, preprocess = on_host_and_device(input_fn)
 
     def dataset_fn(input_context):
-        dataset = call_input_fn(input_fn, input_context=input_context, **offered)
-        if not isinstance(dataset, tf.data.Dataset):
-            raise ValueError(
-                f"input_fn must return a tf.data.Dataset, got: {type(dataset).__name__}. Return the dataset itself, "
-                "not tensors of its iterator; arrays go in with tf.data.Dataset.from_tensor_slices."
-            )
+        dataset = _dataset(input_fn, input_context=input_context, **offered)
         pipelines = input_context.num_input_pipelines
         if pipelines > 1 and dataset.cardinality() == 0:
             raise ValueError(
@@ -39,6 +39,30 @@ def distributed_dataset(strategy, input_fn, position, **offered):
         return without_first(_with_ranks(dataset), share_of_pipeline(to_drop, input_context))
 
     return distribute(strategy, dataset_fn, preprocess)
+
+
+def _dataset(input_fn, **offered):
+    """What `input_fn` returns, as a dataset.
+
+    It is called in eager mode first. tf.estimator called it in a v1 graph: an input_fn that needs one, or returns
+    tensors such as those of an iterator, is called again in one.
+    """
+    call = functools.partial(call_input_fn, input_fn, **offered)
+    try:
+        result = call()
+    except (RuntimeError, ValueError) as error:
+        # Placeholders, queues and initializable iterators say that they need a graph; numpy_input_fn's batch, unpacked
+        # as (features, labels), is a dataset in eager mode.
+        if not re.search("eager|values to unpack", str(error)):
+            raise
+        return dataset_of_graph(call)
+    if isinstance(result, tf.data.Dataset):
+        return result
+    if are_arrays(result):
+        return dataset_of_arrays(result, endless=offered["mode"] == ModeKeys.TRAIN)
+    if result is None:
+        raise ValueError("input_fn returns None; it must return a tf.data.Dataset, or features and labels.")
+    return dataset_of_graph(call)
 
 
 def _with_ranks(dataset):

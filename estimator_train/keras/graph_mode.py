@@ -45,7 +45,7 @@ def compile_arguments(model):
 
 
 def _as_named_by_v1(metric):
-    """`metric`, an argument of `compile()`, so that its results are called as without v2 behaviour: acc, not accuracy."""
+    """`metric`, an argument of `compile()`, as what has its name without v2 behaviour, such as acc for accuracy."""
     if not isinstance(metric, str):
         return metric
     return {"accuracy": "acc", "acc": "acc", "crossentropy": "ce", "ce": "ce"}.get(metric) or keras.metrics.get(metric)

@@ -54,7 +54,7 @@ class KerasModel(PreparedModel):
                 f"TF_CONFIG names {config.num_worker_replicas} workers; give RunConfig a "
                 "tf.distribute.MultiWorkerMirroredStrategy as train_distribute, or unset TF_CONFIG."
             )
-        with eager_mode(), eager_classes():
+        with eager_classes(), eager_mode():
             if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
                 tf.random.set_seed(config.tf_random_seed)
             state = self._state(mode, config, checkpoint_path)
@@ -83,7 +83,7 @@ class KerasModel(PreparedModel):
     def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
-        with eager_mode(), eager_classes():
+        with eager_classes(), eager_mode():
             state = self._state(ModeKeys.PREDICT, config, checkpoint_path)
             if checkpoint_path is not None:
                 state.restore(checkpoint_path)

@@ -165,12 +165,14 @@ def copy_v1_optimizer(optimizer):
 def eager_classes():
     """A context manager in which the classes of Keras' layers and models are those of eager mode.
 
-    Making a layer in a v1 graph gives its class, and so all layers of it, a base of TensorFlow 1's engine; making one in
-    eager mode takes it back. Nothing public does that for the layers that there are.
+    Making a layer in a v1 graph gives its class, and so all layers of it, a base of TensorFlow 1's engine; making one
+    in eager mode takes it back. Nothing public does that for layers that exist. A caller in a graph finds the classes
+    as they were: enter this context before eager mode.
     """
     from tf_keras.src.engine import base_layer, base_layer_v1, training, training_v1
     from tf_keras.src.utils.version_utils import swap_class
 
+    is_in_graph = not tf.executing_eagerly()
     of_graphs = [*base_layer_v1.Layer.__subclasses__(), *training_v1.Model.__subclasses__()]
 
     def swap(to_eager):
@@ -182,7 +184,8 @@ def eager_classes():
     try:
         yield
     finally:
-        swap(False)
+        if is_in_graph:
+            swap(False)
 
 
 def v2_behavior():

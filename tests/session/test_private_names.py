@@ -6,6 +6,7 @@ The file needs nothing but TensorFlow, tf_keras and this package, so that it can
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
 # isort: split
+import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
@@ -279,6 +280,37 @@ def test_the_arguments_of_compile_as_they_were_given():
     assert arguments["loss"] is loss
     assert arguments["metrics"] == ["mae"]
     keras.Sequential([keras.layers.Dense(1)]).compile(**arguments)
+
+
+def test_a_model_of_a_graph_tells_how_it_was_compiled_and_whether_it_has_values(graph):
+    """A model of a program of TensorFlow 1 could not be copied, or would begin with other weights than it was given."""
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("sgd", "mse", metrics=["mae"], loss_weights=[2.0])
+    arguments = private_names.compile_arguments(model)
+    assert (arguments["loss"], arguments["metrics"], arguments["loss_weights"]) == ("mse", ["mae"], [2.0])
+    assert "weighted_metrics" in arguments
+    assert not any(map(private_names.is_initialized_by_keras, model.weights))
+    model.set_weights([np.ones([1, 1]), np.ones([1])])
+    assert all(map(private_names.is_initialized_by_keras, model.weights))
+    with private_names.eager_mode(), pytest.raises(AttributeError):
+        private_names.compile_arguments(keras.Sequential())
+
+
+def test_classes_of_keras_are_those_of_eager_mode_and_then_a_graphs_again(graph):
+    """The copies that an Estimator trains would be of TensorFlow 1's engine once a layer is made in a v1 graph."""
+    of_graph = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    with private_names.eager_classes(), private_names.eager_mode():
+        model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    with private_names.eager_classes(), private_names.eager_mode():
+        model.compile("sgd", "mse")
+        assert model.fit(tf.ones([2, 2]), tf.ones([2, 1]), verbose=0).epoch == [0]
+    of_graph.compile("sgd", "mse")
+    assert of_graph.fit(np.ones([2, 2]), np.ones([2, 1]), verbose=0).epoch == [0]  # would be refused as made in a graph
+
+
+def test_v2_behavior_is_on():
+    """Keras would be asked for metrics by names that it does not give them."""
+    assert private_names.v2_behavior()
 
 
 @pytest.mark.parametrize("name", ["model.keras", "model.h5", "model"])

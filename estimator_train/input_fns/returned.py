@@ -1,0 +1,74 @@
+"""What an input_fn returns if not a tf.data.Dataset: (features, labels) as arrays, or as tensors of a v1 graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_train.session.private_names import eager_mode
+
+v1 = tf.compat.v1
+
+
+def as_pair(batch: Any) -> tuple[Any, Any]:
+    """(features, labels) of what an input_fn returns for a batch; labels are None where there are none.
+
+    Raises:
+      ValueError: it is a tuple or list of another length.
+    """
+    if not isinstance(batch, (list, tuple)):
+        return batch, None
+    if len(batch) != 2:
+        raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(batch)}: {batch!r}")
+    features, labels = batch
+    return features, labels
+
+
+def are_arrays(result: Any) -> bool:
+    """Whether there are values in `result`, and none of them is a tensor."""
+    values = [value for value in tf.nest.flatten(result) if value is not None]
+    return bool(values) and not any(map(tf.is_tensor, values))
+
+
+def dataset_of_arrays(result: Any, endless: bool) -> tf.data.Dataset:
+    """The dataset of arrays that an input_fn returns: they are one batch, which comes again and again if `endless`."""
+    dataset = tf.data.Dataset.from_tensors(_element(*as_pair(result)))
+    return dataset.repeat() if endless else dataset
+
+
+def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
+    """The dataset of the tensors that an input_fn makes in a v1 graph, as of an iterator or of queues.
+
+    A session of TensorFlow 1 evaluates them anew for every batch, until one of them says that the data has ended.
+    Tensors that are no such input never do.
+    """
+    with tf.Graph().as_default() as graph:
+        result = call_input_fn()
+        if isinstance(result, tf.data.Dataset):
+            iterator = v1.data.make_initializable_iterator(result)
+            v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            result = iterator.get_next()
+        tensors = tf.nest.map_structure(tf.convert_to_tensor, _element(*as_pair(result)))
+    signature = tf.nest.map_structure(tf.type_spec_from_value, tensors)
+
+    def batches() -> Iterator[Any]:
+        with graph.as_default():
+            session = v1.train.MonitoredSession()
+        try:
+            while not session.should_stop():
+                try:
+                    batch = session.run(tensors)
+                except tf.errors.OutOfRangeError:
+                    return
+                yield batch
+        finally:
+            session.close()
+
+    with eager_mode():
+        return tf.data.Dataset.from_generator(batches, output_signature=signature)
+
+
+def _element(features, labels):
+    return features if labels is None else (features, labels)

@@ -1,0 +1,61 @@
+"""Keras models made where eager execution is off; tests/test_behaviour.py has the numbers of TensorFlow 2.15."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def test_the_given_model_keeps_its_weights_and_can_be_fitted(classifier, data, batches, tmp_path):
+    model = classifier(v1.train.AdamOptimizer(0.1))
+    model.fit(*data, verbose=0)
+    given = model.get_weights()
+    estimator = et.model_to_estimator(model, model_dir=tmp_path).train(batches(data, 32))
+    np.testing.assert_array_equal(model.get_weights()[0], given[0])
+    assert not np.array_equal(
+        estimator.get_variable_value("layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"), given[0]
+    )
+    assert model.fit(*data, verbose=0).epoch == [0]
+    assert estimator.train(batches(data, 32)).evaluate(batches(data, 32))["global_step"] == 6
+
+
+def test_weights_that_were_never_set_are_drawn_by_the_seed_of_the_config(data, batches, tmp_path):
+    def draw(shape, dtype=None):
+        return tf.random.normal(shape)  # Keras' own initializers have another seed
+
+    def loss(folder, seed):
+        model = keras.Sequential(
+            [keras.layers.Dense(3, kernel_initializer=v1.glorot_uniform_initializer(), input_shape=(4,))]
+        )
+        model.compile("sgd", "mse")
+        config = et.RunConfig(tmp_path / folder, tf_random_seed=seed)
+        estimator = et.model_to_estimator(model, custom_objects={"draw": draw}, config=config)
+        return estimator.evaluate(batches(data, 32))["loss"]
+
+    assert loss("a", 3) == loss("b", 3) != loss("c", 4)
+
+
+def test_several_outputs_keep_the_names_of_their_metrics(batches, tmp_path):
+    x = np.ones([4, 2], "float32")
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, [keras.layers.Dense(1, name=name)(inputs) for name in ("a", "b")])
+    model.compile("sgd", "mse", metrics={"a": "mae", "b": keras.metrics.MeanAbsoluteError(name="error")})
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    results = estimator.evaluate(batches((x, {"a": x[:, :1], "b": x[:, :1]}), 2))
+    assert results.keys() == {"loss", "a_loss", "b_loss", "a_mae", "b_error", "global_step"}
+
+
+def test_a_rate_that_is_a_tensor_of_the_graph_is_told_of(classifier):
+    rate = v1.train.exponential_decay(0.1, v1.train.get_or_create_global_step(), 10, 0.9)
+    with pytest.raises(ValueError, match=r"lr of the AdamOptimizer is .*ExponentialDecay.*; give it a number"):
+        et.model_to_estimator(classifier(v1.train.AdamOptimizer(rate)))
