@@ -53,7 +53,8 @@ def _start(is_module, script, tf1):
     else:
         from estimator_train.drop_in import install
     install()
-    sys.excepthook = functools.partial(_show, sys.excepthook, None if tf1 else script)
+    what = f"-m {script}" if is_module else script
+    sys.excepthook = functools.partial(_show, sys.excepthook, None if tf1 else what)
     if is_module:
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
@@ -62,7 +63,10 @@ def _start(is_module, script, tf1):
 
 
 def _show(show, script, kind, error, traceback):
-    """An excepthook that leaves out the frames above the script's first, and suggests --tf1 to a `script` of TF 1."""
+    """An excepthook that leaves out the frames above the script's first, and suggests --tf1 to a `script` of TF 1.
+
+    `script` is what follows `run`, or None.
+    """
     while traceback and traceback.tb_frame.f_code is not _start.__code__:
         traceback = traceback.tb_next
     traceback = traceback and traceback.tb_next

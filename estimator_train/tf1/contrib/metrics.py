@@ -14,35 +14,35 @@ def _streaming(metric):
     return streaming
 
 
+confusion_matrix = tf.compat.v1.confusion_matrix
 streaming_accuracy = _streaming(_metrics.accuracy)
 streaming_auc = _streaming(_metrics.auc)
 streaming_false_negatives = _streaming(_metrics.false_negatives)
+streaming_false_negatives_at_thresholds = _streaming(_metrics.false_negatives_at_thresholds)
 streaming_false_positives = _streaming(_metrics.false_positives)
+streaming_false_positives_at_thresholds = _streaming(_metrics.false_positives_at_thresholds)
 streaming_mean = _metrics.mean
 streaming_mean_absolute_error = _streaming(_metrics.mean_absolute_error)
+streaming_mean_cosine_distance = _streaming(_metrics.mean_cosine_distance)
+streaming_mean_iou = _streaming(_metrics.mean_iou)
+streaming_mean_relative_error = _streaming(_metrics.mean_relative_error)
 streaming_mean_squared_error = _streaming(_metrics.mean_squared_error)
 streaming_mean_tensor = _metrics.mean_tensor
 streaming_percentage_less = _metrics.percentage_below
 streaming_precision = _streaming(_metrics.precision)
+streaming_precision_at_thresholds = _streaming(_metrics.precision_at_thresholds)
 streaming_recall = _streaming(_metrics.recall)
+streaming_recall_at_thresholds = _streaming(_metrics.recall_at_thresholds)
 streaming_root_mean_squared_error = _streaming(_metrics.root_mean_squared_error)
+streaming_sensitivity_at_specificity = _streaming(_metrics.sensitivity_at_specificity)
+streaming_sparse_average_precision_at_k = _streaming(_metrics.sparse_average_precision_at_k)
+streaming_sparse_precision_at_k = _streaming(_metrics.precision_at_k)
+streaming_sparse_recall_at_k = _streaming(_metrics.recall_at_k)
+streaming_specificity_at_sensitivity = _streaming(_metrics.specificity_at_sensitivity)
 streaming_true_negatives = _streaming(_metrics.true_negatives)
+streaming_true_negatives_at_thresholds = _streaming(_metrics.true_negatives_at_thresholds)
 streaming_true_positives = _streaming(_metrics.true_positives)
-confusion_matrix = tf.compat.v1.confusion_matrix
-
-
-def streaming_mean_cosine_distance(
-    predictions, labels, dim, weights=None, metrics_collections=None, updates_collections=None, name=None
-):
-    return _metrics.mean_cosine_distance(
-        labels, predictions, dim, weights, metrics_collections, updates_collections, name
-    )
-
-
-def streaming_mean_iou(
-    predictions, labels, num_classes, weights=None, metrics_collections=None, updates_collections=None, name=None
-):
-    return _metrics.mean_iou(labels, predictions, num_classes, weights, metrics_collections, updates_collections, name)
+streaming_true_positives_at_thresholds = _streaming(_metrics.true_positives_at_thresholds)
 
 
 def accuracy(predictions, labels, weights=None, name=None):
