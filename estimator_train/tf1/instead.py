@@ -186,6 +186,8 @@ INSTEAD = {
     "rnn.PhasedLSTMCell": "tf.nn.rnn_cell.LSTMCell",
     "rnn.TimeReversedFusedRNN": "tf.reverse_sequence around the cell",
     "rnn.UGRNNCell": "tf.nn.rnn_cell.GRUCell",
+    "saved_model.load_keras_model": "tf.keras.models.load_model",
+    "saved_model.save_keras_model": "tf.keras.models.save_model",
     "tpu.TPUDistributionStrategy": _TPU,
     "tpu.AsyncCheckpointSaverHook": "tf.train.CheckpointSaverHook",
     "tpu.keras_to_tpu_model": _TPU,
