@@ -31,10 +31,21 @@ def install() -> None:
 
     from estimator_train.tf1 import contrib_modules, merged_tensorflow, tensorflow_2  # these need the drop-in
 
-    tf.compat.v1.disable_v2_behavior()
+    _disable_v2_behavior(tf)
     for path in names.MODULES:
         if path.startswith("tensorflow.compat.v1.estimator"):
             sys.modules[path.replace("compat.v1.", "")] = importlib.import_module(path)
     tensorflow_2.keep_for(["estimator_train", "tf_keras", "keras"])
     contrib_modules.install()
     merged_tensorflow.install()
+
+
+def _disable_v2_behavior(tf):
+    """Does so without TensorFlow's warning that variables of v1 will go one day: a script of TF 1 cannot mend it."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")
+    try:
+        tf.compat.v1.disable_v2_behavior()
+    finally:
+        logger.setLevel(level)
