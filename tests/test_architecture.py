@@ -17,6 +17,7 @@ _PRIVATE_NAMES = "session/private_names.py"
 
 # Private attributes of the package's own classes that modules use on other objects than self, or set through vars().
 _OWN = {
+    "drop_in/base_head.py": {"_check_is_sequence"},
     "drop_in/canned_head.py": {"_serving_outputs", "_update", "_weigh"},
     "drop_in/estimator.py": {"_config_with_model_dir"},
     "drop_in/export.py": {"_tensor_dict"},
@@ -32,6 +33,7 @@ _OWN = {
         "_params_in",
         "_vocabulary",
     },
+    "drop_in/optimizers.py": {"_as_legacy"},
     "estimator.py": {"_assert_members_are_not_overridden", "_distribute_coordinator_mode"},
     "extenders.py": {"_model"},
     "graph/model.py": {"_metric_fns"},

@@ -141,6 +141,7 @@ class Older(tf.compat.v1.estimator.Estimator): ...
         ("tensorflow.estimator.experimental", "RNNClassifier", "use model_to_estimator"),
         ("tensorflow.estimator.experimental", "LinearSDCA", "use .*Ftrl"),
         ("tensorflow.compat.v1.estimator.experimental", "KMeans", "use scikit-learn"),
+        ("tensorflow_estimator.python.estimator.canned.linear", "LinearModel", "use linear_logit_fn_builder"),
         ("tensorflow.estimator", "tpu", "use tf.compat.v1.estimator.tpu"),
         ("tensorflow_estimator.python.estimator.tpu.tpu_estimator", "BatchConfig", "TPUEstimator.use_tpu=False"),
     ],

@@ -1,4 +1,4 @@
-"""What the canned estimators of TensorFlow 1 and 2 do differently: optimizers, scopes, partitioned variables."""
+"""What the canned estimators of TensorFlow 1 and 2 do differently: optimizers, scopes, partitions, a metric."""
 
 from __future__ import annotations
 
@@ -7,7 +7,39 @@ import contextlib
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train.heads import BinaryClassHead, binary_or_multi_class_head
+from estimator_train.heads.keys import MetricKeys
+
 v1 = tf.compat.v1
+
+
+class TrapezoidalAUC(keras.metrics.AUC):
+    """The area under the precision-recall curve as `tf.compat.v1.metrics.auc` has it; Keras interpolates precision."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(curve="PR", name=name)
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
+        # Keras makes a tf.function of this method of a class that is not its own, and AUC returns an operation, which
+        # no tf.function may.
+        with tf.control_dependencies([super().update_state(y_true, y_pred, sample_weight)]):
+            return self.true_positives.read_value()
+
+    def interpolate_pr_auc(self) -> tf.Tensor:
+        epsilon = 1e-6  # as there
+        hits = self.true_positives + epsilon
+        precision = hits / (self.true_positives + self.false_positives + epsilon)
+        recall = hits / (self.true_positives + self.false_negatives + epsilon)
+        return tf.reduce_sum((recall[:-1] - recall[1:]) * (precision[:-1] + precision[1:]) / 2)
+
+
+class BinaryClassHeadV1(BinaryClassHead):
+    """A `BinaryClassHead` with `TrapezoidalAUC`."""
+
+    def _metrics(self):
+        metrics = super()._metrics()
+        _, give = metrics[MetricKeys.AUC_PR]
+        return metrics | {MetricKeys.AUC_PR: (TrapezoidalAUC, give)}
 
 
 class ApiV2:
@@ -22,6 +54,10 @@ class ApiV2:
     }
     dnn_learning_rate = None  # the optimizer's own default
     partitioner = None
+
+    def classifier_head(self, n_classes, weight_column, label_vocabulary, loss_reduction):
+        """Returns the head of a classifier."""
+        return binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
 
     def variable_scope(self, name, partitioner):
         """Returns the variable scope of a branch."""
@@ -52,6 +88,11 @@ class ApiV1:
     def __init__(self, *, partitioned, partitioner):
         self._default_partitioner = v1.fixed_size_partitioner(1) if partitioned else None
         self.partitioner = partitioner
+
+    def classifier_head(self, n_classes, weight_column, label_vocabulary, loss_reduction):
+        if n_classes == 2:
+            return BinaryClassHeadV1(weight_column, None, label_vocabulary, loss_reduction)
+        return binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
 
     def variable_scope(self, name, partitioner):
         return v1.variable_scope(name, partitioner=partitioner or self._default_partitioner)

@@ -14,7 +14,7 @@ from estimator_train.canned.canned_estimator import (
     logits_dimension,
     optimizer_factory,
 )
-from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.heads import Head, RegressionHead
 from estimator_train.model_fn import FeatureColumn
 from estimator_train.run_config import RunConfig
 
@@ -67,7 +67,7 @@ class BaselineClassifier(BaselineEstimator):
         config: RunConfig | None = None,
         loss_reduction: str = "sum_over_batch_size",
     ) -> None:
-        head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         super().__init__(head, model_dir, optimizer, config)
 
 

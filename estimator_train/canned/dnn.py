@@ -18,7 +18,7 @@ from estimator_train.canned.canned_estimator import (
 )
 from estimator_train.canned.columns import check_columns, input_layer
 from estimator_train.graph.warm_start import WarmStartSettings
-from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.heads import Head, RegressionHead
 from estimator_train.model_fn import FeatureColumn, ModeKeys
 from estimator_train.run_config import RunConfig
 from estimator_train.session import private_names
@@ -102,7 +102,7 @@ class DNNClassifier(DNNEstimator):
         batch_norm: bool = False,
     ) -> None:
         super().__init__(
-            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
+            self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction),
             hidden_units,
             feature_columns,
             model_dir,

@@ -20,7 +20,7 @@ from estimator_train.canned.columns import check_columns
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
 from estimator_train.graph.warm_start import WarmStartSettings
-from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.heads import Head, RegressionHead
 from estimator_train.model_fn import FeatureColumn
 from estimator_train.run_config import RunConfig
 
@@ -94,7 +94,7 @@ class DNNLinearCombinedClassifier(CannedEstimator):
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         linear = _Linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner)
         dnn = _Dnn(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         branches = _branches(head, self._api_version, linear, dnn)

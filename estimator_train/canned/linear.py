@@ -18,7 +18,7 @@ from estimator_train.canned.canned_estimator import (
 )
 from estimator_train.canned.columns import check_columns, linear_model
 from estimator_train.graph.warm_start import WarmStartSettings
-from estimator_train.heads import Head, RegressionHead, binary_or_multi_class_head
+from estimator_train.heads import Head, RegressionHead
 from estimator_train.model_fn import FeatureColumn
 from estimator_train.run_config import RunConfig
 
@@ -85,7 +85,7 @@ class LinearClassifier(LinearEstimator):
         loss_reduction: str = "sum_over_batch_size",
         sparse_combiner: str = "sum",
     ) -> None:
-        head = binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        head = self._api_version.classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
         super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
 
 

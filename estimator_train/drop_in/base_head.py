@@ -172,13 +172,13 @@ def validate_trainable_variables(trainable_variables: Sequence[tf.Variable] | No
     """Raises ValueError for None and for what is no list or tuple."""
     if trainable_variables is None:
         raise ValueError("trainable_variables cannot be None. Given None")
-    optimizers.check_is_sequence(trainable_variables, "trainable_variables")
+    optimizers._check_is_sequence(trainable_variables, "trainable_variables")
 
 
 def validate_update_ops(update_ops: Sequence[tf.Operation | tf.Tensor] | None = None) -> None:
     """Raises ValueError for what is neither None nor a list or tuple."""
     if update_ops is not None:
-        optimizers.check_is_sequence(update_ops, "update_ops")
+        optimizers._check_is_sequence(update_ops, "update_ops")
 
 
 def validate_v2_optimizer(optimizer: optimizers.Optimizer) -> None:

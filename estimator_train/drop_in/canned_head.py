@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_train.canned.api_versions import BinaryClassHeadV1
 from estimator_train.drop_in.tpu import TPUEstimatorSpec
-from estimator_train.heads import BinaryClassHead, Head, MultiClassHead, RegressionHead, checks
+from estimator_train.heads import Head, MultiClassHead, RegressionHead, checks
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
 from estimator_train.model_fn import EstimatorSpec, FeatureColumn, ModeKeys, metric_pair
 
@@ -140,15 +141,9 @@ class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
         loss_fn: Callable[..., tf.Tensor] | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(BinaryClassHead(weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name))
+        super().__init__(BinaryClassHeadV1(weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name))
         self._label_vocabulary = label_vocabulary
         self._thresholds = thresholds
-
-    def _metrics(self, predictions, labels, weights, unreduced_loss, regularization_loss):
-        """With v1's area under the precision-recall curve, which is the sum of trapezoids; Keras interpolates it."""
-        metrics = super()._metrics(predictions, labels, weights, unreduced_loss, regularization_loss)
-        auc_pr = v1.metrics.auc(labels, predictions[PredictionKeys.LOGISTIC], weights, curve="PR")
-        return metrics | {_summary_key(self.name, MetricKeys.AUC_PR): auc_pr}
 
     def _eval_metric_ops(self, labels, logits, logistic, class_ids, weights, unreduced_loss, regularization_loss):
         predictions = {PredictionKeys.LOGISTIC: logistic, PredictionKeys.CLASS_IDS: class_ids}

@@ -234,6 +234,8 @@ INSTEAD = {
     **dict.fromkeys(_LOGIT_FN_BUILDERS, "tf.compat.v1.estimator.experimental"),
     "LinearSDCA": "optimizer='Ftrl', the default of linear models, with its l1 and l2 regularization",
     "KMeans": "scikit-learn's KMeans or MiniBatchKMeans",
+    "LinearModel": "linear_logit_fn_builder, or tf_keras.experimental.LinearModel",
+    "SavedModelEstimator": "warm_start_from, which takes the path of a SavedModel, with its model_fn",
     "inputs": "tf.compat.v1.estimator.inputs",
     "tpu": "tf.compat.v1.estimator.tpu",
 }

@@ -7,7 +7,7 @@ import tf_keras as keras
 
 from estimator_train.canned.api_versions import ApiV1, ApiV2
 from estimator_train.canned.canned_estimator import Optimizer
-from estimator_train.graph.optimizers import as_legacy
+from estimator_train.graph import optimizers
 
 
 def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -> tf.compat.v1.train.Optimizer:
@@ -49,7 +49,7 @@ def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None
     made = opt if isinstance(opt, keras.optimizers.legacy.Optimizer) or not callable(opt) else opt()
     if not isinstance(made, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
         raise ValueError(f"The given object is not a tf.keras.optimizers.Optimizer instance. Given: {made}")
-    return as_legacy(made)
+    return optimizers._as_legacy(made)
 
 
 def _by_name(name, api_version):

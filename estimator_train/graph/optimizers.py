@@ -35,8 +35,8 @@ def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, coun
         step = v1.train.get_or_create_global_step() if counts_steps else None
         op = optimizer.minimize(loss, step, trainable_variables)
     else:
-        check_is_sequence(trainable_variables, "trainable_variables")
-        optimizer = as_legacy(optimizer)
+        _check_is_sequence(trainable_variables, "trainable_variables")
+        optimizer = _as_legacy(optimizer)
         if counts_steps:
             _count_in(v1.train.get_or_create_global_step(), optimizer)
         (op,) = optimizer.get_updates(_per_replica(loss), trainable_variables)
@@ -47,12 +47,11 @@ def with_update_ops(op, update_ops):
     """`op` grouped with `update_ops`, a list or tuple of ops or None. Raises ValueError for something else."""
     if update_ops is None:
         return op
-    check_is_sequence(update_ops, "update_ops")
+    _check_is_sequence(update_ops, "update_ops")
     return tf.group(op, *update_ops)
 
 
-def as_legacy(optimizer):
-    """`optimizer`, a Keras one, as a legacy one. Raises ValueError for another, or settings that a legacy one lacks."""
+def _as_legacy(optimizer):
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer):
@@ -140,7 +139,6 @@ def _per_replica(loss):
     return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def check_is_sequence(value, name):
-    """Raises ValueError unless `value`, called `name`, is a list or tuple."""
+def _check_is_sequence(value, name):
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{name} should be a list or a tuple. Given: {value!r}")

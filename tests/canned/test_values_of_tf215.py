@@ -123,3 +123,15 @@ def test_baselines(generation, examples):
     assert loss(generation.BaselineRegressor(), input_fn) == expected(
         generation, 0.23438814282417297, 1.8750674724578857
     )
+
+
+def test_area_under_the_precision_recall_curve(generation):
+    """TensorFlow 1 adds up trapezoids; Keras interpolates."""
+    labels = np.array([1, 0, 0] * 4 + [0, 1, 1] * 2 + [0, 1], np.int32)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensor_slices(({"x": np.linspace(-1, 1, 20, dtype="float32")}, labels)).batch(7)
+
+    estimator = generation.LinearClassifier([tf.feature_column.numeric_column("x")])
+    metrics = estimator.train(input_fn).evaluate(input_fn)
+    assert metrics["auc_precision_recall"] == expected(generation, 0.5506765842437744, 0.6120603084564209)

@@ -89,7 +89,7 @@ def test_functions_of_the_module(tmp_path, estimator):
     own = v1.ConfigProto(log_device_placement=True)
     config = et.RunConfig(model_dir=str(tmp_path), session_config=own)
     assert estimator_lib.maybe_overwrite_model_dir_and_session_config(config, None).session_config == own
-    for wrong, message in ((config, "model_dir.*in RunConfig|in .RunConfig."), (3, "instance of .?RunConfig")):
+    for wrong, message in ((config, "model_dir.*RunConfig"), (3, "instance of .?RunConfig")):
         with pytest.raises(ValueError, match=message):
             estimator_lib.maybe_overwrite_model_dir_and_session_config(wrong, tmp_path / "b")
     assert run_config.get_default_session_config() == v1.ConfigProto(

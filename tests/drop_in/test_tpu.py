@@ -84,6 +84,8 @@ def test_every_mode_has_its_batch_size_and_the_host_call_runs_each_step(tmp_path
 
     estimator.export_saved_model(tmp_path / "export", receiver)
     assert seen == [("train", 4, False), ("eval", 5, False), ("infer", 6, False), ("infer", None, False)]
+    again, _ = et.train_and_evaluate(estimator, et.TrainSpec(input_fn, max_steps=3), et.EvalSpec(input_fn))
+    assert again == metrics
     assert "batch_size" not in estimator.params and isinstance(estimator.config, RunConfig)
 
 
@@ -95,6 +97,30 @@ def test_a_model_fn_may_return_an_estimator_spec_and_an_input_fn_without_params_
     estimator = TPUEstimator(plain_model_fn, tmp_path, RunConfig(), use_tpu=False)
     estimator.train(lambda: input_fn({}), steps=1)
     assert estimator.get_variable_value("global_step") == 1
+
+
+def test_params_may_be_hyperparameters_of_tf_contrib(tmp_path):
+    class HParams:  # the part of it that counts
+        def add_hparam(self, name, value):
+            assert name not in self
+            setattr(self, name, value)
+
+        def set_hparam(self, name, value):
+            assert name in self
+            setattr(self, name, value)
+
+        def __contains__(self, name):
+            return hasattr(self, name)
+
+    def model_fn(features, labels, mode, params):
+        assert (params.batch_size, params.use_tpu) == (4, False)
+        step = v1.train.get_global_step()
+        return TPUEstimatorSpec(mode, loss=tf.reduce_mean(features), train_op=step.assign_add(1))
+
+    given = HParams()
+    estimator = TPUEstimator(model_fn, tmp_path, RunConfig(), given, use_tpu=False, train_batch_size=4)
+    estimator.train(lambda params: tf.data.Dataset.from_tensors(VALUES).batch(params.batch_size).repeat(), steps=1)
+    assert vars(given) == {} and "batch_size" not in estimator.params
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
       model_fn: as for `Estimator`, or one that returns a `TPUEstimatorSpec`. It finds `params["use_tpu"]` too, False.
       model_dir, warm_start_from: as for `Estimator`.
       config: a `RunConfig` of this module.
-      params: dict for model_fn and input_fn, without the keys "batch_size" and "context".
+      params: dict or `tf.contrib.training.HParams` for model_fn and input_fn, without "batch_size" and "context".
       use_tpu: False; TPUs are not served.
       train_batch_size, eval_batch_size, predict_batch_size: the batch size in each mode; None gives none.
       batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: taken for old code's sake;
@@ -163,7 +163,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         model_fn: ModelFn,
         model_dir: str | os.PathLike[str] | None = None,
         config: RunConfig | None = None,
-        params: dict[str, Any] | None = None,
+        params: Any = None,
         use_tpu: bool = True,
         train_batch_size: int | None = None,
         eval_batch_size: int | None = None,
@@ -223,7 +223,9 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
 
     def _params_in(self, mode):
         params = super()._params_in(mode)
-        return params | {"batch_size": self._batch_sizes[mode]} if mode in self._batch_sizes else params
+        if mode in self._batch_sizes:
+            _set(params, "batch_size", self._batch_sizes[mode])
+        return params
 
 
 class _ModelFn:
@@ -239,7 +241,7 @@ class _ModelFn:
 
     def __call__(self, **arguments):
         if "params" in arguments:
-            arguments["params"] = {**arguments["params"], "use_tpu": False}
+            _set(arguments["params"], "use_tpu", False)
         spec = self._model_fn(**arguments)
         return spec.as_estimator_spec() if isinstance(spec, TPUEstimatorSpec) else spec
 
@@ -294,6 +296,14 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
             log.info("examples/sec: %g", rate)
             summary = v1.Summary(value=[v1.Summary.Value(tag="examples/sec", simple_value=rate)])
             event_writer(self._model_dir).add_summary(summary, step)
+
+
+def _set(params, name, value):
+    """Sets an item of `params`, a dict or a tf.contrib.training.HParams; they are the Estimator's copy."""
+    if hasattr(params, "set_hparam"):
+        (params.set_hparam if name in params else params.add_hparam)(name, value)
+    else:
+        params[name] = value
 
 
 def _call(host_call):
