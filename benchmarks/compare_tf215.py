@@ -2,6 +2,9 @@
 
     python -m benchmarks.compare_tf215 [--tf215-python PYTHON] [--write-expected]
 
+TensorFlow 2.15 has no tf.contrib: of each script of examples/legacy/tf1, which runs with --tf1 and --replicas 2, it
+gets the copy in benchmarks/tf1_by_hand, where the names are brought to 2.15.
+
 Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take; and what both do in the cases of
 benchmarks/behaviour.py. Both sides run on the CPU, in turn (A B A B …). TensorFlow 2.15 gets
 a virtual environment in the platform's cache folder, made by the first run.
@@ -23,8 +26,9 @@ from benchmarks import peers
 from benchmarks.runner import environment
 
 ROOT = Path(__file__).resolve().parents[1]
+LEGACY, BY_HAND = ROOT / "examples" / "legacy", ROOT / "benchmarks" / "tf1_by_hand"
+SCRIPTS = [*sorted(LEGACY.glob("*.py")), *sorted(LEGACY.glob("tf1/*.py"))]
 BEHAVIOUR = ROOT / "benchmarks" / "behaviour.py"
-SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
 REPORT = ROOT / "docs" / "compare_tf215.md"
 EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
 PAIRS, TOLERANCE = 3, 1e-5
@@ -37,6 +41,8 @@ Written by `python -m benchmarks.compare_tf215`.
 
 Each script of [examples/legacy](../examples/legacy) ran unmodified on TensorFlow {old} with its own tf.estimator
 (`python script.py`) and on TensorFlow {new} (`estimator_train run script.py`), from the same initial values and data.
+Those below `tf1` are for TensorFlow 1: they ran unmodified on TensorFlow {new} (`estimator_train run --tf1 --replicas 2
+script.py`), and TensorFlow {old} ran copies whose names were brought to it by hand, in `benchmarks/tf1_by_hand`.
 Compared are losses, metrics, predictions and variables. Differences are relative to the old value, absolute where that
 is below 1; {tolerance:g} is allowed. Seconds are those of the whole process, the start of TensorFlow included: medians
 of {pairs} runs a side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs, and the
@@ -58,25 +64,25 @@ def main():
     parser.add_argument("--write-expected", action="store_true", help=f"write {EXPECTED.relative_to(ROOT)} too")
     args = parser.parse_args()
     old_python = args.tf215_python or peers.set_up("tf215")
-    old_command, new_command = [old_python], [sys.executable, "-m", "estimator_train", "run"]
 
     expected, rows, largest = {"tensorflow": tensorflow_version(old_python)}, [], 0.0
     for script in SCRIPTS:
-        pairs = [(run([*old_command, script]), run([*new_command, script])) for _ in range(PAIRS)]
+        old_command, new_command = commands(script, old_python)
+        pairs = [(run(old_command), run(new_command)) for _ in range(PAIRS)]
         (old, _), (new, _) = pairs[0]
-        expected[script.stem] = old
+        expected[key(script)] = old
         count, difference = compare(flat(old), flat(new))
         largest = max(largest, difference)
         seconds = [statistics.median(pair[side][1] for pair in pairs) for side in (0, 1)]
         ratios = sorted(new_seconds / old_seconds for (_, old_seconds), (_, new_seconds) in pairs)
         ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        rows.append([script.name, count, f"{difference:.1e}", *(f"{each:.1f}" for each in seconds), ratio])
+        rows.append([f"{key(script)}.py", count, f"{difference:.1e}", *(f"{each:.1f}" for each in seconds), ratio])
 
     versions = {"old": expected["tensorflow"], "new": tensorflow_version(sys.executable)}
     headers = ["script", "values", "largest difference", *(f"s, {version}" for version in versions.values()), "ratio"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     print(table)
-    of_both = run([*old_command, BEHAVIOUR])[0], run([*new_command, BEHAVIOUR])[0]
+    of_both = [run(command)[0] for command in commands(BEHAVIOUR, old_python)]
     largest = max(largest, compare(*map(flat, of_both))[1])
     rows = [[name.replace("_", " "), *(shown(values[name]) for values in of_both)] for name in of_both[0]]
     behaviour = tabulate(rows, ["behaviour", *versions.values()], tablefmt="github", disable_numparse=True)
@@ -93,6 +99,19 @@ def main():
 def tensorflow_version(python):
     code = "import importlib.metadata; print(importlib.metadata.version('tensorflow'))"
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def key(script):
+    """What a script is called in the report and among the expected results."""
+    return str(script.relative_to(LEGACY).with_suffix(""))
+
+
+def commands(script, old_python):
+    """The commands that run a script on TensorFlow 2.15 and on today's."""
+    new = [sys.executable, "-m", "estimator_train", "run"]
+    if script.parent == LEGACY / "tf1":
+        return [old_python, BY_HAND / script.name], [*new, "--tf1", "--replicas", "2", script]
+    return [old_python, script], [*new, script]
 
 
 def run(command):

@@ -37,6 +37,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
     ".ci/matrix": "it installs every TensorFlow; .ci/run runs two of its rows",
+    "estimator_train run --tf1": "it makes this process's TensorFlow one of version 1; tests/examples has it",
     "python -m benchmarks": "they measure for minutes",
     "python -m tests.faults": "its campaigns take minutes to hours",
     "estimator_train bench ": "it trains in processes of its own; tests/cli has it",

@@ -195,6 +195,7 @@ import os, sys
 import estimator_train.install
 of_the_drop_in = [name for name in sys.modules if name.startswith("estimator_train.drop_in.")]
 assert of_the_drop_in == ["estimator_train.drop_in.names"], of_the_drop_in
+assert not [name for name in sys.modules if name.startswith(("estimator_train.tf1", "tensorflow.contrib"))]
 import tensorflow as tf
 assert os.environ["TF_USE_LEGACY_KERAS"] == "1" and tf.keras.__name__.startswith("tf_keras"), tf.keras
 import estimator_train

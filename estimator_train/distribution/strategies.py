@@ -35,7 +35,7 @@ def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.
     """
     if all_reduce == "nccl":
         raise ValueError("--all-reduce nccl sums over GPUs; with --replicas give hierarchical or one_device")
-    return _mirrored(_logical_cpus(count), all_reduce)
+    return _mirrored(logical_cpus(count), all_reduce)
 
 
 def devices_to_split_over(count: int) -> list[str]:
@@ -47,13 +47,18 @@ def devices_to_split_over(count: int) -> list[str]:
     """
     visible = tf.config.list_physical_devices("GPU")
     if not visible:
-        return _logical_cpus(count)
+        return logical_cpus(count)
     if count > len(visible):
         raise ValueError(f"--split-over {count}: TensorFlow sees {len(visible)} GPUs; give at most so many")
     return [f"GPU:{index}" for index, _ in enumerate(_first_gpus(count))]
 
 
-def _logical_cpus(count):
+def logical_cpus(count: int) -> list[str]:
+    """Names of `count` logical CPU devices, made where there are fewer.
+
+    Raises:
+      RuntimeError: as of `cpu_replicas`.
+    """
     cpu = tf.config.list_physical_devices("CPU")[0]
     if len(tf.config.get_logical_device_configuration(cpu) or []) < count:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
@@ -88,6 +93,15 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
     if gpus is not None:
         tf.config.set_visible_devices(_first_gpus(gpus), "GPU")
     return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def show_gpus(count: int) -> None:
+    """Hides all GPUs but the first `count` from TensorFlow, and sets memory growth on these.
+
+    Raises:
+      ValueError: fewer GPUs are visible.
+    """
+    tf.config.set_visible_devices(_first_gpus(count, f"use --replicas {count} for CPU replicas"), "GPU")
 
 
 def _first_gpus(count, or_instead=""):

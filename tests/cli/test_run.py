@@ -1,12 +1,14 @@
 """estimator_train run: a script of tf.estimator's days as __main__, its flags, tracebacks and exit codes its own."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,6 +126,74 @@ def test_wrong_arguments_end_with_one_line_and_no_tensorflow(run, arguments, mes
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"estimator_train: {message}")
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("import tensorflow as tf\ntf.train.AdamOptimizer()", "tf.train.AdamOptimizer"),
+        ("from tensorflow.contrib import slim", "tf.contrib"),
+        ("import tensorflow as tf\ntf.train.AdamOptimiser()", None),
+    ],
+)
+def test_a_script_that_stops_at_a_name_of_tensorflow_1_is_told_of_tf1(tmp_path, script, name):
+    (tmp_path / "script.py").write_text(script)
+    done = warm_python.run(["-m", "estimator_train", "run", "script.py"], tmp_path, cwd=tmp_path)
+    *_, error, last = done.stderr.splitlines()
+    assert done.returncode == 1
+    if name:
+        assert "Error: " in error
+        assert last == f"estimator_train: {name} is of TensorFlow 1; try: estimator_train run --tf1 script.py"
+    else:
+        assert "Error: " in last
+
+
+TF1 = """
+import sys
+import tensorflow as tf
+import estimator_train.install_tf1
+import tensorflow
+
+assert tensorflow is tf and "estimator_train.tf1.contrib.rnn" not in sys.modules  # nothing comes before it is used
+assert not tf.executing_eagerly() and tf.train.AdamOptimizer and tf.contrib.rnn.LSTMCell
+assert tf.estimator.Estimator.__module__ == "estimator_train.estimator_v1" and tf.keras.estimator.model_to_estimator
+assert tf.function and tf.random.set_seed and tf.data.AUTOTUNE == tf.contrib.data.AUTOTUNE  # TensorFlow 2's
+from tensorflow import estimator, io
+from tensorflow.estimator import Estimator
+from tensorflow.keras.optimizers import SGD
+import tensorflow.keras.layers
+import tensorflow.compat.v1 as v1
+import tensorflow.compat.v2 as v2
+assert Estimator is estimator.Estimator is v1.estimator.Estimator and SGD is tf.keras.optimizers.SGD and io is tf.io
+assert v2.estimator.Estimator is not Estimator and v2.losses is not tf.losses and v1.where is tf.where
+from estimator_train.models import small_cnn  # this package has TensorFlow 2
+ours = {name: module for name, module in sys.modules.items() if name.startswith("estimator_train.")}
+assert small_cnn.__name__ in ours and not [name for name, module in ours.items() if getattr(module, "tf", None) is tf]
+strategies = [tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"]), tf.contrib.distribute.MirroredStrategy(num_gpus=2)]
+print([strategy.num_replicas_in_sync for strategy in strategies])
+tf.train.AdamOptimiser
+"""
+
+
+def test_tf1_gives_tensorflow_1_to_scripts_and_2_to_this_package(run):
+    """In a fresh process: it matters what is imported, and when."""
+    result = run({"tf1.py": TF1}, "run", "--tf1", "--replicas", "3", "tf1.py")
+    assert "module 'tensorflow.train' has no attribute 'AdamOptimiser'" in result.stderr.splitlines()[-1], result.stderr
+    assert result.stdout == "[3, 3]\n" and "disable_resource_variables" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--gpus", "99"], r"--gpus 99: TensorFlow sees \d+"),
+        (["--gpus", "1", "--replicas", "2"], "--gpus and --replicas exclude each other; give one"),
+    ],
+)
+def test_wrong_devices_end_with_one_line(tmp_path, flags, message):
+    (tmp_path / "script.py").write_text("")
+    done = warm_python.run(["-m", "estimator_train", "run", *flags, "script.py"], tmp_path, cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.match(f"estimator_train: {message}", done.stderr.splitlines()[-1])
 
 
 def test_help_names_the_script(run):

@@ -8,9 +8,15 @@ import pytest
 import warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted((ROOT / "examples" / "legacy").glob("*.py"))
+LEGACY = ROOT / "examples" / "legacy"
+SCRIPTS = {path: [] for path in LEGACY.glob("*.py")}
+SCRIPTS |= {path: ["--tf1", "--replicas", "2"] for path in LEGACY.glob("tf1/*.py")}
 # Written by `python -m benchmarks.compare_tf215 --write-expected`.
 EXPECTED = json.loads((ROOT / "tests" / "data" / "tf215" / "results.json").read_text())
+
+
+def name(script):
+    return str(script.relative_to(LEGACY).with_suffix(""))
 
 
 def close_to(value):
@@ -23,13 +29,13 @@ def close_to(value):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+@pytest.mark.parametrize("script", sorted(SCRIPTS), ids=lambda script: name(script))
 def test_script_gives_the_numbers_of_tensorflow_2_15(script, tmp_path):
-    command = ["-m", "estimator_train", "run", script, "--model_dir", tmp_path / "run"]
+    command = ["-m", "estimator_train", "run", *SCRIPTS[script], script, "--model_dir", tmp_path / "run"]
     # A GPU sums in another order; `run` sets TF_USE_LEGACY_KERAS itself.
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
     environment["CUDA_VISIBLE_DEVICES"] = "-1"
     done = warm_python.run(command, tmp_path, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     results = [line.removeprefix("results: ") for line in done.stdout.splitlines() if line.startswith("results: ")]
-    assert json.loads(results[-1]) == close_to(EXPECTED[script.stem])
+    assert json.loads(results[-1]) == close_to(EXPECTED[name(script)])

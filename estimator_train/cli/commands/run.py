@@ -10,18 +10,24 @@ from pathlib import Path
 
 import click
 
+from estimator_train.cli.parameters import Count
+
 _EXAMPLES = """\b
 Examples:
   estimator_train run old_script.py --its --own --flags
   estimator_train run -m package.module --its --own --flags
+  estimator_train run --tf1 --replicas 2 script_of_2018.py
 """
 
 
 @click.command(epilog=_EXAMPLES, context_settings={"allow_interspersed_args": False})
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is the name of a module, as in python -m.")
+@click.option("--tf1", is_flag=True, help="The script is for TensorFlow 1: tensorflow has its names, and tf.contrib.")
+@click.option("--gpus", type=Count(), metavar="N", help="Let the script see the first N GPUs only.")
+@click.option("--replicas", type=Count(), metavar="N", help="Make strategies over absent GPUs over N CPU replicas.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
-def run(is_module, script, arguments):
+def run(is_module, tf1, gpus, replicas, script, arguments):
     """Run a script that says tf.estimator.
 
     All that follows SCRIPT is the script's own; so are its tracebacks and its exit code. It finds tf.estimator,
@@ -33,15 +39,22 @@ def run(is_module, script, arguments):
         raise click.ClickException(f"No module named {script}")
     if not is_module and not Path(script).is_file():
         raise click.ClickException(f"{script}: there is no such script")
+    if gpus or replicas:
+        from estimator_train.cli.run import devices  # TensorFlow comes with it
+
+        devices.choose(gpus, replicas)
     sys.argv = [script, *arguments]
-    return functools.partial(_start, is_module, script)
+    return functools.partial(_start, is_module, script, tf1)
 
 
-def _start(is_module, script):
-    from estimator_train.drop_in import install  # TensorFlow comes with it
-
+def _start(is_module, script, tf1):
+    if tf1:
+        from estimator_train.tf1 import install
+    else:
+        from estimator_train.drop_in import install
     install()
-    sys.excepthook = functools.partial(_show_own_frames, sys.excepthook)
+    what = f"-m {script}" if is_module else script
+    sys.excepthook = functools.partial(_show, sys.excepthook, None if tf1 else what)
     if is_module:
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
@@ -49,11 +62,19 @@ def _start(is_module, script):
         runpy.run_path(str(Path(script).resolve()), run_name="__main__")
 
 
-def _show_own_frames(show, kind, error, traceback):
-    """An excepthook that leaves out the frames above the script's first."""
+def _show(show, script, kind, error, traceback):
+    """An excepthook that leaves out the frames above the script's first, and suggests --tf1 to a `script` of TF 1.
+
+    `script` is what follows `run`, or None.
+    """
     while traceback and traceback.tb_frame.f_code is not _start.__code__:
         traceback = traceback.tb_next
     traceback = traceback and traceback.tb_next
     while traceback and traceback.tb_frame.f_globals.get("__name__") == "runpy":
         traceback = traceback.tb_next
     show(kind, error.with_traceback(traceback), traceback)
+    if script and isinstance(error, (AttributeError, ImportError)):
+        from estimator_train.tf1.missing_name import name_of_tf1
+
+        if name := name_of_tf1(error):
+            click.echo(f"estimator_train: {name} is of TensorFlow 1; try: estimator_train run --tf1 {script}", err=True)

@@ -1,0 +1,49 @@
+"""CPU replicas in the place of GPUs that a script asks for and that are not there."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from estimator_train.distribution.strategies import logical_cpus
+
+
+def replace_by_cpus(count: int) -> None:
+    """Has MirroredStrategy and OneDeviceStrategy take logical CPUs when they are made over GPUs that are not there.
+
+    A MirroredStrategy takes all `count`, whatever number of GPUs it is made over; one that is made over no named
+    devices does so where there is no GPU.
+
+    Raises:
+      RuntimeError: from TensorFlow, when it has started with fewer devices already; call this before any other use.
+    """
+    cpus = logical_cpus(count)
+    for version in (tf, tf.compat.v1):
+        _replace(version.distribute.MirroredStrategy, "devices", cpus)
+        _replace(version.distribute.OneDeviceStrategy, "device", cpus[0])
+
+
+def are_absent(devices: Iterable[str]) -> bool:
+    """Whether any of these names of devices is that of a GPU that TensorFlow does not see."""
+    there = len(tf.config.get_visible_devices("GPU"))
+    indices = [re.search(r"gpu:(\d+)$", device, re.IGNORECASE) for device in devices]
+    return any(index and int(index[1]) >= there for index in indices)
+
+
+def _replace(strategy_class, argument, cpus):
+    construct = strategy_class.__init__
+    signature = inspect.signature(construct)
+
+    @functools.wraps(construct)
+    def construct_on_what_is_there(self, *args, **kwargs):
+        bound = signature.bind(self, *args, **kwargs)
+        devices = bound.arguments.get(argument)
+        if are_absent(["GPU:0"] if devices is None else [devices] if isinstance(devices, str) else devices):
+            bound.arguments[argument] = cpus
+        construct(*bound.args, **bound.kwargs)
+
+    strategy_class.__init__ = construct_on_what_is_there

@@ -1,0 +1,46 @@
+"""tf.contrib.data: most of it is tf.data.experimental today."""
+
+import tensorflow as tf
+
+_experimental = tf.compat.v1.data.experimental
+
+AUTOTUNE = _experimental.AUTOTUNE
+Counter = _experimental.Counter
+CsvDataset = _experimental.CsvDataset
+Optional = _experimental.Optional
+RandomDataset = _experimental.RandomDataset
+Reducer = _experimental.Reducer
+SqlDataset = _experimental.SqlDataset
+TFRecordWriter = _experimental.TFRecordWriter
+bucket_by_sequence_length = _experimental.bucket_by_sequence_length
+choose_from_datasets = _experimental.choose_from_datasets
+copy_to_device = _experimental.copy_to_device
+dense_to_sparse_batch = _experimental.dense_to_sparse_batch
+enumerate_dataset = _experimental.enumerate_dataset
+get_next_as_optional = _experimental.get_next_as_optional
+get_single_element = _experimental.get_single_element
+group_by_reducer = _experimental.group_by_reducer
+group_by_window = _experimental.group_by_window
+ignore_errors = _experimental.ignore_errors
+make_batched_features_dataset = _experimental.make_batched_features_dataset
+make_csv_dataset = _experimental.make_csv_dataset
+make_saveable_from_iterator = _experimental.make_saveable_from_iterator
+map_and_batch = _experimental.map_and_batch
+parallel_interleave = _experimental.parallel_interleave
+parse_example_dataset = _experimental.parse_example_dataset
+prefetch_to_device = _experimental.prefetch_to_device
+read_batch_features = _experimental.make_batched_features_dataset
+rejection_resample = _experimental.rejection_resample
+sample_from_datasets = _experimental.sample_from_datasets
+scan = _experimental.scan
+shuffle_and_repeat = _experimental.shuffle_and_repeat
+unbatch = _experimental.unbatch
+unique = _experimental.unique
+
+
+def batch_and_drop_remainder(batch_size):
+    return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
+
+
+def padded_batch_and_drop_remainder(batch_size, padded_shapes, padding_values=None):
+    return lambda dataset: dataset.padded_batch(batch_size, padded_shapes, padding_values, drop_remainder=True)

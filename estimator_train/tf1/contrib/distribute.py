@@ -1,0 +1,88 @@
+"""tf.contrib.distribute: the strategies of tf.compat.v1, made by a number of GPUs."""
+
+import tensorflow as tf
+
+from estimator_train.distribution import absent_gpus
+
+_v1 = tf.compat.v1.distribute
+
+CrossDeviceOps = _v1.CrossDeviceOps
+DistributionStrategy = _v1.Strategy
+ReductionToOneDeviceCrossDeviceOps = _v1.ReductionToOneDevice
+get_cross_replica_context = tf.distribute.get_strategy
+get_loss_reduction = _v1.get_loss_reduction
+get_replica_context = _v1.get_replica_context
+get_strategy = _v1.get_strategy
+has_strategy = _v1.has_strategy
+in_cross_replica_context = _v1.in_cross_replica_context
+
+
+def AllReduceCrossDeviceOps(
+    all_reduce_alg="nccl", num_packs=1, agg_small_grads_max_bytes=0, agg_small_grads_max_group=10
+):
+    """`agg_small_grads_max_bytes` and `agg_small_grads_max_group` change nothing."""
+    algorithms = {"nccl": _v1.NcclAllReduce, "hierarchical_copy": _v1.HierarchicalCopyAllReduce}
+    if all_reduce_alg not in algorithms:
+        raise ValueError(f"all_reduce_alg={all_reduce_alg!r}: give 'nccl' or 'hierarchical_copy'")
+    return algorithms[all_reduce_alg](num_packs=num_packs)
+
+
+class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
+    """Of `devices`, or of the first `num_gpus` (`num_gpus_per_worker`) GPUs, or of all GPUs.
+
+    `auto_shard_dataset` changes nothing: input is sharded as RunConfig and the strategy of a cluster need it.
+
+    Raises:
+      ValueError: TensorFlow sees fewer GPUs.
+    """
+
+    def __init__(
+        self,
+        devices=None,
+        num_gpus=None,
+        num_gpus_per_worker=None,
+        cross_device_ops=None,
+        auto_shard_dataset=False,
+        cross_tower_ops=None,
+    ):
+        if num_gpus is not None and num_gpus_per_worker is not None:
+            raise ValueError("num_gpus and num_gpus_per_worker are one thing; give one")
+        count = num_gpus_per_worker if num_gpus is None else num_gpus
+        if devices is not None and count is not None:
+            raise ValueError("devices and num_gpus exclude each other; give one")
+        if count is not None:
+            devices = [f"GPU:{index}" for index in range(count)] or ["CPU:0"]
+        super().__init__(devices, cross_device_ops or cross_tower_ops)
+        if absent_gpus.are_absent(self.extended.worker_devices):  # with --replicas, there are CPUs in their place
+            raise ValueError(
+                f"MirroredStrategy over {', '.join(devices)}: TensorFlow sees "
+                f"{len(tf.config.get_visible_devices('GPU'))} GPUs; estimator_train run --tf1 --replicas "
+                f"{len(devices)} takes CPU replicas for them"
+            )
+
+
+OneDeviceStrategy = _v1.OneDeviceStrategy
+
+
+class ParameterServerStrategy(tf.compat.v1.distribute.experimental.ParameterServerStrategy):
+    """Over the parameter servers and workers of TF_CONFIG; `num_gpus_per_worker` of the GPUs of each worker."""
+
+    def __init__(self, num_gpus_per_worker=0):
+        _show_gpus(num_gpus_per_worker)
+        super().__init__()
+
+
+class CollectiveAllReduceStrategy(tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy):
+    """Over the workers of TF_CONFIG; `num_gpus_per_worker` of the GPUs of each worker."""
+
+    def __init__(self, num_gpus_per_worker=0):
+        _show_gpus(num_gpus_per_worker)
+        super().__init__()
+
+
+def _show_gpus(count):
+    """The strategies of today take all GPUs that are visible."""
+    visible = tf.config.get_visible_devices("GPU")
+    if count > len(visible):
+        raise ValueError(f"num_gpus_per_worker={count}: TensorFlow sees {len(visible)} GPUs; give at most so many")
+    tf.config.set_visible_devices(visible[:count], "GPU")

@@ -1,0 +1,173 @@
+"""tf.contrib.estimator: what moved to tf.estimator later, its heads, and two wrappers."""
+
+import tensorflow as tf
+
+from estimator_train import experimental, extenders, heads
+from estimator_train.canned import v1 as canned
+from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
+from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
+from estimator_train.drop_in import canned_head
+from estimator_train.drop_in.early_stopping import read_eval_metrics as read_eval_metrics
+from estimator_train.estimator_v1 import Estimator
+from estimator_train.export import PredictOutput
+from estimator_train.heads import MultiHead
+from estimator_train.model_fn import ModeKeys
+
+_v1 = tf.compat.v1
+_SUM_OVER_BATCH_SIZE = _v1.losses.Reduction.SUM_OVER_BATCH_SIZE
+
+BaselineEstimator = canned.BaselineEstimator
+DNNEstimator = canned.DNNEstimator
+DNNLinearCombinedEstimator = canned.DNNLinearCombinedEstimator
+InMemoryEvaluatorHook = experimental.InMemoryEvaluatorHook
+LinearEstimator = canned.LinearEstimator
+add_metrics = extenders.add_metrics
+build_raw_supervised_input_receiver_fn = experimental.build_raw_supervised_input_receiver_fn
+call_logit_fn = experimental.call_logit_fn
+make_early_stopping_hook = experimental.make_early_stopping_hook
+make_stop_at_checkpoint_step_hook = experimental.make_stop_at_checkpoint_step_hook
+stop_if_higher_hook = experimental.stop_if_higher_hook
+stop_if_lower_hook = experimental.stop_if_lower_hook
+stop_if_no_decrease_hook = experimental.stop_if_no_decrease_hook
+stop_if_no_increase_hook = experimental.stop_if_no_increase_hook
+
+
+# Heads. loss_reduction is one of tf.losses.Reduction.
+
+
+def binary_classification_head(
+    weight_column=None,
+    thresholds=None,
+    label_vocabulary=None,
+    loss_reduction=_SUM_OVER_BATCH_SIZE,
+    loss_fn=None,
+    name=None,
+):
+    return canned_head._BinaryLogisticHeadWithSigmoidCrossEntropyLoss(
+        weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
+    )
+
+
+def logistic_regression_head(weight_column=None, loss_reduction=_SUM_OVER_BATCH_SIZE, name=None):
+    return heads.LogisticRegressionHead(weight_column, loss_reduction, name)
+
+
+def multi_class_head(
+    n_classes,
+    weight_column=None,
+    label_vocabulary=None,
+    loss_reduction=_SUM_OVER_BATCH_SIZE,
+    loss_fn=None,
+    name=None,
+):
+    return canned_head._MultiClassHeadWithSoftmaxCrossEntropyLoss(
+        n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
+    )
+
+
+def multi_head(heads, head_weights=None):
+    """The head of several of this module's heads, by their names."""
+    return MultiHead([getattr(head, "_head", head) for head in heads], head_weights)
+
+
+def multi_label_head(
+    n_classes,
+    weight_column=None,
+    thresholds=None,
+    label_vocabulary=None,
+    loss_reduction=_SUM_OVER_BATCH_SIZE,
+    loss_fn=None,
+    classes_for_class_based_metrics=None,
+    name=None,
+):
+    return heads.MultiLabelHead(
+        n_classes,
+        weight_column,
+        thresholds,
+        label_vocabulary,
+        loss_reduction,
+        loss_fn,
+        classes_for_class_based_metrics,
+        name,
+    )
+
+
+def poisson_regression_head(
+    weight_column=None,
+    label_dimension=1,
+    loss_reduction=_SUM_OVER_BATCH_SIZE,
+    compute_full_loss=True,
+    name=None,
+):
+    return heads.PoissonRegressionHead(label_dimension, weight_column, loss_reduction, compute_full_loss, name)
+
+
+def regression_head(
+    weight_column=None,
+    label_dimension=1,
+    loss_reduction=_SUM_OVER_BATCH_SIZE,
+    loss_fn=None,
+    inverse_link_fn=None,
+    name=None,
+):
+    return canned_head._regression_head(weight_column, label_dimension, loss_reduction, loss_fn, inverse_link_fn, name)
+
+
+# Wrappers
+
+
+def forward_features(estimator, keys=None, sparse_default_values=None):
+    """An Estimator of the same directory whose predictions have the features `keys`, or all, as well.
+
+    `sparse_default_values` is a dict of the keys of sparse features to what fills their dense ones; 0 or "" without.
+    """
+    keys = [keys] if isinstance(keys, str) else keys
+
+    def model_fn(features, labels, mode, config):
+        spec = estimator.model_fn(features, labels, mode, config)
+        if mode != ModeKeys.PREDICT:
+            return spec
+        if absent := set(keys or ()) - features.keys():
+            raise ValueError(f"keys={keys}: the features have no {sorted(absent)}; there are {sorted(features)}")
+        forwarded = {key: features[key] for key in keys or features}
+        if taken := forwarded.keys() & spec.predictions.keys():
+            raise ValueError(f"keys={keys}: the predictions have {sorted(taken)} already; name the others in keys")
+        for key, feature in forwarded.items():
+            if isinstance(feature, tf.SparseTensor):
+                forwarded[key] = tf.sparse.to_dense(feature, (sparse_default_values or {}).get(key))
+        outputs = {
+            name: PredictOutput({**output.outputs, **forwarded}) if isinstance(output, PredictOutput) else output
+            for name, output in (spec.export_outputs or {}).items()
+        }
+        return spec._replace(predictions={**spec.predictions, **forwarded}, export_outputs=outputs or None)
+
+    return Estimator(model_fn, estimator.model_dir, estimator.config)
+
+
+def clip_gradients_by_norm(optimizer, clip_norm):
+    """An optimizer that clips the gradients, all together, to the norm before it applies them."""
+    return _ClippingOptimizer(optimizer, clip_norm)
+
+
+class _ClippingOptimizer(tf.compat.v1.train.Optimizer):
+    def __init__(self, optimizer, clip_norm):
+        super().__init__(use_locking=False, name=f"ClipByNorm{optimizer.get_name()}")
+        self._wrapped = optimizer
+        self._clip_norm = clip_norm
+
+    def compute_gradients(self, *args, **kwargs):
+        return self._wrapped.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        gradients, variables = zip(*grads_and_vars, strict=True)
+        clipped, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
+        return self._wrapped.apply_gradients(zip(clipped, variables, strict=True), global_step, name)
+
+    def get_slot(self, *args, **kwargs):
+        return self._wrapped.get_slot(*args, **kwargs)
+
+    def get_slot_names(self):
+        return self._wrapped.get_slot_names()
+
+    def variables(self):
+        return self._wrapped.variables()

@@ -1,0 +1,68 @@
+"""tf.contrib.predictor: functions of dicts of arrays, from SavedModels and Estimators."""
+
+import tempfile
+
+import tensorflow as tf
+
+_v1 = tf.compat.v1
+_DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+class Predictor:
+    """Maps a dict of arrays, by the names in `feed_tensors`, to a dict of those in `fetch_tensors`."""
+
+    def __init__(self, graph, session, feed_tensors, fetch_tensors):
+        self.graph, self.session = graph, session
+        self.feed_tensors, self.fetch_tensors = feed_tensors, fetch_tensors
+
+    def __call__(self, input_dict):
+        unknown = input_dict.keys() - self.feed_tensors.keys()
+        if unknown:
+            raise ValueError(f"Got unexpected keys in input_dict: {unknown}\nexpected: {set(self.feed_tensors)}")
+        feeds = {self.feed_tensors[name]: value for name, value in input_dict.items()}
+        return self.session.run(self.fetch_tensors, feeds)
+
+    def __repr__(self):
+        return f"Predictor with feed tensors {self.feed_tensors} and fetch_tensors {self.fetch_tensors}"
+
+
+def from_saved_model(
+    export_dir,
+    signature_def_key=None,
+    signature_def=None,
+    input_names=None,
+    output_names=None,
+    tags=None,
+    graph=None,
+    config=None,
+):
+    """The predictor of one of a SavedModel's signatures, or of the tensors that two dicts name."""
+    given = [signature_def_key is not None, signature_def is not None, bool(input_names or output_names)]
+    if sum(given) > 1 or bool(input_names) != bool(output_names):
+        raise ValueError("give one of signature_def_key, signature_def, and input_names with output_names")
+    graph = graph or tf.Graph()
+    with graph.as_default():
+        session = _v1.Session(config=config)
+        tags = tags.split(",") if isinstance(tags, str) else tags or [tf.saved_model.SERVING]
+        meta_graph = _v1.saved_model.load(session, tags, export_dir)
+    if not input_names:
+        signature = signature_def or _signature(meta_graph, signature_def_key or _DEFAULT, export_dir)
+        input_names = {name: info.name for name, info in signature.inputs.items()}
+        output_names = {name: info.name for name, info in signature.outputs.items()}
+    feeds = {name: graph.get_tensor_by_name(tensor) for name, tensor in input_names.items()}
+    fetches = {name: graph.get_tensor_by_name(tensor) for name, tensor in output_names.items()}
+    return Predictor(graph, session, feeds, fetches)
+
+
+def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=None, config=None):
+    """The predictor of an Estimator's newest checkpoint."""
+    # A SavedModel is the one public way from an Estimator of any model to a graph.
+    with tempfile.TemporaryDirectory() as folder:
+        path = estimator.export_saved_model(folder, serving_input_receiver_fn)
+        return from_saved_model(tf.compat.as_str(path), output_key, graph=graph, config=config)
+
+
+def _signature(meta_graph, key, export_dir):
+    if key not in meta_graph.signature_def:
+        raise ValueError(f"{export_dir} has no signature {key!r}; it has {sorted(meta_graph.signature_def)}")
+    return meta_graph.signature_def[key]

@@ -1,0 +1,22 @@
+"""tf.contrib.tpu where there is no TPU: TPUEstimator with use_tpu=False, and the ops that do nothing outside of one."""
+
+import tensorflow as tf
+
+from estimator_train.drop_in.tpu import InputPipelineConfig as InputPipelineConfig
+from estimator_train.drop_in.tpu import RunConfig as RunConfig
+from estimator_train.drop_in.tpu import TPUConfig as TPUConfig
+from estimator_train.drop_in.tpu import TPUEstimator as TPUEstimator
+from estimator_train.drop_in.tpu import TPUEstimatorSpec as TPUEstimatorSpec
+
+_tpu = tf.compat.v1.tpu
+
+bfloat16_scope = _tpu.bfloat16_scope
+cross_replica_sum = _tpu.cross_replica_sum
+initialize_system = _tpu.initialize_system
+outside_compilation = _tpu.outside_compilation
+shutdown_system = _tpu.shutdown_system
+
+
+def CrossShardOptimizer(opt, reduction=None, name="CrossShardOptimizer", group_assignment=None):
+    """The optimizer itself: without a TPU there are no shards, and tf.tpu.CrossShardOptimizer has no kernel."""
+    return opt

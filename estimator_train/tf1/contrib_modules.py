@@ -1,0 +1,84 @@
+"""tensorflow.contrib: a module for each file of estimator_train/tf1/contrib, and a line of help for any other name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.abc
+import importlib.machinery
+import pkgutil
+import sys
+import types
+
+from estimator_train.tf1 import contrib
+from estimator_train.tf1.instead import INSTEAD
+
+_ROOT = "tensorflow.contrib"
+_SERVED = frozenset(module.name for module in pkgutil.iter_modules(contrib.__path__))
+
+
+def install() -> None:
+    """Has Python find `tensorflow.contrib` and the modules below it."""
+    sys.meta_path.insert(0, _Finder())
+    importlib.import_module(_ROOT)
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, fullname, path, target=None):
+        if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
+            return None
+        first, *below = fullname.removeprefix(f"{_ROOT}.").split(".")
+        # Scripts also name the files behind a module: tensorflow.contrib.tpu.python.tpu.tpu_estimator.
+        is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
+        if fullname == _ROOT or (first in _SERVED and (not below or is_file)):
+            return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
+        # With its `name` set, Python would replace this error by one that does not say what to use.
+        parent, _, name = fullname.rpartition(".")
+        raise ModuleNotFoundError(_why_absent(parent, name))
+
+    def create_module(self, spec):
+        return _ContribModule(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+class _ContribModule(types.ModuleType):
+    """tensorflow.contrib, or a module below it; looks its names up in ours when they are first read."""
+
+    def __getattr__(self, name):
+        if self.__name__ == _ROOT and name in _SERVED:
+            return importlib.import_module(f"{_ROOT}.{name}")
+        if name.startswith("__") or name not in _names(self.__name__):
+            raise AttributeError(_why_absent(self.__name__, name), name=name, obj=self)
+        value = getattr(_ours(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self):
+        return _names(self.__name__)
+
+
+def _names(path):
+    """The names of the module at `path`, sorted."""
+    if path == _ROOT:
+        return sorted(_SERVED)
+    return sorted(name for name in vars(_ours(path)) if not name.startswith("_"))
+
+
+def _ours(path):
+    """Our module that has the names of the module at `path`."""
+    module = path.removeprefix(f"{_ROOT}.").partition(".")[0]
+    return importlib.import_module(f"{contrib.__name__}.{module}")
+
+
+def _why_absent(module, name):
+    message = f"module {module!r} has no attribute {name!r}"
+    path = f"{module.partition('.python')[0]}.{name}".removeprefix(f"{_ROOT}.")
+    if path in INSTEAD:
+        return f"{message}: use {INSTEAD[path]}"
+    is_known = module == _ROOT or path.partition(".")[0] in _SERVED
+    nearest = difflib.get_close_matches(name, _names(module), n=1) if is_known else None
+    if nearest:
+        return f"{message}; the nearest is {nearest[0]!r}"
+    return f"{message}: TensorFlow 2 has no contrib, and estimator_train serves only what Estimator code used of it"

@@ -1,0 +1,171 @@
+"""HParams of tf.contrib.training: the named settings of a model, set by a dict, JSON or "name=value,name=value"."""
+
+from __future__ import annotations
+
+import json
+import numbers
+import re
+from typing import Any
+
+# name=value, or name[2]=value, where a value is [a list] or what goes to the next comma.
+_SETTING = re.compile(
+    r"\s*(?P<name>[a-zA-Z][\w.]*)(?:\[\s*(?P<index>\d+)\s*\])?\s*="
+    r"\s*(?:\[(?P<list>[^\]]*)\]|(?P<value>[^,\[]*))\s*(?:,|$)"
+)
+
+
+class HParams:
+    """Settings as attributes, each of the type of the value it was made with; a list's are all of one type.
+
+        hparams = HParams(learning_rate=0.1, layers=[64, 64])
+        hparams.parse("learning_rate=0.01,layers=[32]")
+        hparams.learning_rate  # 0.01
+
+    A setting that is made with None takes any value. Errors are ValueErrors, and KeyErrors for unknown names in
+    `override_from_dict` and `set_hparam`, as they were.
+    """
+
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
+        if hparam_def is not None:
+            raise ValueError("hparam_def, a protocol buffer of tf.contrib, is not served; give the settings by name")
+        self._types: dict[str, tuple[type, bool]] = {}
+        self._model_structure = model_structure
+        for name, value in kwargs.items():
+            self.add_hparam(name, value)
+
+    def add_hparam(self, name: str, value: Any) -> None:
+        """Adds a setting; ValueError for a name that is taken, or an empty list, whose type nothing tells."""
+        if getattr(self, name, None) is not None:
+            raise ValueError(f"Hyperparameter name is reserved: {name}")
+        if isinstance(value, (list, tuple)):
+            if not value:
+                raise ValueError(f"Multi-valued hyperparameters cannot be empty: {name}")
+            self._types[name] = (type(value[0]), True)
+        else:
+            self._types[name] = (type(value), False)
+        setattr(self, name, value)
+
+    def set_hparam(self, name: str, value: Any) -> None:
+        """Sets a setting, once `value` is of its type."""
+        kind, is_list = self._types[name]
+        if isinstance(value, list):
+            if not is_list:
+                raise ValueError(f"Must not pass a list for single-valued parameter: {name}")
+            setattr(self, name, [_cast(name, kind, part) for part in value])
+        elif is_list:
+            raise ValueError(f"Must pass a list for multi-valued parameter: {name}.")
+        else:
+            setattr(self, name, _cast(name, kind, value))
+
+    def del_hparam(self, name: str) -> None:
+        """Removes a setting; does nothing where it is not there."""
+        if name in self._types:
+            delattr(self, name)
+            del self._types[name]
+
+    def parse(self, values: str) -> HParams:
+        """Sets settings from "name=value,name=[value,value],name[0]=value"; returns these HParams."""
+        lists: dict[str, list[Any]] = {}
+        parsed: dict[str, Any] = {}
+        position = 0
+        while position < len(values):
+            match = _SETTING.match(values, position)
+            if match is None:
+                raise ValueError(f"Malformed hyperparameter value: {values[position:]}")
+            position, name = match.end(), match["name"]
+            if name not in self._types:
+                raise ValueError(f"Unknown hyperparameter type for {name}")
+            kind, is_list = self._types[name]
+            if match["index"] is not None:
+                if not is_list or match["value"] is None:
+                    raise ValueError(f"Must pass a value for an index of a list: {name}[{match['index']}]")
+                changed = lists.setdefault(name, list(getattr(self, name)))
+                if int(match["index"]) >= len(changed):
+                    raise ValueError(f"{name} has {len(changed)} values, none at [{match['index']}]")
+                changed[int(match["index"])] = _parse(name, kind, match["value"])
+                continue
+            if name in parsed:
+                raise ValueError(f"Multiple assignments to variable '{name}' in {values}")
+            if match["list"] is None:
+                parsed[name] = _parse(name, kind, match["value"])
+                parsed[name] = [parsed[name]] if is_list else parsed[name]
+            else:
+                parsed[name] = [_parse(name, kind, part) for part in match["list"].split(",") if part.strip()]
+        return self.override_from_dict(lists | parsed)
+
+    def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
+        """Sets the settings of a dict; returns these HParams."""
+        for name, value in values_dict.items():
+            self.set_hparam(name, value)
+        return self
+
+    def parse_json(self, values_json: str) -> HParams:
+        """Sets the settings of a JSON object; returns these HParams."""
+        return self.override_from_dict(json.loads(values_json))
+
+    def to_json(
+        self,
+        indent: int | str | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        """The settings as a JSON object; a function is left out."""
+        values = {name: value for name, value in self.values().items() if not callable(value)}
+        return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def values(self) -> dict[str, Any]:
+        """A dict of the settings."""
+        return {name: getattr(self, name) for name in self._types}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a setting, or `default`, which must be of the setting's type where that is there."""
+        if key not in self._types:
+            return default
+        kind, is_list = self._types[key]
+        if default is not None:
+            for part in default if is_list and isinstance(default, list) else [default]:
+                _cast(key, kind, part)
+        return getattr(self, key)
+
+    def get_model_structure(self) -> Any:
+        return self._model_structure
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        self._model_structure = model_structure
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._types
+
+    def __str__(self) -> str:
+        return str(sorted(self.values().items()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+
+def _parse(name, kind, text):
+    """The value that a text spells."""
+    text = text.strip()
+    if kind is bool:
+        spellings = {"true": True, "1": True, "false": False, "0": False}
+        if text.lower() not in spellings:
+            raise ValueError(f"Could not parse {text!r} as bool for hyperparameter {name}")
+        return spellings[text.lower()]
+    if issubclass(kind, numbers.Number):
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(f"Could not parse hparam '{name}' of type '{kind.__name__}' with value {text!r}") from None
+    return text
+
+
+def _cast(name, kind, value):
+    """`value` as `kind`, where nothing is lost by that."""
+    is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
+    if kind is type(None) or isinstance(value, kind) and (kind is not int or is_number):
+        return value
+    if kind is float and is_number or (kind is int and isinstance(value, numbers.Integral) and is_number):
+        return kind(value)
+    if issubclass(kind, str) and isinstance(value, bytes):
+        return value.decode()
+    raise ValueError(f"Could not cast hparam '{name}' of type '{kind.__name__}' from value {value!r}")

@@ -1,0 +1,41 @@
+"""The module `tensorflow` of a TF 1 script: tf.compat.v1, with TensorFlow 2's names where they do not clash."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import tensorflow as tf
+
+# tf.compat leads to both versions; tf.estimator and Keras are v1's alone: TensorFlow 2's optimizers of Keras would
+# update nothing in a v1 graph, and say nothing.
+_UNMERGED = ("compat", "estimator", "keras")
+
+
+def install() -> None:
+    """Puts the merged module, and those below it, where `import tensorflow` finds them."""
+    merged = _merged("tensorflow", tf.compat.v1, tf)
+    merged.compat = tf.compat
+    merged.contrib = sys.modules["tensorflow.contrib"]
+    sys.modules["tensorflow"] = merged
+
+
+def _merged(name, v1, v2):
+    module = types.ModuleType(name)
+    vars(module).update({part: getattr(v2, part) for part in dir(v2)} | {"__name__": name})
+    for part in dir(v1):
+        ours, theirs = getattr(v1, part), getattr(v2, part, None)
+        if part == "__path__":
+            module.__path__ = [*ours, *theirs]
+        elif not part.startswith("_") and part not in _UNMERGED and _are_modules(ours, theirs):
+            below = _merged(f"{name}.{part}", ours, theirs)
+            setattr(module, part, below)
+            # Python folders of this name, such as tensorflow/lite, stay what they are.
+            sys.modules.setdefault(below.__name__, below)
+        elif not part.startswith("__"):
+            setattr(module, part, ours)
+    return module
+
+
+def _are_modules(*values):
+    return all(isinstance(value, types.ModuleType) for value in values)

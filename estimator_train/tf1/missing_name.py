@@ -1,0 +1,43 @@
+"""Tells errors of scripts that need --tf1 from others."""
+
+from __future__ import annotations
+
+import re
+import types
+
+import tensorflow as tf
+
+
+def name_of_tf1(error: BaseException) -> str | None:
+    """The name of TensorFlow 1, spelled from `tf`, that TensorFlow 2 lacks and that ended in this error; else None."""
+    if isinstance(error, AttributeError):
+        return _attribute(error.obj, error.name)
+    if not isinstance(error, ImportError) or error.name is None:
+        return None
+    if error.name.startswith("tensorflow.contrib"):
+        return error.name.replace("tensorflow", "tf", 1)
+    imported = re.match(r"cannot import name '(\w+)'", str(error))
+    return _name(error.name, imported[1]) if imported else None
+
+
+def _attribute(owner, name):
+    if isinstance(owner, types.ModuleType):
+        return _name(owner.__name__, name)
+    if isinstance(owner, tf.data.Dataset) and hasattr(tf.compat.v1.data.Dataset, name):
+        return f"tf.data.Dataset.{name}"
+    return None
+
+
+def _name(module, name):
+    """tf.`module`.`name` where that is a name of TensorFlow 1, else None."""
+    if (module, name) == ("tensorflow", "contrib"):
+        return "tf.contrib"
+    public = re.fullmatch(r"tensorflow(?:\._api\.v2)?(\.(?!compat\.)[\w.]+)?", module)
+    if public is None:
+        return None
+    found = tf.compat.v1
+    for part in [*(public[1] or "").split(".")[1:], name]:
+        if not hasattr(found, part):
+            return None
+        found = getattr(found, part)
+    return f"tf{public[1] or ''}.{name}"

@@ -1,0 +1,46 @@
+"""Keeps TensorFlow 2 for packages that need it while `tensorflow` is TensorFlow 1 for all others."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+
+def keep_for(packages: Iterable[str]) -> None:
+    """Modules of these packages that are imported from now on find TensorFlow 2 under `import tensorflow`."""
+    sys.meta_path.insert(0, _Finder(packages))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, packages):
+        self._packages = frozenset(packages)
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname.partition(".")[0] not in self._packages:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = functools.partial(_execute, spec.loader.exec_module)
+        return spec
+
+
+def _execute(exec_module, module):
+    with _as_tensorflow(tf):
+        exec_module(module)
+
+
+@contextlib.contextmanager
+def _as_tensorflow(module):
+    """Has `import tensorflow` give `module` inside the block, to other threads too."""
+    outside = sys.modules["tensorflow"]
+    sys.modules["tensorflow"] = module
+    try:
+        yield
+    finally:
+        sys.modules["tensorflow"] = outside

@@ -1,0 +1,29 @@
+"""Each module of tf.contrib is tested by itself, in graphs of a process that has TensorFlow 2's behaviour."""
+
+import pytest
+import tensorflow as tf
+
+import estimator_train as et
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    """A v1 graph, as model_fns and input_fns have it."""
+    et.install()  # tf.contrib leads to tf.compat.v1.estimator
+    with tf.Graph().as_default() as graph:
+        v1.set_random_seed(1)
+        yield graph
+
+
+@pytest.fixture
+def run():
+    """Runs fetches in a new session, after the initializers."""
+
+    def run(fetches, steps=1):
+        with v1.Session() as session:
+            session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
+            return [session.run(fetches) for _ in range(steps)][-1]
+
+    return run

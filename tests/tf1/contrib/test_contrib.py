@@ -1,0 +1,297 @@
+"""The smaller modules of tf.contrib, in graphs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train.tf1.contrib import (
+    data,
+    distribute,
+    estimator,
+    framework,
+    lookup,
+    metrics,
+    predictor,
+    rnn,
+    saved_model,
+    summary,
+    tpu,
+    training,
+)
+
+v1 = tf.compat.v1
+
+
+def elements(dataset):
+    """The elements of a dataset, by a v1 session."""
+    tensor = v1.data.make_one_shot_iterator(dataset).get_next()
+    found = []
+    with v1.Session() as session:
+        try:
+            while True:
+                found.append(session.run(tensor))
+        except tf.errors.OutOfRangeError:
+            return found
+
+
+def test_data_batches():
+    numbers = v1.data.Dataset.range(5)
+    assert [each.tolist() for each in elements(numbers.apply(data.batch_and_drop_remainder(2)))] == [[0, 1], [2, 3]]
+    ragged = numbers.map(lambda number: tf.fill([number], number))
+    padded = elements(ragged.apply(data.padded_batch_and_drop_remainder(2, [None])))
+    assert [each.shape for each in padded] == [(2, 1), (2, 3)]
+    twice = elements(numbers.apply(data.map_and_batch(lambda number: number * 2, 5, num_parallel_batches=2)))
+    assert [each.tolist() for each in twice] == [[0, 2, 4, 6, 8]]
+    shuffled = elements(numbers.apply(data.shuffle_and_repeat(5, 2, seed=1)).prefetch(None))
+    assert sorted(shuffled) == sorted([*range(5)] * 2)
+
+
+def test_tables_from_tensors_and_files(run, tmp_path):
+    vocabulary = tmp_path / "words.txt"
+    vocabulary.write_text("a\nb\nc\n")
+    words = tf.constant(["b", "c", "z"])
+    from_tensor = lookup.index_table_from_tensor(["a", "b"])
+    from_file = lookup.index_table_from_file(str(vocabulary), num_oov_buckets=1, vocab_size=2)
+    plain = lookup.index_table_from_file(str(vocabulary), default_value=7)
+    numbers = lookup.index_table_from_tensor([30, 10], dtype=tf.int32)
+    back = lookup.index_to_string_table_from_file(str(vocabulary))
+    table = lookup.HashTable(lookup.KeyValueTensorInitializer(["a"], [3.5]), -1.0)
+    numbers_of, strings_of = tf.constant([10], tf.int64), tf.constant([2, 9], tf.int64)
+    found = run(
+        [
+            from_tensor.lookup(words),
+            from_file.lookup(words),
+            plain.lookup(words),
+            numbers.lookup(numbers_of),
+            back.lookup(strings_of),
+            table.lookup(tf.constant(["a", "b"])),
+            lookup.index_to_string(tf.constant([1], tf.int64), ["x", "y"]),
+            lookup.string_to_index(words, ["z"]),
+        ]
+    )
+    assert [each.tolist() for each in found] == [
+        [1, -1, -1], [1, 2, 2], [1, 2, 7], [1], [b"c", b"UNK"], [3.5, -1.0], [b"y"], [-1, -1, 0]
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="vocabulary_file=None: give the path of a file"):
+        lookup.index_table_from_file()
+    with pytest.raises(ValueError, match="mapping=None"):
+        lookup.index_table_from_tensor(None)
+    with pytest.raises(ValueError, match="hasher_spec='strong'"):
+        lookup.index_table_from_tensor(["a"], hasher_spec="strong")
+
+
+def test_argument_scopes_nest_and_are_left():
+    @framework.add_arg_scope
+    def layer(inputs, size=1, bias=False):
+        return inputs, size, bias
+
+    with framework.arg_scope([layer], size=2) as scope, framework.arg_scope([layer], bias=True):
+        assert layer(0) == (0, 2, True) and layer(0, 3) == (0, 3, True) and layer(0, bias=None) == (0, 2, None)
+    assert layer(0) == (0, 1, False)
+    with framework.arg_scope(scope):
+        assert layer(0) == (0, 2, False)
+    assert framework.has_arg_scope(layer) and framework.arg_scoped_arguments(layer) == ("size", "bias")
+    with pytest.raises(ValueError, match="is not decorated with @add_arg_scope"), framework.arg_scope([len], size=1):
+        pass
+
+
+def test_variables_are_found_and_restored(tmp_path):
+    with v1.variable_scope("net"):
+        framework.model_variable("weights", [2], initializer=v1.ones_initializer())
+        framework.variable("other", [1], initializer=v1.zeros_initializer())
+    (weights,) = framework.get_model_variables("net")
+    assert framework.get_variables_by_name("other")[0].op.name == "net/other"
+    assert framework.get_variables_by_suffix("weights") == [weights]
+    assert framework.get_unique_variable("net/weights") is weights
+    assert framework.get_variables_to_restore(exclude=["net/other"]) == [weights]
+    assert framework.filter_variables(framework.get_variables(), ["weights"]) == [weights]
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        path = v1.train.Saver([weights]).save(session, str(tmp_path / "model"))
+        restore_some = framework.assign_from_checkpoint_fn(path, framework.get_variables(), ignore_missing_vars=True)
+        restore_all = framework.assign_from_checkpoint(path, [weights])
+        for restore in (lambda: restore_some(session), lambda: session.run(*restore_all)):
+            session.run(weights.assign([5.0, 5.0]))
+            restore()
+            assert session.run(weights).tolist() == [1, 1]
+        with pytest.raises(ValueError, match=r"Checkpoint is missing variable \[net/other\]"):
+            framework.assign_from_checkpoint(path, framework.get_variables())
+
+
+def test_train_op_clips_multiplies_and_counts():
+    weight = v1.get_variable("weight", initializer=[3.0, 4.0])
+
+    def transform(gradients):
+        gradients = training.multiply_gradients(gradients, {weight: 2.0})
+        return training.clip_gradient_norms_fn(1.0)(gradients)
+
+    loss = tf.reduce_sum(weight * weight) / 2
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    train_op = training.create_train_op(loss, optimizer, transform_grads_fn=transform, summarize_gradients=True)
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        assert session.run(train_op) == 12.5
+        value, step = session.run([weight, v1.train.get_global_step()])
+        assert value == pytest.approx([2.4, 3.2]) and step == 1
+    assert len(v1.get_collection(v1.GraphKeys.SUMMARIES)) == 2
+    with pytest.raises(ValueError, match="gradient_multipliers=None: give a dict"):
+        training.multiply_gradients([], None)
+
+
+def test_metrics_take_predictions_first():
+    predictions, labels = tf.constant([1, 0, 1, 1]), tf.constant([1, 0, 0, 0])
+    names_to_values, names_to_updates = metrics.aggregate_metric_map(
+        {
+            "precision": metrics.streaming_precision(predictions, labels),
+            "recall": metrics.streaming_recall(predictions, labels),
+            "iou": metrics.streaming_mean_iou(predictions, labels, num_classes=2),
+        }
+    )
+    with v1.Session() as session:
+        session.run(v1.local_variables_initializer())
+        session.run(names_to_updates)
+        found = session.run(names_to_values)
+        assert found == pytest.approx({"precision": 1 / 3, "recall": 1.0, "iou": 1 / 3})
+        assert session.run(metrics.accuracy(predictions, labels)) == 0.5
+
+
+def test_rnn_cells_give_what_tf_nn_gives(run):
+    inputs = tf.constant(np.random.RandomState(0).normal(size=[5, 2, 3]).astype("float32"))  # [time, batch, features]
+    with v1.variable_scope("fused", initializer=v1.random_uniform_initializer(-1, 1, seed=2)):
+        outputs, state = rnn.LSTMBlockFusedCell(4)(inputs, dtype=tf.float32, sequence_length=[5, 3])
+    with v1.variable_scope("fused", reuse=True):
+        cell = rnn.LSTMBlockCell(4, name="lstm_fused_cell")
+        scope = v1.get_variable_scope()
+        by_batch = rnn.transpose_batch_time(inputs)
+        again, last = v1.nn.dynamic_rnn(cell, by_batch, [5, 3], dtype=tf.float32, scope=scope)
+    names = {variable.op.name for variable in v1.trainable_variables()}
+    assert names == {"fused/lstm_fused_cell/kernel", "fused/lstm_fused_cell/bias"}
+    outputs, again, state, last = run([outputs, rnn.transpose_batch_time(again), state, last])
+    np.testing.assert_allclose(outputs, again)
+    np.testing.assert_allclose(state.h, last.h)
+
+
+def test_stacked_bidirectional_rnns_see_both_outputs_of_the_layer_below(run):
+    inputs = tf.zeros([2, 5, 3])
+    cells = [[rnn.GRUCell(4), rnn.GRUCell(6)] for _ in range(2)]
+    outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(*cells, inputs, dtype=tf.float32)
+    assert run([outputs, forward, backward])[0].shape == (2, 5, 12)
+    assert [state.shape[-1] for state in forward] == [4, 6] == [state.shape[-1] for state in backward]
+    with pytest.raises(ValueError, match="lists of one length"):
+        rnn.stack_bidirectional_dynamic_rnn([], [], inputs)
+
+
+def test_summaries_are_written_by_ops(tmp_path):
+    step = v1.train.get_or_create_global_step()
+    writer = summary.create_file_writer(str(tmp_path))
+    with writer.as_default(), summary.record_summaries_every_n_global_steps(2):
+        summary.scalar("loss", 3.0, family="train")
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        with writer.as_default():
+            summary.initialize(session=session)
+        for _ in range(3):
+            session.run(summary.all_summary_ops())
+            session.run(step.assign_add(1))
+        session.run(writer.close())
+    (path,) = tmp_path.glob("*tfevents*")
+    found = [(event.step, value.tag) for event in v1.train.summary_iterator(str(path)) for value in event.summary.value]
+    assert found == [(0, "train/loss"), (2, "train/loss")]
+
+
+def test_the_optimizer_of_a_tpu_is_the_one_it_wraps():
+    optimizer = v1.train.AdamOptimizer()
+    assert tpu.CrossShardOptimizer(optimizer) is optimizer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_gpus": 99}, r"MirroredStrategy over GPU:0.*TensorFlow sees \d+ GPUs; .*--tf1 --replicas 99 takes CPU"),
+        ({"num_gpus": 1, "num_gpus_per_worker": 1}, "num_gpus and num_gpus_per_worker are one thing; give one"),
+        ({"num_gpus": 1, "devices": ["CPU:0"]}, "devices and num_gpus exclude each other; give one"),
+    ],
+)
+def test_a_strategy_of_too_many_gpus_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        distribute.MirroredStrategy(**arguments)
+    with pytest.raises(ValueError, match=r"num_gpus_per_worker=99: TensorFlow sees \d+ GPUs"):
+        distribute.ParameterServerStrategy(num_gpus_per_worker=99)
+
+
+def test_a_strategy_of_no_gpus_has_one_cpu():
+    assert distribute.MirroredStrategy(num_gpus=0).num_replicas_in_sync == 1
+    assert isinstance(distribute.AllReduceCrossDeviceOps("hierarchical_copy"), tf.distribute.HierarchicalCopyAllReduce)
+    with pytest.raises(ValueError, match="all_reduce_alg='ring': give 'nccl' or 'hierarchical_copy'"):
+        distribute.AllReduceCrossDeviceOps("ring")
+
+
+def model_fn(features, labels, mode, params):
+    """Logits of one dense layer, by the head in params."""
+    with v1.variable_scope("net", initializer=v1.constant_initializer(0.5)):
+        head = params["head"]
+        weights = v1.get_variable("weights", [2, head.logits_dimension])
+        logits = tf.matmul(features["x"], weights)
+    optimizer = estimator.clip_gradients_by_norm(v1.train.GradientDescentOptimizer(1.0), 0.1)
+    return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer)
+
+
+def input_fn():
+    features = {"x": [[1.0, 2.0], [3.0, 1.0]], "key": [["a"], ["b"]]}
+    return v1.data.Dataset.from_tensors((features, [[1], [0]]))
+
+
+def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
+    head = estimator.binary_classification_head()
+    made = v1.estimator.Estimator(model_fn, str(tmp_path), params={"head": head})
+    made.train(input_fn, steps=1)
+    moved = made.get_variable_value("net/weights") - 0.5
+    assert np.linalg.norm(moved) == pytest.approx(0.1, rel=1e-4)
+    assert {"accuracy", "auc", "average_loss", "loss"} <= made.evaluate(input_fn).keys()
+    rows = list(estimator.forward_features(made, "key").predict(input_fn))
+    assert [row["key"].tolist() for row in rows] == [[b"a"], [b"b"]] and "logistic" in rows[0]
+    with pytest.raises(ValueError, match=r"keys=\['no'\]: the features have no \['no'\]; there are \['key', 'x'\]"):
+        next(estimator.forward_features(made, ["no"]).predict(input_fn))
+
+    def receiver_fn():
+        x = v1.placeholder(tf.float32, [None, 2])
+        return v1.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+    predict = predictor.from_estimator(made, receiver_fn, output_key="predict")
+    assert predict({"x": [[1.0, 2.0]]})["logistic"] == pytest.approx(rows[0]["logistic"][None])
+    with pytest.raises(ValueError, match="Got unexpected keys in input_dict: {'y'}"):
+        predict({"y": 1})
+    path = made.export_savedmodel(str(tmp_path / "export"), receiver_fn)
+    with pytest.raises(ValueError, match="has no signature 'no'; it has"):
+        predictor.from_saved_model(path, "no")
+    with pytest.raises(ValueError, match="give one of signature_def_key"):
+        predictor.from_saved_model(path, "predict", input_names={"x": "x:0"})
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        lambda: estimator.multi_class_head(3, loss_reduction=v1.losses.Reduction.SUM),
+        lambda: estimator.regression_head(),
+        lambda: estimator.poisson_regression_head(),
+        lambda: estimator.logistic_regression_head(),
+        lambda: estimator.multi_label_head(2),
+        lambda: estimator.multi_head([estimator.regression_head(name="a"), estimator.multi_class_head(3, name="b")]),
+    ],
+)
+def test_heads_give_a_loss(head, run):
+    head = head()
+    labels = tf.constant([[1]] * 2)
+    labels = tf.constant([[1, 0]] * 2) if head.logits_dimension == 2 else labels
+    labels = {"a": tf.constant([[1.0]] * 2), "b": labels} if head.logits_dimension == 4 else labels
+    logits = tf.fill([2, head.logits_dimension], 2.0)
+    spec = head.create_estimator_spec({}, "train", logits, labels, train_op_fn=tf.identity)
+    assert run(spec.loss) > 0
+
+
+def test_a_signature_is_found_by_its_key():
+    meta_graph = tf.compat.v1.MetaGraphDef()
+    meta_graph.signature_def["a"].method_name = "predict"
+    assert saved_model.get_signature_def_by_key(meta_graph, "a").method_name == "predict"
+    with pytest.raises(ValueError, match=r"No SignatureDef with key 'b'; there are \['a'\]"):
+        saved_model.get_signature_def_by_key(meta_graph, "b")
