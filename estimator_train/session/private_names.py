@@ -322,7 +322,7 @@ def compile_arguments(model):
 
     `get_compile_config()` serialises them, which lambdas and functions that are not registered do not survive.
     """
-    if hasattr(model, "_compile_metrics"):
+    if hasattr(model, "_compile_weighted_metrics"):
         of_metrics = {"metrics": model._compile_metrics, "weighted_metrics": model._compile_weighted_metrics}
         return of_metrics | {"loss": model.loss, "loss_weights": model.loss_weights}
     return dict(model._compile_config.config)
