@@ -35,6 +35,8 @@ def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: s
             continue
         if isinstance(value, bytes):
             _add_summary(summary, key, value)
+        elif isinstance(value, tuple | list | dict):
+            log.warning("Skipping summary for %s, which has several values.", key)
         elif getattr(value, "ndim", 0) or np.iscomplexobj(value):
             summary.value.add(tag=key, tensor=tf.make_tensor_proto(value))
         else:

@@ -285,7 +285,7 @@ def _checked_metrics(metrics):
                 f"given: {metric!r} for key: {name}"
             )
         if not is_keras:
-            for part in metric:
+            for part in tf.nest.flatten(metric):  # a value may be several tensors
                 if not isinstance(part, tf.Operation):
                     _check_is_tensor(part, f"eval_metric_ops[{name!r}]")
     # Eager tensors are of unit tests: nothing runs the metrics there.
@@ -315,7 +315,7 @@ def _checked_export_outputs(outputs, predictions, mode):
 
 
 def _check_is_tensor(value, name):
-    if not tf.is_tensor(value):
+    if not tf.is_tensor(value) or isinstance(value, tf.SparseTensor | tf.RaggedTensor):
         raise TypeError(f"{name} must be Tensor, given: {value!r}")
 
 
@@ -323,12 +323,12 @@ def _check_graph(spec):
     """Raises ValueError for a tensor or op of the spec that is not of the default graph; eager mode has none."""
     if tf.executing_eagerly():
         return
-    pairs = [part for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple) for part in metric]
+    metrics = tf.nest.flatten([metric for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple)])
     parts = {
         "prediction values": tf.nest.flatten(spec.predictions, expand_composites=True),
         "loss": [spec.loss],
         "train_op": [spec.train_op],
-        "eval_metric_ops": pairs,
+        "eval_metric_ops": metrics,
     }
     for name, elements in parts.items():
         for element in elements:

@@ -35,6 +35,7 @@ def test_what_a_mode_needs_is_missed(mode, missing):
         ({"train_op": "minimize"}, TypeError, "train_op must be Operation or Tensor"),
         ({"predictions": {"y": [1.0]}}, TypeError, r"predictions\[y\] must be Tensor"),
         ({"predictions": 3}, TypeError, "predictions must be Tensor, given: 3"),
+        ({"predictions": tf.SparseTensor([[0]], [1.0], [1])}, TypeError, "predictions must be Tensor, given: Sparse"),
         ({"eval_metric_ops": [1]}, TypeError, "eval_metric_ops must be a dict"),
         ({"eval_metric_ops": {"mae": 1.0}}, TypeError, "must be .metric_value, update_op. tuples .* for key: mae"),
         ({"export_outputs": [1]}, TypeError, "`export_outputs` must be dict"),
@@ -99,3 +100,19 @@ def test_replace_checks_and_keeps_the_mode():
         spec()._replace(mode="eval")
     with pytest.raises(TypeError, match="loss must be Tensor"):
         spec()._replace(loss=3)
+
+
+def test_a_metric_of_several_tensors_is_in_the_results_and_not_in_the_events(tmp_path, warnings):
+    def model_fn(features, mode):
+        loss = tf.reduce_sum(features)
+        metrics = {"parts": ((loss, 2 * loss), tf.no_op())}
+        train_op = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
+        return et.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+    estimator = et.Estimator(model_fn, tmp_path)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors(tf.ones([3]))
+
+    assert estimator.train(input_fn).evaluate(input_fn)["parts"] == (3, 6)
+    assert "Skipping summary for parts, which has several values." in warnings

@@ -167,7 +167,8 @@ class KerasModel(PreparedModel):
         if self._metric_names_map is None:
             return dict(logs)
         metrics = logs.keys() - {"loss"}
-        if metrics != self._metric_names_map.keys():
+        losses = {name for name in metrics if name.endswith("_loss")}  # of outputs, which tf.estimator did not give
+        if not metrics - losses <= self._metric_names_map.keys() <= metrics:
             raise ValueError(
                 f"metric_names_map must have every compiled metric, {sorted(metrics)}, and no other key; "
                 f"it has {sorted(self._metric_names_map)}."

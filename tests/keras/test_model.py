@@ -404,6 +404,17 @@ def test_tf_train_checkpoint_reads_the_checkpoints(classifier, data, batches, tm
     assert step.numpy() == 2
 
 
+def test_metric_names_map_may_leave_out_the_losses_of_outputs(data, batches, tmp_path):
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, [layers.Dense(3, name="p")(inputs), layers.Dense(3, name="q")(inputs)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    names = {"p_mae": "first", "q_mae": "second"}  # all that tf.estimator took
+    estimator = estimator_of(model, tmp_path, metric_names_map=names)
+    x, y = data
+    results = estimator.evaluate(batches((x, (y, y)), 32))
+    assert results.keys() == {"first", "second", "p_loss", "q_loss", "loss", "global_step"}
+
+
 def test_metric_names_map_renames_results(classifier, data, batches, tmp_path):
     estimator = estimator_of(classifier(), tmp_path, metric_names_map={"accuracy": "acc"})
     assert estimator.evaluate(batches(data, 32)).keys() == {"loss", "acc", "global_step"}
