@@ -12,7 +12,9 @@ v1 = tf.compat.v1
 
 def graph_of(model):
     """The v1 graph that `model` was made in, a `tf.Graph`; None for a model of eager mode, or one without variables."""
-    for part in [*model.weights, *tf.nest.flatten(model.inputs or ())]:
+    # `weights` raises while a Sequential model among the layers has none.
+    variables = [part for part in tf.train.TrackableView(model).descendants() if isinstance(part, tf.Variable)]
+    for part in [*variables, *tf.nest.flatten(model.inputs or ())]:
         graph = getattr(part, "graph", None)  # an eager variable has none
         if graph is not None:
             return graph
