@@ -173,7 +173,7 @@ def take_weights(parts, path):
         raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
     reader, weights = reader_of(path), _weights_by_key(parts)
     is_name_based = tf215.is_tf215(path) and reader.has_tensor("global_step")
-    names = {key: tf215.name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
+    names = {key: tf215.variable_name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
     saved, differences = reader.get_variable_to_shape_map(), []
     for key, weight in sorted(weights.items()):
         if names[key] not in saved:

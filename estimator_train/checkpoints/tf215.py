@@ -38,7 +38,7 @@ def restore(path, weights, global_step, optimizer=None):
     """
     reader = reader_of(path)
     is_name_based = reader.has_tensor("global_step")
-    names = {key: name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
+    names = {key: variable_name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
     shapes = reader.get_variable_to_shape_map()
     differences = [
         f"{names[key]} is {shapes.get(names[key], 'not there')} in the checkpoint and {weight.shape} in the model"
@@ -78,8 +78,10 @@ def _slot(optimizer, weight, name):
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return optimizer.get_slot(weight, name) if name in optimizer.get_slot_names() else None
     name = _NEW_SLOT_NAMES.get(type(optimizer).__name__, {}).get(name, name)
-    return next((slot for slot in optimizer.variables if name(slot) == f"{name}/{name(weight)}"), None)
+    return next(
+        (slot for slot in optimizer.variables if variable_name(slot) == f"{name}/{variable_name(weight)}"), None
+    )
 
 
-def name(variable):
+def variable_name(variable):
     return variable.name.removesuffix(":0")

@@ -463,7 +463,7 @@ def test_an_uncompiled_model_is_refused():
 
 @pytest.mark.parametrize("arguments", [{}, {"keras_model": 1, "keras_model_path": "x"}])
 def test_exactly_one_model_is_taken(arguments):
-    with pytest.raises(ValueError, match="either keras_model or keras_model_path"):
+    with pytest.raises(ValueError, match="ither `keras_model` or `keras_model_path`"):
         et.model_to_estimator(**arguments)
 
 
