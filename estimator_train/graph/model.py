@@ -167,10 +167,15 @@ def _with_loss_metric(spec, added):
 
 
 def _initialising_more_than(known, scaffold):
-    """`scaffold`, whose local_init_op, if model_fn has its own, initialises the local variables beyond `known`, too."""
+    """`scaffold`, whose local_init_op, if model_fn has its own, initialises the local variables beyond `known`, too.
+
+    So it does with those of metrics: the EstimatorSpec makes a Keras metric's local after the op was made.
+    """
     if scaffold.local_init_op is None:
         return scaffold
-    more = [variable.initializer for variable in v1.local_variables() if not any(variable is each for each in known)]
+    of_metrics = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
+    left_out = {id(variable) for variable in known} - {id(variable) for variable in of_metrics}
+    more = [variable.initializer for variable in v1.local_variables() if id(variable) not in left_out]
     return combine_scaffolds([scaffold], local_init_ops=more)
 
 
