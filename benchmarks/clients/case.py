@@ -14,7 +14,7 @@ class Case(NamedTuple):
 
 
 def from_arrays(estimator, features, labels, batch_size, steps):
-    """A Case whose input functions give batches of the arrays, in their order."""
+    """A Case whose input functions give batches of the arrays, in their order; a TPUEstimator needs their `params`."""
     import tensorflow as tf
 
     def dataset():
@@ -22,9 +22,9 @@ def from_arrays(estimator, features, labels, batch_size, steps):
 
     return Case(
         estimator,
-        lambda: dataset().repeat(),
-        dataset,
-        lambda: dataset().map(lambda features, _: features),
+        lambda params=None: dataset().repeat(),
+        lambda params=None: dataset(),
+        lambda params=None: dataset().map(lambda features, _: features),
         features,
         steps,
     )

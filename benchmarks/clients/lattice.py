@@ -1,5 +1,7 @@
 """TensorFlow Lattice's canned Estimators: monotonic calibrated models."""
 
+import os
+
 import numpy as np
 import tensorflow as tf
 import tensorflow_lattice as tfl
@@ -17,6 +19,7 @@ def cases():
 
 
 def calibrated(make, config, folder):
+    os.makedirs(folder)  # Lattice writes its keypoints there before it trains
     features = {"x": np.linspace(0, 1, 64, dtype=np.float32), "z": np.linspace(1, 0, 64, dtype=np.float32) ** 2}
     labels = (features["x"] > 0.5).astype(np.int32 if make is tfl.estimators.CannedClassifier else np.float32)
 

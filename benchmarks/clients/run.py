@@ -64,8 +64,9 @@ def exported(estimator, features, folder):
         inputs = {
             name: v1.placeholder(array.dtype, [None, *array.shape[1:]], name=name) for name, array in named.items()
         }
-        received = inputs if isinstance(features, dict) else inputs["features"]
-        return tf.estimator.export.ServingInputReceiver(received, inputs)
+        if isinstance(features, dict):
+            return tf.estimator.export.ServingInputReceiver(inputs, inputs)
+        return tf.estimator.export.TensorServingInputReceiver(inputs["features"], inputs)
 
     path = estimator.export_saved_model(folder, serving_input_receiver_fn)
     with tf.Graph().as_default(), v1.Session() as session:
