@@ -27,17 +27,13 @@ def tpu_gan_estimator(folder):
 
 def networks():
     return {
-        "generator_fn": lambda noise, mode: dense(dense(noise, 8, tf.nn.relu), 2),
-        "discriminator_fn": lambda data, _, mode: dense(dense(data, 8, tf.nn.relu), 1),
+        "generator_fn": lambda noise, mode: v1.layers.dense(v1.layers.dense(noise, 8, tf.nn.relu), 2),
+        "discriminator_fn": lambda data, _, mode: v1.layers.dense(v1.layers.dense(data, 8, tf.nn.relu), 1),
         "generator_loss_fn": tfgan.losses.wasserstein_generator_loss,
         "discriminator_loss_fn": tfgan.losses.wasserstein_discriminator_loss,
         "generator_optimizer": v1.train.AdamOptimizer(0.01),
         "discriminator_optimizer": v1.train.AdamOptimizer(0.01),
     }
-
-
-def dense(inputs, units, activation=None):
-    return v1.layers.dense(inputs, units, activation, kernel_initializer=v1.glorot_uniform_initializer(seed=1))
 
 
 def points(estimator):

@@ -1,9 +1,9 @@
 """Runs the cases of one client, and prints as JSON what came of them.
 
-    python -m benchmarks.clients.run CLIENT [--ours]
+    python -m benchmarks.clients.run CLIENT [--ours] [--shims SHIM ...]
 
 CLIENT is a module beside this one, which runs unmodified on both sides: on TensorFlow 2.15's own tf.estimator, and with
---ours after `import estimator_train.install`.
+--ours after `import estimator_train.install`. SHIM is a function of shims.py.
 """
 
 import argparse
@@ -24,30 +24,26 @@ def main():
         import estimator_train.install  # noqa: F401
     from benchmarks.clients import shims
 
-    result = {"shims": [name for name in args.shims if getattr(shims, name)()], "cases": {}}
-    try:
-        cases = importlib.import_module(f"benchmarks.clients.{args.client}").cases()
-        for name, case in cases.items():
-            result["cases"][name] = use(case)
-    except Exception as error:
-        result["error"] = said(error)
-    print("results: " + json.dumps(result))
+    needed = [name for name in args.shims if getattr(shims, name)()]
+    cases = importlib.import_module(f"benchmarks.clients.{args.client}").cases()
+    print("results: " + json.dumps({"shims": needed, "cases": {name: use(case) for name, case in cases.items()}}))
 
 
 def use(build):
-    """Trains, evaluates, predicts and exports; ends at the first of these that fails, with its "error"."""
+    """What training, evaluation, prediction and export give, as far as they come, and the "error" that ended them."""
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(1)  # tf.compat.v1.layers draw their seeds from Keras, not from RunConfig's
     done = {}
     try:
         with tempfile.TemporaryDirectory() as folder:
             case = build(f"{folder}/model")
             estimator = case.estimator
             estimator.train(case.train_input_fn, max_steps=case.steps)
-            done["variables"] = len(estimator.get_variable_names())
-            metrics = estimator.evaluate(case.eval_input_fn)
-            done["metrics"] = {name: plain(value) for name, value in metrics.items()}
-            predictions = list(estimator.predict(case.predict_input_fn))
-            done["predictions"] = len(predictions), plain(predictions[0])
-            done["export"] = exported(estimator, case.features, f"{folder}/export")
+            done["trains"] = len(estimator.get_variable_names())
+            done["evaluates"] = plain(estimator.evaluate(case.eval_input_fn))
+            done["predicts"] = [plain(prediction) for prediction in estimator.predict(case.predict_input_fn)]
+            done["exports"] = exported(estimator, case.features, f"{folder}/export")
     except Exception as error:
         done["error"] = said(error)
     return done
@@ -84,7 +80,7 @@ def plain(value):
     if isinstance(value, dict):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, bytes):
-        return value.decode()
+        return value.decode("latin-1")
     if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist())
     return [plain(part) for part in value] if isinstance(value, list) else value
