@@ -24,9 +24,14 @@ def main():
         import estimator_train.install  # noqa: F401
     from benchmarks.clients import shims
 
-    needed = [name for name in args.shims if getattr(shims, name)()]
-    cases = importlib.import_module(f"benchmarks.clients.{args.client}").cases()
-    print("results: " + json.dumps({"shims": needed, "cases": {name: use(case) for name, case in cases.items()}}))
+    result = {"shims": [name for name in args.shims if getattr(shims, name)()], "cases": {}}
+    try:
+        cases = importlib.import_module(f"benchmarks.clients.{args.client}").cases()
+    except Exception as error:
+        result["error"] = said(error)
+    else:
+        result["cases"] = {name: use(case) for name, case in cases.items()}
+    print("results: " + json.dumps(result))
 
 
 def use(build):

@@ -45,20 +45,9 @@ def distutils_version():
     return True
 
 
-def python_keras_metrics():
-    """`tensorflow.python.keras.metrics`, the Keras inside TensorFlow, removed in 2.21; its `Metric` is tf_keras's."""
-    if _found("tensorflow.python.keras.metrics"):
-        return False
-    import tensorflow as tf
-
-    _module("tensorflow.python.keras", package=True)
-    _module("tensorflow.python.keras.metrics", Metric=tf.keras.metrics.Metric)
-    return True
-
-
 def training_tracking():
     """`tensorflow.python.training.tracking.graph_view`, today `tensorflow.python.checkpoint.graph_view`."""
-    if _found("tensorflow.python.training.tracking.graph_view"):
+    if importlib.util.find_spec("tensorflow.python.training.tracking"):
         return False
     graph_view = importlib.import_module("tensorflow.python.checkpoint.graph_view")
     _module("tensorflow.python.training.tracking", package=True, graph_view=graph_view)
@@ -87,13 +76,6 @@ def privacy_without_init():
     return True
 
 
-def _found(name):
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
-
-
 def _module(name, package=False, **names):
     module = types.ModuleType(name)
     module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=package)
@@ -101,6 +83,9 @@ def _module(name, package=False, **names):
         module.__path__ = []
     vars(module).update(names)
     sys.modules[name] = module
+    parent, _, child = name.rpartition(".")
+    if parent in sys.modules:
+        setattr(sys.modules[parent], child, module)
     return module
 
 
