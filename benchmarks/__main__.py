@@ -92,7 +92,7 @@ def _parser():
         of_work.add_argument("--pairs", type=_positive, default=5, help="measured after a warm-up")
         of_work.add_argument(
             "--python",
-            type=_peer_and_path,
+            type=peers.peer_and_path,
             action="append",
             default=[],
             metavar="PEER=PATH",
@@ -117,13 +117,6 @@ def _checkout(text):
             f"{text!r} is no checkout of this repository: it has no benchmarks/sides/ours.py"
         )
     return os.path.abspath(text)
-
-
-def _peer_and_path(text):
-    peer, _, path = text.partition("=")
-    if peer not in peers.REQUIREMENTS or not os.access(path, os.X_OK):
-        raise argparse.ArgumentTypeError(f"{text!r} is no PEER=PATH of an interpreter; e.g. tf215=/usr/bin/python3.11")
-    return peer, path
 
 
 def _command(name):

@@ -1,5 +1,6 @@
 """The environments that the sides of benchmarks run in."""
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -30,6 +31,14 @@ def set_up(peer):
     # Each time: it completes what was interrupted, and is quick where nothing is missing.
     subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS[peer]], check=True)
     return str(python)
+
+
+def peer_and_path(text):
+    """The peer and the path of PEER=PATH, for a parser of arguments."""
+    peer, _, path = text.partition("=")
+    if peer not in REQUIREMENTS or not os.access(path, os.X_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} is no PEER=PATH of an interpreter; e.g. tf215=/usr/bin/python3.11")
+    return peer, path
 
 
 def _base_python(peer):

@@ -12,6 +12,8 @@ sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installe
 
 from benchmarks import peers, performance_page, ratios, runner, works
 from benchmarks.__main__ import main
+from benchmarks.clients import __main__ as clients
+from benchmarks.clients import shims
 from benchmarks.sides.serve import serve
 
 ANSWERS = {
@@ -157,3 +159,23 @@ def test_a_side_that_fails_ends_the_benchmark_with_its_error(side):
 
 def test_ours_runs_where_the_benchmark_does():
     assert os.path.samefile(peers.set_up("ours"), sys.executable)
+
+
+def test_every_client_has_its_program_its_shims_and_a_row_of_the_page():
+    page = clients.PAGE.read_text()
+    for name, client in clients.CLIENTS.items():
+        assert Path(clients.__file__).with_name(f"{name}.py").exists()
+        assert all(getattr(shims, shim).__doc__ for shim in client.shims)
+        assert f"| {client.package}" in page
+
+
+def test_a_clients_row_says_how_far_each_side_came_and_how_far_apart_they_are():
+    old = {"trains": 3, "evaluates": {"loss": 2.0}, "predicts": [[1.0]], "exports": {"signatures": ["predict"]}}
+    assert clients.row("ctr", "Some", old, old | {"predicts": [[1.5]]})[2:] == [
+        *["trains, evaluates, predicts, exports"] * 2,
+        *("2", "2", 4, "5.0e-01"),
+    ]
+    stopped = {"trains": 3, "error": "ValueError: no"}
+    assert clients.row("ctr", "Some", old, stopped)[2:] == [
+        *("trains, evaluates, predicts, exports", "trains, ValueError: no", "2", "", 4, "inf")
+    ]

@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -120,16 +121,18 @@ def summarize(layer, tag):
 def _model_fn(features, labels, mode, config, *, head, branches, api_version):
     if not isinstance(features, dict) or not features:
         raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: {type(features)}, {features!r}")
-    logits = []
+    logits, trained = [], []
     for branch in branches:
-        with api_version.variable_scope(branch.scope, branch.partitioner):
+        with api_version.variable_scope(branch.scope, branch.partitioner) as scope:
             logits.append(call_logit_fn(branch.logit_fn, features, mode, None, config))
+        # By the whole name: another model_fn may call this one inside a scope of its own.
+        trained.append(v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/"))
 
     def train_op_fn(loss):
         with api_version.train_scope([branch.scope for branch in branches]):
             ops = [
-                train_op(branch.make_optimizer(), loss, _variables(branch), counts_steps=branch is branches[0])
-                for branch in branches
+                train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0])
+                for branch, variables in zip(branches, trained, strict=True)
             ]
         return tf.group(*ops)
 
@@ -141,7 +144,3 @@ def _model_fn(features, labels, mode, config, *, head, branches, api_version):
         train_op_fn=train_op_fn,
         update_ops=v1.get_collection(v1.GraphKeys.UPDATE_OPS),
     )
-
-
-def _variables(branch):
-    return v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, scope=f"{branch.scope}/")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_train.estimator import Estimator
 from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
 from estimator_train.run_config import RunConfig
@@ -94,6 +95,18 @@ def test_estimator_takes_several_heads(generation, model, columns, examples):
     results = estimator.train(input_fn, steps=2).evaluate(input_fn, steps=2)
     assert results["loss"] == pytest.approx(results["loss/sign"] + results["loss/pair"], rel=1e-5)
     assert results["global_step"] == 2
+
+
+def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, columns, examples):
+    inner = make(generation, "Classifier", "DNNLinearCombined", columns)
+
+    def model_fn(features, labels, mode, config):
+        with tf.compat.v1.variable_scope("part.1"):
+            return inner.model_fn(features, labels, mode, config)
+
+    estimator = Estimator(model_fn, config=inner.config).train(examples(), steps=1)
+    for bias in ("linear/linear_model/bias_weights", "dnn/logits/bias"):
+        assert estimator.get_variable_value(f"part.1/{bias}").any(), bias
 
 
 @pytest.mark.parametrize("model", ["DNNLinearCombined", "Baseline"])

@@ -1,0 +1,179 @@
+"""Packages of others that train through tf.estimator, on TensorFlow 2.15 and through the drop-in: the same numbers?
+
+    python -m benchmarks.clients [CLIENT ...] [--python tf215=PATH]
+
+Each package's Estimators train, evaluate, predict and export, in a process of TensorFlow 2.15 with its own tf.estimator
+and in one of this environment, after `import estimator_train.install`. pip installs a package into a folder of its own
+in the platform's cache folder, with what is named here and nothing else that it depends on, and the process has that
+folder on its path. Writes docs/clients.md, unless some clients are named. Both sides run on the CPU.
+"""
+
+import argparse
+import functools
+import json
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import platformdirs
+from tabulate import tabulate
+
+from benchmarks import peers
+from benchmarks.clients import shims
+from benchmarks.compare_tf215 import NO_GPU, ROOT, compare, flat, shown, tensorflow_version
+from benchmarks.runner import environment
+
+PAGE = ROOT / "docs" / "clients.md"
+TOLERANCE = 1e-5
+STEPS = ("trains", "evaluates", "predicts", "exports")
+
+
+class Client(NamedTuple):
+    """A package of the last version with Estimators, what else it imports, and what stands in for the rest."""
+
+    package: str
+    needs: tuple[str, ...] = ("six", "absl-py")
+    shims: tuple[str, ...] = ()
+
+
+CLIENTS = {
+    "ctr": Client("deepctr==0.9.4", ("packaging",), ("no_requests",)),
+    "lattice": Client("tensorflow-lattice==2.0.13", shims=("numpy_quantile",)),
+    "ensembles": Client(
+        "adanet==0.9.0",
+        ("six", "absl-py", "packaging"),
+        ("distutils_version", "training_tracking"),
+    ),
+    "gan": Client(
+        "tensorflow-gan==2.1.0",
+        ("six", "absl-py", "packaging"),
+        ("distutils_version", "getargspec", "no_probability_and_hub"),
+    ),
+    "ranking": Client("tensorflow-ranking==0.5.5"),
+    "privacy": Client(
+        "tensorflow-privacy==0.9.0",
+        ("dp-accounting==0.4.3", "attrs", "mpmath", "scipy", "absl-py", "packaging"),
+        ("privacy_without_init",),
+    ),
+}
+
+TEXT = """# Packages that were written for tf.estimator
+
+Written by `python -m benchmarks.clients`.
+
+Packages of others are the witnesses that [the drop-in](migrating.md) keeps what programs rely on. Of each, the last
+version that has Estimators ran unmodified on TensorFlow {old} with its own tf.estimator, and on TensorFlow {new} after
+`import estimator_train.install`, with {python}, on the CPU. The programs in
+[benchmarks/clients](../benchmarks/clients) train each Estimator for a few steps, evaluate it, predict, export it and
+have the exported model answer; they are the same for both sides.
+
+"trains, evaluates, predicts, exports" are the steps that ran; an error follows the last one if it ended there. Values
+are metrics, predictions and the exported model's answers. Differences are relative to the old value, absolute where
+that is below 1; {tolerance:g} is allowed.
+
+{table}
+
+## What stands in for what is gone
+
+Python, NumPy and TensorFlow have removed names since these packages were written, and some packages import more than
+their Estimators need. [benchmarks/clients/shims.py](../benchmarks/clients/shims.py) stands in for that from outside;
+the packages themselves are as pip installs them, and tf.estimator is not touched.
+
+{shims}
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.clients", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; none: all of them")
+    parser.add_argument(
+        "--python",
+        type=peers.peer_and_path,
+        action="append",
+        default=[],
+        metavar="PEER=PATH",
+        help="run the peer tf215 in this Python instead of one set up",
+    )
+    args = parser.parse_args()
+    if unknown := set(args.clients) - CLIENTS.keys():
+        parser.error(f"there is no client {', '.join(sorted(unknown))}; there are {', '.join(CLIENTS)}")
+    pythons = {"tf215": dict(args.python).get("tf215") or peers.set_up("tf215"), "ours": sys.executable}
+    versions = [tensorflow_version(python) for python in pythons.values()]
+
+    rows, needed = [], []
+    for name in args.clients or CLIENTS:
+        old, new = (run(name, side, python) for side, python in pythons.items())
+        for case in {**old["cases"], **new["cases"]} or ["its import"]:
+            # A side that cannot import the package has one error and no cases.
+            rows.append(row(name, case, *(side["cases"].get(case) or {"error": side["error"]} for side in (old, new))))
+        for shim in CLIENTS[name].shims:
+            on = [version for version, side in zip(versions, (old, new), strict=True) if shim in side["shims"]]
+            if on:
+                stands_in = getattr(shims, shim).__doc__.splitlines()[0]
+                needed.append([CLIENTS[name].package, stands_in, ", ".join(on)])
+
+    headers = ["package", "Estimator", *versions, *(f"loss, {version}" for version in versions), "values", "difference"]
+    table = functools.partial(tabulate, tablefmt="github", disable_numparse=True)
+    tables = table(rows, headers), table(needed, ["package", "stands in", "on TensorFlow"])
+    print("\n\n".join(tables))
+    if not args.clients:
+        old, new = versions
+        python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+        page = TEXT.format(old=old, new=new, python=python, tolerance=TOLERANCE, table=tables[0], shims=tables[1])
+        PAGE.write_text(page)
+    whole = ", ".join(STEPS)
+    wrong = [each[1] for each in rows if each[3] != whole or (each[2] == whole and float(each[-1]) > TOLERANCE)]
+    if wrong:
+        sys.exit(f"TensorFlow {versions[1]} stops or differs in {', '.join(wrong)}.")
+
+
+def row(name, case, old, new):
+    """The row of the table for one Estimator of a package."""
+    both = [{step: side[step] for step in STEPS if step in side} for side in (old, new)]
+    ends = [
+        ", ".join([*steps, *filter(None, [side.get("error")])]) for steps, side in zip(both, (old, new), strict=True)
+    ]
+    losses = [shown(steps["evaluates"]["loss"]) if "evaluates" in steps else "" for steps in both]
+    count, difference = compare(*map(flat, both))
+    return [CLIENTS[name].package, case, *ends, *losses, count, f"{difference:.1e}"]
+
+
+def run(name, side, python):
+    """What `benchmarks.clients.run` prints of a client on one side."""
+    command = [python, "-m", "benchmarks.clients.run", name, *(["--ours"] if side == "ours" else [])]
+    path = os.pathsep.join(map(str, (installed(CLIENTS[name], python), ROOT)))
+    done = subprocess.run(
+        [*command, "--shims", *CLIENTS[name].shims],
+        env=environment() | NO_GPU | {"PYTHONPATH": path},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("results: ")]
+    if done.returncode or not lines:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    result = json.loads(lines[-1].removeprefix("results: "))
+    if any("error" in each for each in (result, *result["cases"].values())):
+        print(done.stderr[-2000:], file=sys.stderr)
+    return result
+
+
+def installed(client, python):
+    """The folder of the package and its needs for a Python, filled when it is not there."""
+    tag = "import sys; print(sys.implementation.cache_tag)"
+    tag = subprocess.run([python, "-c", tag], check=True, capture_output=True, text=True).stdout.strip()
+    folder = platformdirs.user_cache_path("estimator_train") / "clients" / tag / client.package.replace("==", "-")
+    if not folder.exists():
+        # TensorFlow is there already, in a version that the package does not ask for.
+        part = folder.with_name(f"{folder.name}.part")
+        pip = [python, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps", "--target", part]
+        subprocess.run([*pip, client.package, *client.needs], check=True)
+        part.rename(folder)
+    return folder
+
+
+if __name__ == "__main__":
+    main()
