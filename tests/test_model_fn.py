@@ -105,7 +105,8 @@ def test_replace_checks_and_keeps_the_mode():
 def test_a_metric_of_several_tensors_is_in_the_results_and_not_in_the_events(tmp_path, warnings):
     def model_fn(features, mode):
         loss = tf.reduce_sum(features)
-        metrics = {"parts": ((loss, 2 * loss), tf.no_op())}
+        values, updates = zip(*(tf.compat.v1.metrics.mean(part) for part in (loss, 2 * loss)), strict=True)
+        metrics = {"parts": (values, tf.group(*updates))}
         train_op = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
         return et.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 
