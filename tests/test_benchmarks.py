@@ -179,3 +179,5 @@ def test_a_clients_row_says_how_far_each_side_came_and_how_far_apart_they_are():
     assert clients.row("ctr", "Some", old, stopped)[2:] == [
         *("trains, evaluates, predicts, exports", "trains, ValueError: no", "2", "", 4, "inf")
     ]
+    absent = {"error": "ImportError: no"}
+    assert clients.row("ctr", "its import", absent, absent)[2:] == [*["ImportError: no"] * 2, "", "", 0, "0.0e+00"]

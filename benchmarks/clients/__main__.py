@@ -137,7 +137,7 @@ def row(name, case, old, new):
         ", ".join([*steps, *filter(None, [side.get("error")])]) for steps, side in zip(both, (old, new), strict=True)
     ]
     losses = [shown(steps["evaluates"]["loss"]) if "evaluates" in steps else "" for steps in both]
-    count, difference = compare(*map(flat, both))
+    count, difference = compare(*map(flat, both)) if any(both) else (0, 0)
     return [CLIENTS[name].package, case, *ends, *losses, count, f"{difference:.1e}"]
 
 
