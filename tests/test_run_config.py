@@ -427,3 +427,13 @@ def test_a_chief_on_its_own_may_have_any_strategy(config_in, strategy):
 @pytest.mark.parametrize("tf_config", [{}, {"cluster": CLUSTER, "task": {"type": "chief", "index": 0}}])
 def test_without_a_strategy_there_is_no_coordinator(config_in, tf_config):
     assert config_in(tf_config)._distribute_coordinator_mode is None
+
+
+def test_settings_are_under_their_old_private_names_too():
+    """EasyRec, adanet and tensor2tensor read and set them."""
+    config = RunConfig("runs/old", save_checkpoints_steps=7)
+    assert (config._model_dir, config._save_checkpoints_steps) == (config.model_dir, 7)
+    assert (config._is_chief, config._num_worker_replicas, config._task_type) == (True, 1, "worker")
+    assert config._session_config is config.session_config
+    config._is_chief = False
+    assert not config.is_chief
