@@ -1,4 +1,4 @@
-"""What tf.estimator did where programs rely on it: a function a behaviour, on TensorFlow 2.15 and on today's.
+"""Behaviours of tf.estimator that programs rely on, one function each, for TensorFlow 2.15 and for today's.
 
     python benchmarks/behaviour.py                           # TensorFlow 2.15
     python -m estimator_train run benchmarks/behaviour.py    # today's
@@ -145,7 +145,7 @@ def numpy_input_fn_unpacked():
 
 
 def logits_of_unknown_rank():
-    """What a head does with logits of the right shape, and of a wrong one, known only when they are computed."""
+    """Predicts with a head from logits whose shape is known only at run time, first a right one, then a wrong one."""
     head = tf.estimator.BinaryClassHead()
     results = []
     for logits in ([[0.0], [0.0]], [[0.0, 0.0], [0.0, 0.0]]):

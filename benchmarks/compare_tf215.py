@@ -41,8 +41,8 @@ Written by `python -m benchmarks.compare_tf215`.
 
 Each script of [examples/legacy](../examples/legacy) ran unmodified on TensorFlow {old} with its own tf.estimator
 (`python script.py`) and on TensorFlow {new} (`estimator_train run script.py`), from the same initial values and data.
-Those below `tf1` are for TensorFlow 1: they ran unmodified on TensorFlow {new} (`estimator_train run --tf1 --replicas 2
-script.py`), and TensorFlow {old} ran copies whose names were brought to it by hand, in `benchmarks/tf1_by_hand`.
+The scripts in `tf1` are written for TensorFlow 1. They ran unmodified on TensorFlow {new} (`estimator_train run --tf1
+--replicas 2 script.py`); TensorFlow {old} ran the copies in `benchmarks/tf1_by_hand`, whose names were changed by hand.
 Compared are losses, metrics, predictions and variables. Differences are relative to the old value, absolute where that
 is below 1; {tolerance:g} is allowed. Seconds are those of the whole process, the start of TensorFlow included: medians
 of {pairs} runs a side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs, and the
@@ -102,7 +102,7 @@ def tensorflow_version(python):
 
 
 def key(script):
-    """What a script is called in the report and among the expected results."""
+    """Returns the script's name in the report and in the file of expected results."""
     return str(script.relative_to(LEGACY).with_suffix(""))
 
 

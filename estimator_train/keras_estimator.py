@@ -15,6 +15,7 @@ from estimator_train.export import ExportOutput
 from estimator_train.keras.generations import load_model, model_source
 from estimator_train.keras.model import KerasModel
 from estimator_train.run_config import RunConfig
+from estimator_train.session.private_names import eager_mode
 
 
 def model_to_estimator(
@@ -72,7 +73,8 @@ def model_to_estimator(
     seed = config.tf_random_seed if isinstance(config, RunConfig) else None
     source = model_source(keras_model, custom_objects, seed)
     if warm_start_from is not None:
-        source.take_weights(_checkpoint(os.fspath(warm_start_from)))
+        with eager_mode():
+            source.take_weights(_checkpoint(os.fspath(warm_start_from)))
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
 
 

@@ -35,7 +35,7 @@ def main():
 
 
 def use(build):
-    """What training, evaluation, prediction and export give, as far as they come, and the "error" that ended them."""
+    """Trains, evaluates, predicts and exports; returns the results so far, and the "error" if one of them failed."""
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(1)  # tf.compat.v1.layers draw their seeds from Keras, not from RunConfig's
@@ -55,7 +55,7 @@ def use(build):
 
 
 def exported(estimator, features, folder):
-    """What the exported model answers for the features, from the signature that has the most outputs."""
+    """Calls the exported model with the features, by its signature with the most outputs."""
     import tensorflow as tf
 
     v1 = tf.compat.v1

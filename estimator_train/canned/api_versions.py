@@ -1,4 +1,4 @@
-"""What the canned estimators of TensorFlow 1 and 2 do differently: optimizers, scopes, partitions, a metric."""
+"""Canned estimators of TensorFlow 1 and 2 differ in optimizers, scopes, partitions and a metric: here are both."""
 
 from __future__ import annotations
 

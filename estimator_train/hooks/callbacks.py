@@ -116,7 +116,7 @@ class CallbacksHook(EpochHook):
 
     def end(self, session: tf.compat.v1.Session) -> None:
         with self._as_in_fit():
-            if self._is_in_epoch and self._step > self._first_step:
+            if self._is_in_epoch and self._step > self._begun_at:
                 self._end_epoch()
             self._callbacks.on_train_end(self._logs)
         if self._path is not None:
@@ -125,7 +125,7 @@ class CallbacksHook(EpochHook):
             self._saver.save(session, self._path, global_step=self._step)
 
     def _begin_epoch(self):
-        self._is_in_epoch = True
+        self._is_in_epoch, self._begun_at = True, self._step  # a resumed training begins inside an epoch
         self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
         self._reset_metrics()
         self._callbacks.on_epoch_begin(self._epoch)

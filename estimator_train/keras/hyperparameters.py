@@ -27,6 +27,7 @@ class Hyperparameters:
         self._compiled_before = {
             name: tf.Variable(value, trainable=False, name=f"compiled_{name}") for name, value in self._compiled.items()
         }
+        self._holders = []  # the parts of what is saved that have the variables
         self.saved = {}
         if variables:
             self.saved = {
@@ -35,15 +36,12 @@ class Hyperparameters:
             }
 
     def leave_out_of(self, root):
-        """Makes checkpoints of what is below `root`, a trackable object, leave the values out."""
+        """Makes checkpoints of what is below `root`, a trackable object, leave the values out; may be called again."""
         ids = {id(variable) for variable in self._current.values()}
-        self._holders = [
-            part
-            for part in tf.train.TrackableView(root).descendants()
-            if not ids.isdisjoint(map(id, tf.train.TrackableView.children(part).values()))
-        ]
-        for holder in self._holders:
-            private_names.leave_out_of_checkpoints(holder, self._current.values())
+        for part in list(tf.train.TrackableView(root).descendants()):
+            if not ids.isdisjoint(map(id, tf.train.TrackableView.children(part).values())):
+                private_names.leave_out_of_checkpoints(part, self._current.values())
+                self._holders.append(part)
 
     @contextlib.contextmanager
     def restoring(self, besides):

@@ -148,11 +148,11 @@ def test_events_come_in_the_order_of_fit(train_and_evaluate, fit, classifier):
 def test_epochs_of_a_given_length_end_calls_of_several_steps_and_go_on_after_a_restart(
     classifier, data, batches, tmp_path
 ):
-    def train(max_steps):
+    def train(max_steps, epochs=None):
         events = Events()
         config = et.RunConfig(tmp_path, steps_per_loop=4, log_step_count_steps=None, save_summary_steps=None)
         estimator = et.model_to_estimator(classifier(), config=config)
-        estimator.train(batches(data, 16, None), hooks=[et.CallbacksHook(events, STEPS)], max_steps=max_steps)
+        estimator.train(batches(data, 16, epochs), hooks=[et.CallbacksHook(events, STEPS)], max_steps=max_steps)
         return [event[:2] for event in events.seen if event[0] not in ("train begin", "train end")]
 
     def epoch(number):
@@ -164,6 +164,9 @@ def test_epochs_of_a_given_length_end_calls_of_several_steps_and_go_on_after_a_r
 
     assert train(2 * STEPS) == [*epoch(0), *epoch(1)]
     assert train(3 * STEPS) == epoch(2)
+    train(3 * STEPS + 1)
+    # Without data there is no batch, and the epoch, begun before the restart, does not end.
+    assert train(4 * STEPS, epochs=0) == [("epoch begin", 3), ("train_batch begin", 1)]
 
 
 def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp_path):

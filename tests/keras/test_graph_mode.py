@@ -57,3 +57,9 @@ def test_a_rate_that_is_a_tensor_of_the_graph_is_told_of(classifier):
     rate = v1.train.exponential_decay(0.1, v1.train.get_or_create_global_step(), 10, 0.9)
     with pytest.raises(ValueError, match=r"lr of the AdamOptimizer is .*ExponentialDecay.*; give it a number"):
         et.model_to_estimator(classifier(v1.train.AdamOptimizer(rate)))
+
+
+def test_such_a_model_can_be_warm_started(classifier, data, batches, tmp_path):
+    first = et.model_to_estimator(classifier(), model_dir=tmp_path / "first").train(batches(data, 32))
+    second = et.model_to_estimator(classifier(), warm_start_from=tmp_path / "first")
+    assert second.evaluate(batches(data, 32))["loss"] == first.evaluate(batches(data, 32))["loss"]
