@@ -473,9 +473,10 @@ def test_a_metric_called_global_step_is_refused(data, batches, tmp_path, classif
         estimator.evaluate(batches(data, 32))
 
 
-def test_an_input_fn_that_returns_no_data_set_is_refused(classifier, data, tmp_path):
-    with pytest.raises(ValueError, match=r"must return a tf\.data\.Dataset, got: tuple"):
-        estimator_of(classifier(), tmp_path).train(lambda: data)
+@pytest.mark.parametrize(("returned", "message"), [(None, "returns None"), (({}, 1, 2), "as a len 2 tuple, got 3")])
+def test_an_input_fn_that_returns_no_batches_is_refused(returned, message, classifier, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        estimator_of(classifier(), tmp_path).train(lambda: returned)
 
 
 class LossCatcher(et.SessionRunHook):
