@@ -32,6 +32,7 @@ setup(
         "cloudpickle>=3",  # sends the functions of a script, and lambdas, to processes that run generators
         "jinja2>=3.1",  # the page of a report
         "click>=8.1",  # the command line
+        "cloup>=3",  # its flags in groups
         "tqdm>=4.60",  # progress bars
         "tabulate>=0.9",  # tables on a terminal
         "pillow>=10",  # draws the embedded dataset

@@ -43,11 +43,11 @@ def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, keras_3=
 
 def evaluated_training(evaluations, every):
     def run():
-        estimator = et.model_to_estimator(model, model_dir=tempfile.mkdtemp())
+        estimator = et.model_to_estimator(parts.wide_cnn(keras), model_dir=tempfile.mkdtemp())
         train_spec = et.TrainSpec(lambda: batches, evaluations * every)
         et.train_and_evaluate(estimator, train_spec, et.EvalSpec(lambda: batches, parts.EVALUATED, every_steps=every))
 
-    model, batches = parts.wide_cnn(keras), parts.repeated_batch((32, 32, 3))
+    batches = parts.repeated_batch((32, 32, 3))
     return run
 
 

@@ -53,12 +53,13 @@ def evaluated_training(evaluations, every):
     def run():
         # The next evaluation comes with the next checkpoint.
         config = tf.estimator.RunConfig(tempfile.mkdtemp(), save_checkpoints_steps=every)
+        keras.backend.clear_session()  # tf.estimator cannot take the same model twice
+        model = parts.wide_cnn(keras, keras.optimizers.legacy.Adam())
         estimator = keras.estimator.model_to_estimator(model, config=config)
         train_spec = tf.estimator.TrainSpec(batches, max_steps=evaluations * every)
         eval_spec = tf.estimator.EvalSpec(batches, steps=parts.EVALUATED, start_delay_secs=0, throttle_secs=0)
         tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
 
-    model = parts.wide_cnn(keras, keras.optimizers.legacy.Adam())
     return run
 
 

@@ -7,11 +7,12 @@ import os
 import types
 
 import click
+import cloup
 from click.core import ParameterSource
 
 from estimator_train import datasets, models, recipes
-from estimator_train.cli import completion
-from estimator_train.cli.parameters import SEED, Count, ImageSize, Steps, Text
+from estimator_train.cli.commands import training_flags
+from estimator_train.cli.conflicts import check_conflicts, flag_of
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
 from estimator_train.cli.settings import (
     Settings,
@@ -27,8 +28,6 @@ from estimator_train.cli.settings import (
 )
 from estimator_train.datasets.images import ImageDataset
 from estimator_train.distribution.cluster_task import this_task
-
-_FUNCTION = "FILE:FUNCTION"
 
 # What a flag, given, takes the place of in the run that --config or --resume repeats.
 _INSTEAD_OF = {
@@ -54,7 +53,7 @@ Examples:
 """
 
 
-class _RepeatingCommand(click.Command):
+class _RepeatingCommand(cloup.Command):
     """Takes the flags that are not given from --config, or, with --resume, from the run that is there."""
 
     def parse_args(self, ctx, args):
@@ -86,130 +85,22 @@ def _check_same_system(flags, given, path):
         raise click.ClickException(f"{path} is of a run of {of}; give another --model-dir")
 
 
-@click.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
-@click.option(
-    "--dataset",
-    type=Text(),
-    metavar="NAME",
-    shell_complete=completion.names(datasets.names),
-    help=f"{', '.join(datasets.NAMES)} or tfds:NAME.  [default: {datasets.NAMES[0]}]",
-)
-@click.option(
-    "--recipe",
-    type=Text(),
-    metavar="NAME",
-    shell_complete=completion.names(lambda: recipes.NAMES),
-    help="A whole system instead of a dataset and a model: see estimator_train recipes.",
-)
-@click.option(
-    "--data-dir",
-    type=Text(),
-    metavar="FOLDER",
-    shell_complete=completion.folders,
-    help="Folder of the dataset's files.",
-)
-@click.option("--input-fn", type=Text(), metavar=_FUNCTION, help="Your own training input_fn, instead of a dataset.")
-@click.option("--eval-input-fn", type=Text(), metavar=_FUNCTION, help="Your own evaluation input_fn.")
-@click.option(
-    "--model",
-    type=Text(),
-    shell_complete=completion.names(lambda: models.NAMES),
-    help=f"{', '.join(models.NAMES)}, or {_FUNCTION} that returns a compiled Keras model.",
-)
-@click.option(
-    "--weights",
-    type=Text(),
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Weights to start from: a file, imagenet or none.",
-)
-@click.option("--image-size", type=ImageSize(), help="Side of the images in pixels, or height x width.")
-@click.option(
-    "--model-dir",
-    type=Text(),
-    metavar="FOLDER",
-    shell_complete=completion.folders,
-    help="Where checkpoints and events go.  [default: runs/DATASET]",
-)
-@click.option("--limit", type=Count(2), metavar="N", help="Take so many images, of each class its share.")
-@click.option("--split", type=click.Choice(["patient"]), help="Evaluate on patients that are not trained on.")
-@click.option(
-    "--batch-size",
-    type=Count(),
-    metavar="N",
-    help="Images a step on each replica.  [default: the dataset's own]",
-)
-@click.option(
-    "--epochs",
-    type=Count(),
-    metavar="N",
-    help="How often to go through the data.  [default: the dataset's own]",
-)
-@click.option("--max-steps", type=Steps(), metavar="N", help="Global step to stop at, instead of --epochs.")
-@click.option("--gpus", type=Count(), metavar="N", help="Train on the first N GPUs.")
-@click.option("--replicas", type=Count(), metavar="N", help="Train on N CPU replicas, where there is no GPU.")
-@click.option(
-    "--all-reduce",
-    type=click.Choice(["nccl", "hierarchical", "one_device"]),
-    help="How gradients are summed over the replicas.  [default: as TensorFlow chooses]",
-)
-@click.option("--split-over", type=Count(2), metavar="N", help="Split the recipe's model over N devices.")
-@click.option("--filters", type=Count(), metavar="N", help="Of the first convolution of the recipe's model.")
-@click.option("--volume", type=Count(), metavar="N", help="Side of the recipe's volumes in voxels.")
-@click.option(
-    "--steps-per-loop", type=Count(), metavar="N", default=1, show_default=True, help="Steps a compiled call."
-)
-@click.option(
-    "--cache",
-    type=Text(),
-    metavar="memory|features|FOLDER",
-    shell_complete=completion.folders,
-    help="Keep decoded images in memory or in a folder; or what the model's frozen layers make of them.",
-)
-@click.option("--fast", is_flag=True, help="Have the JPEG decoder scale large images down; the values differ.")
-@click.option(
-    "--accumulate-steps",
-    type=Count(),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Batches of each replica that make one update, a step.",
-)
-@click.option("--mixed-precision", type=click.Choice(["bfloat16", "float16"]), help="Compute in 16 bits.")
-@click.option("--recompute", is_flag=True, help="Compute activations again in the backward pass; takes less memory.")
-@click.option("--jit-compile", is_flag=True, help="Compile the step with XLA; for one replica.")
-@click.option("--async-checkpoints", is_flag=True, help="Train on while a checkpoint is written.")
-@click.option(
-    "--save-checkpoints-steps",
-    type=Steps(),
-    metavar="N",
-    help="Steps between checkpoints.  [default: 10 minutes]",
-)
-@click.option("--evaluate-every", type=Steps(), metavar="STEPS", help="Steps between evaluations on the way.")
-@click.option("--early-stopping", type=Count(), metavar="N", help="Stop after N evaluations without a lower loss.")
-@click.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint of the lowest loss in export/.")
-@click.option("--seed", type=SEED, metavar="N", help="Seed of the initial weights and the order of the images.")
-@click.option(
-    "--config",
-    type=Text(),
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="The run.json of a run to repeat; flags given win over it.",
-)
-@click.option("--resume", is_flag=True, help="Go on with the run in --model-dir; where there is none, start it.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--quiet", is_flag=True, help="Show errors and the last result only.")
-@click.option("--verbose", is_flag=True, help="Show TensorFlow's log from INFO on, too.")
+@cloup.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
+@training_flags.MOST_USED
+@training_flags.DATA
+@training_flags.MODEL
+@training_flags.TRAINING
+@training_flags.DEVICES
+@training_flags.CHECKPOINTS
+@training_flags.OUTPUT
 def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     """Train a model on a dataset and evaluate it.
 
     A folder that holds a run already is refused without --resume. Ctrl-C ends training with a checkpoint saved.
     """
-    if quiet and verbose:
-        raise click.ClickException("--quiet and --verbose exclude each other; give one")
+    check_conflicts(types.SimpleNamespace(quiet=quiet, verbose=verbose, **flags))
     verbosity = "quiet" if quiet else "verbose" if verbose else "normal"
     flags = types.SimpleNamespace(model_dir=model_dir, **flags)
-    _check_conflicts(flags)
     with one_line_errors():
         task = this_task()
     if flags.recipe:
@@ -265,8 +156,8 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     for name in settings:
         if name not in known:
             there = [name for name in known if hasattr(flags, name)] + [*_OF_EVERY_RECIPE[1:]]
-            flags_there = ", ".join(map(_flag, there))
-            raise click.ClickException(f"the recipe {flags.recipe} takes no {_flag(name)}; it takes {flags_there}")
+            flags_there = ", ".join(map(flag_of, there))
+            raise click.ClickException(f"the recipe {flags.recipe} takes no {flag_of(name)}; it takes {flags_there}")
     if not task.is_alone:
         raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
     if settings.get("data_dir") and not settings["data_dir"].startswith("tfds:"):
@@ -292,48 +183,6 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
 
     replicas = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
     return recipe_training.train(flags.recipe, settings, model_dir, replicas, verbosity)
-
-
-def _flag(name):
-    return f"--{name.replace('_', '-')}"
-
-
-def _check_conflicts(flags):
-    if flags.split_over and (flags.gpus or flags.replicas):
-        raise click.ClickException(
-            "--split-over has one model on several devices, --gpus and --replicas have one on each; give one"
-        )
-    if flags.all_reduce and not (flags.gpus or flags.replicas):
-        raise click.ClickException("--all-reduce is over replicas; give --gpus N or --replicas N, too")
-    of_recipes = {"--filters": flags.filters, "--volume": flags.volume, "--split-over": flags.split_over}
-    for flag, given in of_recipes.items():
-        if given and not flags.recipe:
-            raise click.ClickException(f"{flag} is for recipes; give --recipe NAME, too")
-    if flags.gpus and flags.replicas:
-        raise click.ClickException("--gpus and --replicas exclude each other; give one")
-    if flags.epochs and flags.max_steps:
-        raise click.ClickException("--epochs and --max-steps exclude each other; give one")
-    for flag, given in [("--early-stopping", flags.early_stopping), ("--keep-best", flags.keep_best)]:
-        if given and not flags.evaluate_every:
-            raise click.ClickException(f"{flag} goes by evaluations on the way; give --evaluate-every STEPS, too")
-    if flags.input_fn and (flags.dataset or flags.data_dir):
-        raise click.ClickException("--input-fn takes the place of --dataset and --data-dir; give one or the other")
-    if bool(flags.input_fn) != bool(flags.eval_input_fn):
-        raise click.ClickException("--input-fn and --eval-input-fn go together; give both")
-    if flags.input_fn and flags.epochs:
-        raise click.ClickException("--input-fn decides itself how often it gives its data; leave out --epochs")
-    of_data = {
-        "--batch-size": flags.batch_size,
-        "--limit": flags.limit,
-        "--split": flags.split,
-        "--cache": flags.cache,
-        "--fast": flags.fast,
-    }
-    for flag, given in of_data.items():
-        if flags.input_fn and given:
-            raise click.ClickException(f"--input-fn decides itself what is in its batches; leave out {flag}")
-    if flags.input_fn and not flags.model:
-        raise click.ClickException("--input-fn needs --model, a FILE:FUNCTION that returns a compiled Keras model")
 
 
 def _model_dir(flags):
@@ -380,7 +229,9 @@ def _settings(flags):
         if model and ":" in model:
             check_function(model, "--model")
         elif model and model not in (*models.NAMES, *models.FORMER_NAMES):
-            raise ValueError(f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {_FUNCTION}")
+            raise ValueError(
+                f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {training_flags.FUNCTION}"
+            )
         models.check_weights(weights)
     data = None
     if flags.dataset:

@@ -1,0 +1,91 @@
+"""Which flags of `train` exclude or need each other: a row each, looked through before TensorFlow is imported."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import click
+
+
+class Excludes(NamedTuple):
+    """None of `flags` goes with any of `others`, all by their names in Python; `reason` may name {flag} and {other}."""
+
+    flags: tuple[str, ...]
+    others: tuple[str, ...]
+    reason: str = "{flag} and {other} exclude each other; give one"
+
+
+class Needs(NamedTuple):
+    """Each of `flags` goes with one of `others` alone. `reason` may name {flag}."""
+
+    flags: tuple[str, ...]
+    others: tuple[str, ...]
+    reason: str
+
+
+_OF_DATASETS = ("batch_size", "limit", "split", "cache", "fast")
+
+RULES = (
+    Excludes(("quiet",), ("verbose",)),
+    Excludes(
+        ("split_over",),
+        ("gpus", "replicas"),
+        "--split-over has one model on several devices, --gpus and --replicas have one on each; give one",
+    ),
+    Needs(
+        ("all_reduce",),
+        ("gpus", "replicas"),
+        "--all-reduce is over replicas; give --gpus N or --replicas N, too",
+    ),
+    Needs(("filters", "volume", "split_over"), ("recipe",), "{flag} is for recipes; give --recipe NAME, too"),
+    Excludes(("gpus",), ("replicas",)),
+    Excludes(("epochs",), ("max_steps",)),
+    Needs(
+        ("early_stopping", "keep_best"),
+        ("evaluate_every",),
+        "{flag} goes by evaluations on the way; give --evaluate-every STEPS, too",
+    ),
+    Excludes(
+        ("input_fn",),
+        ("dataset", "data_dir"),
+        "--input-fn takes the place of --dataset and --data-dir; give one or the other",
+    ),
+    Needs(("input_fn",), ("eval_input_fn",), "--input-fn and --eval-input-fn go together; give both"),
+    Needs(("eval_input_fn",), ("input_fn",), "--input-fn and --eval-input-fn go together; give both"),
+    Excludes(
+        ("input_fn",),
+        ("epochs",),
+        "--input-fn decides itself how often it gives its data; leave out --epochs",
+    ),
+    Excludes(
+        ("input_fn",),
+        _OF_DATASETS,
+        "--input-fn decides itself what is in its batches; leave out {other}",
+    ),
+    Needs(
+        ("input_fn",),
+        ("model",),
+        "--input-fn needs --model, a FILE:FUNCTION that returns a compiled Keras model",
+    ),
+)
+
+
+def check_conflicts(flags: SimpleNamespace) -> None:
+    """Refuses `flags`, by their names in Python, in the words of the first rule that they break.
+
+    A flag is given where its value is true, so one with a default that is true is in no rule.
+
+    Raises:
+      click.ClickException: a rule is broken.
+    """
+    for rule in RULES:
+        given, others = ([name for name in names if getattr(flags, name)] for names in rule[:2])
+        if given and bool(others) == isinstance(rule, Excludes):
+            named = {"flag": flag_of(given[0]), "other": flag_of(others[0]) if others else ""}
+            raise click.ClickException(rule.reason.format(**named))
+
+
+def flag_of(name: str) -> str:
+    """`name`, that of a parameter, as it is typed."""
+    return f"--{name.replace('_', '-')}"
