@@ -128,7 +128,8 @@ class Run:
       graph: the `tf.Graph` that hooks see.
       spec: its `EstimatorSpec`. In EVAL, `eval_metric_ops` holds the loss too.
       session_creator: the `tf.compat.v1.train.SessionCreator` whose session restores the state and runs the steps.
-      input_hooks: hooks that the input needs, such as an iterator's initialiser.
+      input_hooks: hooks that come before the user's: what the input needs, such as an iterator's initialiser, and a
+        model_fn's report of memory.
     """
 
     graph: tf.Graph

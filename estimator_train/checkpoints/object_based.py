@@ -1,7 +1,7 @@
 """Saving and restoring the object-based checkpoints of Keras models.
 
-The model is the root, its optimizer and the global step hang on it. So `tf.train.Checkpoint(model).read(path)` and
-`keras_model.load_weights(path)` read them too.
+The model is the root (of Keras 3, a tree of its variables), and its optimizer and the global step hang on it. So
+`tf.train.Checkpoint(model).read(path)` and `keras_model.load_weights(path)` read them too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SavedParts(NamedTuple):
     Attributes:
       root: the trackable object that is saved, with the optimizer as its attribute `optimizer`.
       weights: the model's variables, as far as they are made, a list; the optimizer's are not among them.
-      optimizer: the model's optimizer.
+      optimizer: a tf_keras model's optimizer; None for Keras 3, whose optimizer is in the root.
     """
 
     root: Any

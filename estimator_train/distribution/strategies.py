@@ -1,4 +1,4 @@
-"""Strategies from "2 GPUs", "2 CPU replicas" or TF_CONFIG, and input for every replica of one."""
+"""Strategies from "2 GPUs", "2 CPU replicas" or TF_CONFIG, and the devices that they need."""
 
 from __future__ import annotations
 

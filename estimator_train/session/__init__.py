@@ -1,1 +1,1 @@
-"""Compiled steps behind the interface of tf.compat.v1.Session: a private room."""
+"""Compiled steps behind the interface of tf.compat.v1.Session, and what TensorFlow and Keras keep private."""
