@@ -6,12 +6,13 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
+from estimator_train.models.optimization import Optimization
 from estimator_train.models.weights import check_weights, is_file
 
 if TYPE_CHECKING:
     import tf_keras as keras
 
-__all__ = ["FORMER_NAMES", "NAMES", "build_model", "check_weights", "is_file"]
+__all__ = ["FORMER_NAMES", "NAMES", "Optimization", "build_model", "check_weights", "is_file"]
 
 NAMES = ("vgg16", "mobilenet_v2", "small_cnn", "fashion_mnist_cnn")
 FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
