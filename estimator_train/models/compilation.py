@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from estimator_train.keras.generations import adapter_of, imported_kerases
 from estimator_train.models.optimization import OPTIMIZERS, Optimization
@@ -22,20 +22,38 @@ _SMOOTHING_LOSSES = {
 }
 
 
-def recompile(model: Any, optimization: Optimization, steps: int | None) -> None:
-    """See `Optimization.compile`."""
+def recompile(model: keras.Model, optimization: Optimization, steps: int | None = None) -> None:
+    """Compiles `model`, a compiled model of tf_keras or Keras 3, anew: with the same metrics, and these changes.
+
+    ::
+
+        model = models.build_model("small_cnn", image_size=(64, 64), num_classes=4)
+        recompile(model, Optimization(learning_rate=1e-3, schedule="cosine", clip_norm=1.0), steps=5000)
+
+    An optimizer that is changed begins anew. Without a change the model stays as it is.
+
+    Args:
+      steps: the global step at which training ends, for schedules other than "constant".
+
+    Raises:
+      ValueError: `steps` are missing or too few, or the model cannot be changed so: its class has a `compile` of its
+        own, its optimizer is not one of `keras.optimizers`, or its loss takes no label smoothing.
+    """
+    optimization.check_steps(steps)
+    if optimization == Optimization():
+        return
     adapter_of(model)  # raises ValueError where it is no Keras model
-    keras = next(keras for keras in imported_kerases() if isinstance(model, keras.Model))
-    if type(model).compile is not keras.Model.compile:
+    its_keras = next(each for each in imported_kerases() if isinstance(model, each.Model))
+    if type(model).compile is not its_keras.Model.compile:
         raise ValueError(
             f"the model {model.name} has a compile() of its own, and sets its optimizers and losses there; leave out "
             f"{', '.join(_given(optimization))}"
         )
     arguments = private_names.compile_arguments(model)
     if optimization.label_smoothing is not None:
-        arguments["loss"] = _smoothed(keras, arguments["loss"], optimization.label_smoothing)
+        arguments["loss"] = _smoothed(its_keras, arguments["loss"], optimization.label_smoothing)
     if dataclasses.replace(optimization, label_smoothing=None) != Optimization():
-        arguments["optimizer"] = _optimizer(keras, model, optimization, steps)
+        arguments["optimizer"] = _optimizer(its_keras, model, optimization, steps)
     model.compile(**arguments)
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import tf_keras as keras
 
 SCHEDULES = ("constant", "cosine", "step", "one_cycle")
 OPTIMIZERS = {
@@ -27,7 +23,7 @@ class Optimization:
 
         model = models.build_model("small_cnn", image_size=(64, 64), num_classes=4)
         optimization = Optimization(learning_rate=1e-3, optimizer="adamw", schedule="cosine", warmup_steps=100)
-        optimization.compile(model, steps=5000)
+        recompile(model, optimization, steps=5000)  # of models.compilation
         phase = dataclasses.replace(optimization, learning_rate=1e-5)
 
     Attributes:
@@ -87,21 +83,3 @@ class Optimization:
             raise ValueError(f"the schedule {self.schedule!r} has to know at which step training ends")
         if self.warmup_steps and self.warmup_steps >= steps:
             raise ValueError(f"warmup_steps {self.warmup_steps} leaves none of the {steps} steps to {self.schedule!r}")
-
-    def compile(self, model: keras.Model, *, steps: int | None = None) -> None:
-        """Compiles `model`, a compiled model of tf_keras or Keras 3, anew: with the same metrics, and these changes.
-
-        Its optimizer begins anew, if it is changed.
-
-        Args:
-          steps: the global step at which training ends, for schedules other than "constant".
-
-        Raises:
-          ValueError: `steps` are missing or too few, or the model cannot be changed so: its class has a `compile` of
-            its own, its optimizer is not one of `keras.optimizers`, or its loss takes no label smoothing.
-        """
-        from estimator_train.models.compilation import recompile  # TensorFlow comes with it
-
-        self.check_steps(steps)
-        if self != Optimization():
-            recompile(model, self, steps)
