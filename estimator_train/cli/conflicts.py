@@ -41,6 +41,17 @@ RULES = (
     Needs(("filters", "volume", "split_over"), ("recipe",), "{flag} is for recipes; give --recipe NAME, too"),
     Excludes(("gpus",), ("replicas",)),
     Excludes(("epochs",), ("max_steps",)),
+    Excludes(
+        ("phases",),
+        ("epochs", "max_steps", "freeze"),
+        "each of the --phases has its own freeze= and epochs=; leave out {other}",
+    ),
+    Excludes(("phases",), ("early_stopping",), "--phases have a fixed number of epochs; leave out {other}"),
+    Excludes(
+        ("phases", "freeze"),
+        ("recipe", "input_fn"),
+        "{flag} is for a dataset and a model with a backbone of keras.applications; leave out {other}",
+    ),
     Needs(
         ("early_stopping", "keep_best"),
         ("evaluate_every",),

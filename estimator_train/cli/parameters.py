@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from estimator_train.models.phases import parse_phases
+
 _MOST = 2**31 - 1
 _MOST_STEPS = 2**63 - 1  # the global step is an int64
 _MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
@@ -61,6 +63,20 @@ class ImageSize(click.ParamType):
         if len(sides) > 2 or not all(side.isdecimal() and 0 < int(side) <= _MOST_PIXELS for side in sides):
             self.fail(f"{value!r} is not a size in pixels such as 96 or 224x224.", param, ctx)
         return (int(sides[0]), int(sides[-1]))
+
+
+class Phases(Text):
+    """Phases of a fine-tuning, as `models.parse_phases` reads them; the value is the text."""
+
+    name = "PHASES"
+
+    def convert(self, value, param, ctx):
+        text = super().convert(value, param, ctx)
+        try:
+            parse_phases(text)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        return text
 
 
 SEED = click.IntRange(0, 2**32 - 1)  # what numpy takes

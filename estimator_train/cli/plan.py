@@ -35,6 +35,7 @@ def plan(settings, training, data, model_dir, last_step):
         "classes": _classes(data),
         "files": _files(settings, data),
         "model": _model(settings),
+        "phases": _phases(settings),
         "steps": _steps(settings, training, data, last_step),
         "batch": _batch(settings, training, data),
         "devices": _devices(training),
@@ -74,7 +75,18 @@ def _files(settings, data):
 def _model(settings):
     size = f" for images of {'x'.join(map(str, settings.image_size))}" if settings.image_size else ""
     weights = f", starting from {settings.weights}" if settings.weights not in (None, "none") else ""
-    return f"{settings.model}{size}{weights}"
+    freeze = f", freeze={settings.freeze}" if settings.freeze else ""
+    return f"{settings.model}{size}{weights}{freeze}"
+
+
+def _phases(settings):
+    """Each phase of the training; the model's own learning rates are known once TensorFlow is imported."""
+    lines = [
+        f"freeze={phase.freeze} for {phase.epochs} epochs"
+        + ("" if phase.learning_rate is None else f" at learning rate {phase.learning_rate:g}")
+        for phase in settings.all_phases()
+    ]
+    return ", then ".join(lines) or None
 
 
 def _steps(settings, training, data, last_step):

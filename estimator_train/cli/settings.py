@@ -16,6 +16,7 @@ import click
 from estimator_train import datasets
 from estimator_train.host.files import write_whole
 from estimator_train.host.model_dirs import absolute
+from estimator_train.models.phases import parse_phases
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +40,16 @@ class Settings:
     limit: int | None = None
     split: str | None = None
     fast: bool = False
+    freeze: str | None = None
+    phases: str | None = None
 
     def save(self, model_dir, **about):
         """Keeps the settings in `model_dir`, whole or not at all, with what else is told `about` the run."""
         save_run(model_dir, dataclasses.asdict(self), **about)
+
+    def all_phases(self):
+        """The phases of the run, a tuple, which is empty without --phases."""
+        return parse_phases(self.phases) if self.phases else ()
 
     @classmethod
     def load(cls, model_dir):
@@ -76,14 +83,18 @@ class Settings:
         return settings
 
     def check_same(self, earlier, model_dir):
-        """Refuses to go on with a run of other settings. Only the files may have gone to another `data_dir`."""
+        """Refuses to go on with a run of other settings, but for `_MAY_CHANGE`."""
         for field in dataclasses.fields(self):
             ours, theirs = getattr(self, field.name), getattr(earlier, field.name)
-            if ours != theirs and field.name != "data_dir":
+            if ours != theirs and field.name not in _MAY_CHANGE:
                 raise click.ClickException(
                     f"the run in {model_dir} has {field.name} {_text(theirs)}, not {_text(ours)}; go on with the same, "
                     "or give another --model-dir"
                 )
+
+
+# The files may have gone to another folder, and a run that goes on may train other layers than before.
+_MAY_CHANGE = ("data_dir", "freeze", "phases")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,12 +8,25 @@ import os
 from typing import TYPE_CHECKING
 
 from estimator_train.models.backbones import CLASSES, check_freeze
+from estimator_train.models.optimization import Optimization
+from estimator_train.models.phases import Phase, parse_phases
 from estimator_train.models.weights import check_weights, is_file, load_file
 
 if TYPE_CHECKING:
     import tf_keras as keras
 
-__all__ = ["FORMER_NAMES", "NAMES", "build_model", "check_freeze", "check_name", "check_weights", "is_file"]
+__all__ = [
+    "FORMER_NAMES",
+    "NAMES",
+    "Optimization",
+    "Phase",
+    "build_model",
+    "check_freeze",
+    "check_name",
+    "check_weights",
+    "is_file",
+    "parse_phases",
+]
 
 _SMALL = ("small_cnn", "fashion_mnist_cnn")
 NAMES = (*_SMALL, *CLASSES)
@@ -66,8 +79,7 @@ def build_model(
         check_weights(weights)
     check_freeze(name, weights, freeze)
     if name in CLASSES:
-        from estimator_train.models import classifier  # TensorFlow comes with it
-
+        classifier = importlib.import_module(f"{__name__}.classifier")  # TensorFlow comes with it
         return classifier.build(name, image_size, num_classes, weights, freeze, load_weights=load_weights)
     if weights == "imagenet":
         raise ValueError(f'{name} has no ImageNet weights; pass a weights file or "none"')

@@ -19,7 +19,7 @@ _CLASSES = """
     RegNetX040 RegNetX064 RegNetX080 RegNetX120 RegNetX160 RegNetX320
     RegNetY002 RegNetY004 RegNetY006 RegNetY008 RegNetY016 RegNetY032
     RegNetY040 RegNetY064 RegNetY080 RegNetY120 RegNetY160 RegNetY320
-""".split()
+"""
 
 
 def _name_of(class_name):
@@ -28,7 +28,7 @@ def _name_of(class_name):
     return words.replace("_net", "net").replace("_ne_xt", "next")
 
 
-CLASSES = {_name_of(class_name): class_name for class_name in _CLASSES}  # by the names of our models
+CLASSES = {_name_of(class_name): class_name for class_name in _CLASSES.split()}  # by the names of our models
 
 
 def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:

@@ -9,9 +9,12 @@ import numpy as np
 import tf_keras as keras
 
 from estimator_train.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train.models.compilation import recompile
+from estimator_train.models.optimization import Optimization
+from estimator_train.models.phases import Phase
 from estimator_train.models.weights import application
 
-# Of Adam: for a head on frozen layers, which learns little per step, and for layers that have learned something already.
+# Learning rates of Adam: of a head on frozen layers alone, and of a backbone's layers.
 _RATE_OF_HEAD = 3e-3
 _RATE_OF_BACKBONE = 1e-4
 
@@ -25,7 +28,7 @@ def build(
     *,
     load_weights: bool = True,
 ) -> keras.Model:
-    """Returns the compiled classifier on the backbone `name`; `weights` are the backbone's. See `models.build_model`."""
+    """Returns the compiled classifier on the backbone `name`, whose `weights` are meant; see `models.build_model`."""
     weights = weights or "imagenet"
     check_freeze(name, weights, freeze)
     build_base = getattr(keras.applications, CLASSES[name])
@@ -63,6 +66,18 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     model.compile(keras.optimizers.Adam(rate), "categorical_crossentropy", metrics=["accuracy"])
 
 
+def start_phase(model: keras.Model, phase: Phase) -> None:
+    """Freezes and unfreezes layers of a `model` of `build_model` as `phase` says, and compiles it for them.
+
+        start_phase(model, Phase(freeze="none", epochs=5, learning_rate=1e-5))
+
+    Raises:
+      ValueError: the model has no backbone, or the backbone no such layer.
+    """
+    freeze_backbone(model, phase.freeze)
+    recompile(model, Optimization(learning_rate=phase.learning_rate))
+
+
 def _number_frozen(base, freeze):
     names = [layer.name for layer in base.layers]
     if freeze in ("all", "none"):
@@ -73,7 +88,7 @@ def _number_frozen(base, freeze):
         return int(freeze)
     if freeze not in names:
         similar = ", ".join(difflib.get_close_matches(freeze, names)) or f"{names[1]} to {names[-1]}"
-        raise ValueError(f"freeze={freeze}: {base.name} has no such layer; pass all, none, a number or such as {similar}")
+        raise ValueError(f"freeze={freeze}: {base.name} has no such layer; pass all, none, a number, or {similar}")
     return names.index(freeze) + 1
 
 

@@ -67,7 +67,8 @@ def _built(build, image_size, weights):
         if least is None:
             raise ValueError(f"{build.__name__} cannot be built: {str(error).splitlines()[0]}") from error
         sides = " x ".join(least.groups())
-        raise ValueError(f"{build.__name__} takes images of at least {sides} pixels, got image_size {image_size}") from error
+        message = f"{build.__name__} takes images of at least {sides} pixels, got image_size {image_size}"
+        raise ValueError(message) from error
     except Exception as error:  # the class that Keras raises where a download fails
         if weights is None:
             raise

@@ -33,9 +33,14 @@ from estimator_train.distribution.cluster_task import this_task
 _INSTEAD_OF = {
     "dataset": ("data_dir", "split", "input_fn", "eval_input_fn"),
     "data_dir": ("input_fn", "eval_input_fn"),
-    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast"),
-    "epochs": ("max_steps",),
-    "max_steps": ("epochs",),
+    "input_fn": (
+        *("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast"),
+        *("freeze", "phases"),
+    ),
+    "epochs": ("max_steps", "phases"),
+    "max_steps": ("epochs", "phases"),
+    "freeze": ("phases",),
+    "phases": ("epochs", "max_steps", "freeze"),
     "gpus": ("replicas", "split_over"),
     "replicas": ("gpus", "split_over"),
     "split_over": ("gpus", "replicas", "all_reduce"),
@@ -128,7 +133,9 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     if earlier is not None:
         settings.check_same(earlier, model_dir)
     training = _training(flags, data)
-    last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
+    _check_freezing(settings, training, task)
+    epochs = sum(phase.epochs for phase in settings.all_phases()) or training.epochs
+    last_step = training.max_steps or (data and epochs * steps_per_epoch(settings, training, data))
     if task.is_chief and (not quiet or dry_run):
         click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
     if task.is_chief:
@@ -214,7 +221,7 @@ def _must_be_downloaded(flags):
 
 def _training(flags, data):
     training = Training(**{field.name: getattr(flags, field.name) for field in dataclasses.fields(Training)})
-    if training.max_steps or data is None:
+    if training.max_steps or flags.phases or data is None:
         return training
     return dataclasses.replace(training, epochs=training.epochs or data.default_epochs)
 
@@ -228,10 +235,8 @@ def _settings(flags):
                 check_function(reference, flag)
         if model and ":" in model:
             check_function(model, "--model")
-        elif model and model not in (*models.NAMES, *models.FORMER_NAMES):
-            raise ValueError(
-                f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {training_flags.FUNCTION}"
-            )
+        elif model:
+            models.check_name(model)
         models.check_weights(weights)
     data = None
     if flags.dataset:
@@ -253,5 +258,19 @@ def _settings(flags):
         limit=flags.limit,
         split=flags.split,
         fast=flags.fast,
+        freeze=flags.freeze,
+        phases=flags.phases,
     )
     return settings, data
+
+
+def _check_freezing(settings, training, task):
+    """Refuses --freeze and --phases for what has nothing to freeze, or is not to be frozen."""
+    if settings.phases and not task.is_alone:
+        raise click.ClickException("--phases is for one process; unset TF_CONFIG")
+    for freeze in [settings.freeze, *(phase.freeze for phase in settings.all_phases())]:
+        with one_line_errors():
+            models.check_freeze(settings.model, settings.weights, freeze)
+        if training.cache == "features" and (settings.phases or freeze == "none"):
+            flag = "--phases" if settings.phases else "--freeze none"
+            raise click.ClickException(f"--cache features keeps what frozen layers give; leave it out with {flag}")

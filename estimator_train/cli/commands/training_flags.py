@@ -7,7 +7,7 @@ import cloup
 
 from estimator_train import datasets, models, recipes
 from estimator_train.cli import completion
-from estimator_train.cli.parameters import SEED, Count, ImageSize, Steps, Text
+from estimator_train.cli.parameters import SEED, Count, ImageSize, Phases, Steps, Text
 
 FUNCTION = "FILE:FUNCTION"
 
@@ -31,7 +31,8 @@ MOST_USED = cloup.option_group(
         "--model",
         type=Text(),
         shell_complete=completion.names(lambda: models.NAMES),
-        help=f"{', '.join(models.NAMES)}, or {FUNCTION} that returns a compiled Keras model.",
+        help="small_cnn, fashion_mnist_cnn, a classifier of keras.applications such as mobilenet_v2 or resnet50, or "
+        f"{FUNCTION} that returns a compiled Keras model.",
     ),
     cloup.option(
         "--epochs",
@@ -81,6 +82,18 @@ MODEL = cloup.option_group(
         metavar="FILE",
         shell_complete=completion.files,
         help="Weights to start from: a file, imagenet or none.",
+    ),
+    cloup.option(
+        "--freeze",
+        type=Text(),
+        metavar="all|none|N|LAYER",
+        help="Layers of the backbone that keep their weights: all, none, the first N, or all up to a layer by its name."
+        "  [default: none of --weights none, else the model's own]",
+    ),
+    cloup.option(
+        "--phases",
+        type=Phases(),
+        help='Fine-tune in phases, such as "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5".',
     ),
     cloup.option(
         "--recipe",

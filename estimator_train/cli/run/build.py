@@ -23,6 +23,7 @@ from estimator_train.distribution.synchronous import LostWorkerError
 from estimator_train.host.training_lock import ModelDirInUseError
 from estimator_train.keras.parts.layer_graph import LayerGraphError
 from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.models.classifier import start_phase
 from estimator_train.session.full_disk import FullDiskError
 
 _NAN_LOSS = (
@@ -32,30 +33,41 @@ _NAN_LOSS = (
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 
 
-def build_estimator(settings, config, weights):
-    """The Estimator of the model of the settings."""
-    model = build_model(settings, weights)
+def build_estimator(settings, config):
+    """The Estimator of the model of the settings, for a checkpoint to give it its weights."""
+    model = build_model(settings)
     with one_line_errors():
         return model_to_estimator(model, config=config)
 
 
-def build_model(settings, weights):
-    """The compiled Keras model of the settings."""
+def build_model(settings, *, load_weights=False):
+    """The compiled Keras model of the settings, as it is in the last of their phases.
+
+    `load_weights`: whether it begins with the weights that the settings name. Else they are random.
+    """
     if settings.seed is not None:
         keras.utils.set_random_seed(settings.seed)
     if ":" in settings.model:
         offered = {
             "image_size": settings.image_size,
             "num_classes": len(settings.class_names) or None,
-            "weights": weights,
+            "weights": settings.weights if load_weights else "none",
         }
         build = _load_function(settings.model)
         named = inspect.signature(build).parameters
         return build(**{name: value for name, value in offered.items() if name in named})
     with one_line_errors():
-        return models.build_model(
-            settings.model, image_size=settings.image_size, num_classes=len(settings.class_names), weights=weights
+        model = models.build_model(
+            settings.model,
+            image_size=settings.image_size,
+            num_classes=len(settings.class_names),
+            weights=settings.weights,
+            freeze=settings.freeze,
+            load_weights=load_weights,
         )
+        for phase in settings.all_phases():  # all, so that a layer that is not there is named before training
+            start_phase(model, phase)
+    return model
 
 
 def build_input_fns(settings, data, cache=None):

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 
 import click
 import tensorflow as tf
+import tf_keras as keras
 import tqdm
 
-from estimator_train import distribution
+from estimator_train import checkpoints, distribution
 from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, timing_line
+from estimator_train.cli.plan import steps_per_epoch
 from estimator_train.cli.run.build import (
     DeletedModelDirError,
-    build_estimator,
     build_input_fns,
+    build_model,
     local_strategy,
     run_errors,
     set_verbosity,
@@ -29,6 +32,8 @@ from estimator_train.exporter import BestCheckpointExporter, Exporter
 from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
 from estimator_train.host.training_lock import training_lock
+from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.models.classifier import start_phase
 from estimator_train.report.diagnosis import diagnose, input_ceiling
 from estimator_train.run_config import RunConfig
 from estimator_train.session.full_disk import explaining_full_disk
@@ -63,7 +68,16 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             resume_input=True,
         )
     examples = CollectPredictions(settings.class_names)
-    estimator = examples.attach(build_estimator(settings, config, settings.weights))
+    model = build_model(settings, load_weights=True)
+    parts = _parts_to_come(settings, training, data, model_dir, last_step)
+
+    def estimator_of(phase):
+        with one_line_errors():
+            if phase is not None:
+                start_phase(model, phase)
+            return examples.attach(model_to_estimator(model, config=config))
+
+    estimator = estimator_of(parts[0][0])
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data, training.cache)
     say = _say_nothing if quiet else click.echo
@@ -89,10 +103,16 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
                 )
         hooks = [*hooks, stop]
         eval_hooks = [StopEvaluation(stop), examples]
-        if training.evaluate_every or task.cluster:  # there may be an evaluator
-            metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note)
-        else:
-            estimator.train(input_fns[0], hooks=hooks, max_steps=last_step)
+        for number, (phase, end) in enumerate(parts):
+            if number:
+                stop.check()
+                estimator = estimator_of(phase)
+            if phase is not None:
+                say(_phase_line(phase, end, model))
+            if training.evaluate_every or task.cluster:  # there may be an evaluator
+                metrics = _train_and_evaluate(estimator, input_fns, training, end, hooks, eval_hooks, note)
+            else:
+                estimator.train(input_fns[0], hooks=hooks, max_steps=end)
         if metrics is None and task.is_chief:
             stop.check()
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
@@ -117,6 +137,28 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         say(f"the best checkpoint is kept as {best}")
     return 0
+
+
+def _parts_to_come(settings, training, data, model_dir, last_step):
+    """The parts of the training that have not ended yet, or the last: pairs of a `Phase` or None and the last step."""
+    phases = settings.all_phases()
+    if not phases:
+        return [(None, last_step)]
+    per_epoch = steps_per_epoch(settings, training, data)
+    ends = itertools.accumulate(phase.epochs * per_epoch for phase in phases)
+    parts = list(zip(phases, ends, strict=True))
+    with run_errors():
+        checkpoint = checkpoints.latest_intact(model_dir)
+        step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
+    return [part for part in parts if part[1] > step] or parts[-1:]
+
+
+def _phase_line(phase, end, model):
+    trained, every = (sum(map(keras.backend.count_params, of)) for of in (model.trainable_weights, model.weights))
+    return (
+        f"phase freeze={phase.freeze} to step {end}: {trained:,} of {every:,} weights are trained, learning rate "
+        f"{float(model.optimizer.learning_rate.numpy()):g}"
+    )
 
 
 @contextlib.contextmanager
