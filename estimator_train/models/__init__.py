@@ -19,7 +19,12 @@ FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
 
 
 def build_model(
-    name: str, *, image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] | None = None
+    name: str,
+    *,
+    image_size: tuple[int, int],
+    num_classes: int,
+    weights: str | os.PathLike[str] | None = None,
+    dropout: float | None = None,
 ) -> keras.Model:
     """Returns a compiled `tf_keras` model from (batch, height, width, 3) to (batch, num_classes), both float32.
 
@@ -30,6 +35,7 @@ def build_model(
       image_size: (height, width) in pixels.
       num_classes: of the softmax.
       weights: "imagenet", "none" for random ones, or an HDF5 file; None is the `DEFAULT_WEIGHTS` of the model.
+      dropout: share of the features that is dropped before the last layer in training; None: as the model has it.
 
     Raises:
       ValueError: there is no such model, or the weights do not fit it.
@@ -40,5 +46,10 @@ def build_model(
     if name not in NAMES:
         raise ValueError(f"there is no model {name!r}; pass one of {', '.join(NAMES)}")
     check_weights(weights)
-    model = importlib.import_module(f"{__name__}.{name}")
-    return model.build(image_size, num_classes, model.DEFAULT_WEIGHTS if weights is None else weights)
+    module = importlib.import_module(f"{__name__}.{name}")
+    model = module.build(image_size, num_classes, module.DEFAULT_WEIGHTS if weights is None else weights)
+    if dropout is None:
+        return model
+    from estimator_train.models.dropout import with_dropout  # TensorFlow has come with the model
+
+    return with_dropout(model, dropout)

@@ -24,6 +24,7 @@ from estimator_train.cli.settings import (
     flags_of,
     one_line_errors,
     open_data,
+    optimization_of,
     run_file,
 )
 from estimator_train.datasets.images import ImageDataset
@@ -33,7 +34,7 @@ from estimator_train.distribution.cluster_task import this_task
 _INSTEAD_OF = {
     "dataset": ("data_dir", "split", "input_fn", "eval_input_fn"),
     "data_dir": ("input_fn", "eval_input_fn"),
-    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast"),
+    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast", "class_weights"),
     "epochs": ("max_steps",),
     "max_steps": ("epochs",),
     "gpus": ("replicas", "split_over"),
@@ -98,7 +99,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
 
     A folder that holds a run already is refused without --resume. Ctrl-C ends training with a checkpoint saved.
     """
-    check_conflicts(types.SimpleNamespace(quiet=quiet, verbose=verbose, **flags))
+    check_conflicts(types.SimpleNamespace(quiet=quiet, verbose=verbose, resume=resume, **flags))
     verbosity = "quiet" if quiet else "verbose" if verbose else "normal"
     flags = types.SimpleNamespace(model_dir=model_dir, **flags)
     with one_line_errors():
@@ -110,7 +111,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     model_dir = _model_dir(flags)
     check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
-    if task.is_chief and not resume:
+    if task.is_chief and not resume and not flags.find_learning_rate:
         _check_no_run(model_dir)
     if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
         raise click.ClickException(
@@ -125,10 +126,14 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
 
     settings, data = _settings(flags)
     earlier = Settings.load(model_dir)
-    if earlier is not None:
+    if earlier is not None and not flags.find_learning_rate:
         settings.check_same(earlier, model_dir)
     training = _training(flags, data)
     last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
+    with one_line_errors():
+        optimization_of(settings, training).check_steps(last_step)
+        if training.class_weights:
+            datasets.class_weights(data, training.class_weights)
     if task.is_chief and (not quiet or dry_run):
         click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
     if task.is_chief:
@@ -214,6 +219,8 @@ def _must_be_downloaded(flags):
 
 def _training(flags, data):
     training = Training(**{field.name: getattr(flags, field.name) for field in dataclasses.fields(Training)})
+    if training.class_weights not in (None, "balanced"):
+        training = dataclasses.replace(training, class_weights=os.path.abspath(training.class_weights))
     if training.max_steps or data is None:
         return training
     return dataclasses.replace(training, epochs=training.epochs or data.default_epochs)
@@ -253,5 +260,9 @@ def _settings(flags):
         limit=flags.limit,
         split=flags.split,
         fast=flags.fast,
+        optimizer=flags.optimizer,
+        ema=flags.ema,
+        label_smoothing=flags.label_smoothing,
+        dropout=flags.dropout,
     )
     return settings, data

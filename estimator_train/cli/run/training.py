@@ -63,9 +63,9 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             resume_input=True,
         )
     examples = CollectPredictions(settings.class_names)
-    estimator = examples.attach(build_estimator(settings, config, settings.weights))
+    estimator = examples.attach(build_estimator(settings, config, settings.weights, training, last_step))
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
-    input_fns = build_input_fns(settings, data, training.cache)
+    input_fns = build_input_fns(settings, data, training)
     say = _say_nothing if quiet else click.echo
     note = _NoteMetrics(examples, reporter, lambda path, metrics: say(metrics_line(as_typed(model_dir, path), metrics)))
     if task.is_evaluator:
