@@ -40,7 +40,21 @@ _INSTEAD_OF = {
     "gpus": ("replicas", "split_over"),
     "replicas": ("gpus", "split_over"),
     "split_over": ("gpus", "replicas", "all_reduce"),
+    "find_learning_rate": (
+        *(
+            "learning_rate",
+            "schedule",
+            "warmup_steps",
+            "scale_learning_rate",
+            "ema",
+            "evaluate_every",
+            "early_stopping",
+        ),
+        *("keep_best", "epochs", "max_steps", "save_checkpoints_steps"),
+    ),
 }
+
+_STEPS_OF_RATE_TEST = 100
 
 # The flags that are none of a recipe's settings, and yet go with each.
 _OF_EVERY_RECIPE = ("recipe", "gpus", "replicas", "all_reduce")
@@ -106,6 +120,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         task = this_task()
     if flags.recipe:
         return _train_recipe(flags, task, resume, dry_run, verbosity)
+    if flags.find_learning_rate and not task.is_alone:
+        raise click.ClickException("--find-learning-rate is for one process; unset TF_CONFIG")
     if flags.replicas and not task.is_alone:
         raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
     model_dir = _model_dir(flags)
@@ -130,6 +146,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         settings.check_same(earlier, model_dir)
     training = _training(flags, data)
     last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
+    if flags.find_learning_rate:
+        last_step = _STEPS_OF_RATE_TEST
     with one_line_errors():
         optimization_of(settings, training).check_steps(last_step)
         if training.class_weights:
@@ -143,6 +161,10 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
 
     if quiet:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # that there is no GPU is logged as an error
+    if flags.find_learning_rate:
+        from estimator_train.cli.run.rate_test import find_learning_rate
+
+        return find_learning_rate(settings, training, data, model_dir, verbosity)
     from estimator_train.cli.run.training import train  # TensorFlow comes with it
 
     return train(settings, training, data, model_dir, last_step, task, verbosity)
