@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from estimator_train.models.phases import parse_phases
@@ -51,6 +53,32 @@ class Steps(Count):
 
     def __init__(self):
         super().__init__(most=_MOST_STEPS)
+
+
+class Number(click.FloatRange):
+    """A finite number, from 0 on, as `Number(below=1)`, or above it."""
+
+    def __init__(self, *, positive=False, below=None):
+        super().__init__(0, below, min_open=positive, max_open=True)
+
+    def convert(self, value, param, ctx):
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+class Augmentations(click.ParamType):
+    """Names between commas, kept as they are: some of `NAMES`, those of `input_fns.augmented`."""
+
+    name = "NAMES"
+    NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "light", "medium")
+
+    def convert(self, value, param, ctx):
+        for name in value.split(","):
+            if name.strip() not in self.NAMES:
+                self.fail(f"there is no {name.strip()!r}; give some of {', '.join(self.NAMES)}.", param, ctx)
+        return value
 
 
 class ImageSize(click.ParamType):

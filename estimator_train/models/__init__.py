@@ -49,6 +49,7 @@ def build_model(
     num_classes: int,
     weights: str | os.PathLike[str] | None = None,
     freeze: str | int | None = None,
+    dropout: float | None = None,
     load_weights: bool = True,
 ) -> keras.Model:
     """Returns a compiled `tf_keras` model from (batch, height, width, 3) to (batch, num_classes), both float32.
@@ -65,6 +66,7 @@ def build_model(
         the weights of the backbone without its top, or all of a model without a backbone.
       freeze: which layers of the backbone keep their weights: "all", "none", the first N, or all up to the layer of
         that name. None: none of random weights, else all, and in vgg16 those before the last block.
+      dropout: share of the features that is dropped before the last layer in training; None: as the model has it.
       load_weights: False leaves out reading `weights`, if those of a checkpoint are going to replace them anyway.
 
     Raises:
@@ -80,10 +82,15 @@ def build_model(
     check_freeze(name, weights, freeze)
     if name in CLASSES:
         classifier = importlib.import_module(f"{__name__}.classifier")  # TensorFlow comes with it
-        return classifier.build(name, image_size, num_classes, weights, freeze, load_weights=load_weights)
-    if weights == "imagenet":
+        model = classifier.build(name, image_size, num_classes, weights, freeze, load_weights=load_weights)
+    elif weights == "imagenet":
         raise ValueError(f'{name} has no ImageNet weights; pass a weights file or "none"')
-    model = importlib.import_module(f"{__name__}.{name}").build(image_size, num_classes)
-    if load_weights and weights is not None and is_file(weights):
-        load_file(model, weights)
-    return model
+    else:
+        model = importlib.import_module(f"{__name__}.{name}").build(image_size, num_classes)
+        if load_weights and weights is not None and is_file(weights):
+            load_file(model, weights)
+    if dropout is None:
+        return model
+    from estimator_train.models.dropout import with_dropout  # TensorFlow has come with the model
+
+    return with_dropout(model, dropout)

@@ -42,14 +42,7 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
     optimization.check_steps(steps)
     if optimization == Optimization():
         return
-    adapter_of(model)  # raises ValueError where it is no Keras model
-    its_keras = next(each for each in imported_kerases() if isinstance(model, each.Model))
-    if type(model).compile is not its_keras.Model.compile:
-        raise ValueError(
-            f"the model {model.name} has a compile() of its own, and sets its optimizers and losses there; leave out "
-            f"{', '.join(_given(optimization))}"
-        )
-    arguments = private_names.compile_arguments(model)
+    arguments, its_keras = _compiled(model), _keras_of(model)
     if optimization.label_smoothing is not None:
         arguments["loss"] = _smoothed(its_keras, arguments["loss"], optimization.label_smoothing)
     if dataclasses.replace(optimization, label_smoothing=None) != Optimization():
@@ -57,24 +50,47 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
     model.compile(**arguments)
 
 
-def _given(optimization):
-    """The names of what an Optimization changes."""
-    unchanged = Optimization()
-    names = (field.name for field in dataclasses.fields(optimization))
-    return [name for name in names if getattr(optimization, name) != getattr(unchanged, name)]
+def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, steps: int) -> None:
+    """Compiles `model` anew, with a learning rate that rises exponentially over so many steps.
+
+    Raises:
+      ValueError: the model cannot be changed so: see `recompile`.
+    """
+    arguments, its_keras = _compiled(model), _keras_of(model)
+    rising = its_keras.optimizers.schedules.ExponentialDecay(lowest, max(steps - 1, 1), highest / lowest)
+    config = _config(its_keras, model.optimizer) | {"learning_rate": rising}
+    model.compile(**arguments | {"optimizer": type(model.optimizer).from_config(config)})
+
+
+def _keras_of(model):
+    adapter_of(model)  # raises ValueError where it is no Keras model
+    return next(each for each in imported_kerases() if isinstance(model, each.Model))
+
+
+def _compiled(model):
+    """The arguments with which `model` is compiled."""
+    if type(model).compile is not _keras_of(model).Model.compile:
+        raise ValueError(
+            f"the model {model.name} has a compile() of its own, which sets its optimizers and losses; set them there"
+        )
+    return private_names.compile_arguments(model)
+
+
+def _config(keras, optimizer):
+    kinds = tuple(getattr(keras.optimizers, name) for name in OPTIMIZERS.values())
+    if not isinstance(optimizer, kinds):
+        raise ValueError(
+            f"the model is compiled with {type(optimizer).__name__}, whose settings cannot be changed; compile it with "
+            f"one of keras.optimizers, or give another optimizer"
+        )
+    return optimizer.get_config()
 
 
 def _optimizer(keras, model, optimization, steps):
     optimizer = model.optimizer
     if optimization.optimizer is not None:
         optimizer = getattr(keras.optimizers, OPTIMIZERS[optimization.optimizer])()
-    kinds = tuple(getattr(keras.optimizers, name) for name in OPTIMIZERS.values())
-    if not isinstance(optimizer, kinds):
-        raise ValueError(
-            f"the model {model.name} is compiled with {type(optimizer).__name__}, whose settings cannot be changed; "
-            f"leave out {', '.join(_given(optimization))}, or pass an optimizer, too"
-        )
-    config = optimizer.get_config()
+    config = _config(keras, optimizer)
     config["learning_rate"] = _learning_rate(keras, config["learning_rate"], optimization, steps)
     if optimization.weight_decay is not None:
         config["weight_decay"] = optimization.weight_decay

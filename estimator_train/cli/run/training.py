@@ -10,7 +10,6 @@ import os
 
 import click
 import tensorflow as tf
-import tf_keras as keras
 import tqdm
 
 from estimator_train import checkpoints, distribution
@@ -18,8 +17,8 @@ from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, t
 from estimator_train.cli.plan import steps_per_epoch
 from estimator_train.cli.run.build import (
     DeletedModelDirError,
+    build_estimator,
     build_input_fns,
-    build_model,
     local_strategy,
     run_errors,
     set_verbosity,
@@ -32,8 +31,6 @@ from estimator_train.exporter import BestCheckpointExporter, Exporter
 from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
 from estimator_train.host.training_lock import training_lock
-from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.classifier import start_phase
 from estimator_train.report.diagnosis import diagnose, input_ceiling
 from estimator_train.run_config import RunConfig
 from estimator_train.session.full_disk import explaining_full_disk
@@ -68,18 +65,11 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             resume_input=True,
         )
     examples = CollectPredictions(settings.class_names)
-    model = build_model(settings, load_weights=True)
     parts = _parts_to_come(settings, training, data, model_dir, last_step)
-
-    def estimator_of(phase):
-        with one_line_errors():
-            if phase is not None:
-                start_phase(model, phase)
-            return examples.attach(model_to_estimator(model, config=config))
-
-    estimator = estimator_of(parts[0][0])
+    estimators = [examples.attach(build_estimator(of, config, how, end)) for of, how, end in parts]
+    estimator = estimators[0]
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
-    input_fns = build_input_fns(settings, data, training.cache)
+    input_fns = build_input_fns(settings, data, training)
     say = _say_nothing if quiet else click.echo
     note = _NoteMetrics(examples, reporter, lambda path, metrics: say(metrics_line(as_typed(model_dir, path), metrics)))
     if task.is_evaluator:
@@ -103,12 +93,10 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
                 )
         hooks = [*hooks, stop]
         eval_hooks = [StopEvaluation(stop), examples]
-        for number, (phase, end) in enumerate(parts):
-            if number:
-                stop.check()
-                estimator = estimator_of(phase)
-            if phase is not None:
-                say(_phase_line(phase, end, model))
+        for estimator, (of, _, end) in zip(estimators, parts, strict=True):
+            stop.check()
+            if settings.phases:
+                say(f"phase freeze={of.freeze}, to step {end}")
             if training.evaluate_every or task.cluster:  # there may be an evaluator
                 metrics = _train_and_evaluate(estimator, input_fns, training, end, hooks, eval_hooks, note)
             else:
@@ -140,25 +128,20 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
 
 
 def _parts_to_come(settings, training, data, model_dir, last_step):
-    """The parts of the training that have not ended yet, or the last: pairs of a `Phase` or None and the last step."""
-    phases = settings.all_phases()
+    """The parts of the training that have not ended yet, or the last: triples of settings, training and last step."""
+    phases = settings.in_phases()
     if not phases:
-        return [(None, last_step)]
+        return [(settings, training, last_step)]
     per_epoch = steps_per_epoch(settings, training, data)
-    ends = itertools.accumulate(phase.epochs * per_epoch for phase in phases)
-    parts = list(zip(phases, ends, strict=True))
+    ends = itertools.accumulate(phase.epochs * per_epoch for _, phase in phases)
+    parts = [
+        (of, dataclasses.replace(training, learning_rate=phase.learning_rate), end)
+        for (of, phase), end in zip(phases, ends, strict=True)
+    ]
     with run_errors():
         checkpoint = checkpoints.latest_intact(model_dir)
-        step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
-    return [part for part in parts if part[1] > step] or parts[-1:]
-
-
-def _phase_line(phase, end, model):
-    trained, every = (sum(map(keras.backend.count_params, of)) for of in (model.trainable_weights, model.weights))
-    return (
-        f"phase freeze={phase.freeze} to step {end}: {trained:,} of {every:,} weights are trained, learning rate "
-        f"{float(model.optimizer.learning_rate.numpy()):g}"
-    )
+    step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
+    return [part for part in parts if part[-1] > step] or parts[-1:]
 
 
 @contextlib.contextmanager
