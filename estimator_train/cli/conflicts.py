@@ -46,10 +46,20 @@ RULES = (
     Excludes(("epochs",), ("max_steps",)),
     Excludes(
         ("phases",),
-        ("epochs", "max_steps", "freeze"),
-        "each of the --phases has its own freeze= and epochs=; leave out {other}",
+        ("epochs", "max_steps", "freeze", "learning_rate", "find_learning_rate"),
+        "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}",
     ),
-    Excludes(("phases",), ("early_stopping",), "--phases have a fixed number of epochs; leave out {other}"),
+    Excludes(
+        ("phases",),
+        ("early_stopping", "schedule", "warmup_steps"),
+        "each of the --phases has a number of epochs and one learning rate; leave out {other}",
+    ),
+    Excludes(("phases",), ("ema",), "the averages of --ema would begin anew in each of the --phases; leave one out"),
+    Excludes(
+        ("phases", "freeze=none"),
+        ("cache=features",),
+        "--cache features keeps what frozen layers give; leave it out, or freeze all",
+    ),
     Excludes(
         ("phases", "freeze"),
         ("recipe", "input_fn"),

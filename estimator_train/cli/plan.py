@@ -90,7 +90,7 @@ def _phases(settings):
     lines = [
         f"freeze={phase.freeze} for {phase.epochs} epochs"
         + ("" if phase.learning_rate is None else f" at learning rate {phase.learning_rate:g}")
-        for phase in settings.all_phases()
+        for _, phase in settings.in_phases()
     ]
     return ", then ".join(lines) or None
 

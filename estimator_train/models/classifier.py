@@ -9,9 +9,6 @@ import numpy as np
 import tf_keras as keras
 
 from estimator_train.models.backbones import CLASSES, check_freeze, default_freeze
-from estimator_train.models.compilation import recompile
-from estimator_train.models.optimization import Optimization
-from estimator_train.models.phases import Phase
 from estimator_train.models.weights import application
 
 # Learning rates of Adam: of a head on frozen layers alone, and of a backbone's layers.
@@ -64,18 +61,6 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
         layer.trainable = False
     rate = _RATE_OF_BACKBONE if base.trainable_weights else _RATE_OF_HEAD
     model.compile(keras.optimizers.Adam(rate), "categorical_crossentropy", metrics=["accuracy"])
-
-
-def start_phase(model: keras.Model, phase: Phase) -> None:
-    """Freezes and unfreezes layers of a `model` of `build_model` as `phase` says, and compiles it for them.
-
-        start_phase(model, Phase(freeze="none", epochs=5, learning_rate=1e-5))
-
-    Raises:
-      ValueError: the model has no backbone, or the backbone no such layer.
-    """
-    freeze_backbone(model, phase.freeze)
-    recompile(model, Optimization(learning_rate=phase.learning_rate))
 
 
 def _number_frozen(base, freeze):

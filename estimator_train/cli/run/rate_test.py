@@ -24,7 +24,7 @@ def find_learning_rate(settings, training, data, model_dir, verbosity):
             recompute=training.recompute,
             jit_compile=training.jit_compile,
         )
-        model = build_model(settings, settings.weights, training)
+        model = build_model(settings, training)
         train_input_fn, _ = build_input_fns(settings, data, training)
         test = learning_rates.find_learning_rate(model, train_input_fn, config)
         os.makedirs(model_dir, exist_ok=True)
