@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable
 
 import numpy as np
+import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.models.backbones import CLASSES, check_freeze, default_freeze
@@ -31,7 +33,7 @@ def build(
     build_base = getattr(keras.applications, CLASSES[name])
     base = application(build_base, image_size, weights if load_weights else "none")
     images = keras.Input((*image_size, 3))
-    inputs = _preprocessed(images, build_base)
+    inputs = preprocessed(images, build_base)
     # Keras' guide to transfer learning: pretrained statistics of BatchNormalization are kept when its layers are
     # unfrozen, because those of small batches would undo what the layers have learned.
     features = base(inputs) if weights == "none" else base(inputs, training=False)
@@ -63,6 +65,22 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     model.compile(keras.optimizers.Adam(rate), "categorical_crossentropy", metrics=["accuracy"])
 
 
+def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> tf.Tensor:
+    """Returns what `preprocess_input`, of the module that has `build_base`, makes of `images` with pixels in [0, 1].
+
+    It scales and shifts each channel, and may put blue first: what it makes of three pixels tells how.
+
+        preprocessed(keras.Input((224, 224, 3)), keras.applications.ResNet50)
+    """
+    module = getattr(keras.applications, build_base.__module__.rpartition(".")[2])
+    pixels = np.array([[[0, 0, 0], [255, 255, 255], [255, 0, 0]]], np.float64)
+    black, white, red = module.preprocess_input(pixels)[0]
+    has_blue_first = red[0] == black[0]
+    order = -1 if has_blue_first else 1
+    scaled = keras.layers.Rescaling((white - black)[::order].tolist(), black[::order].tolist())(images)
+    return scaled[:, :, :, ::-1] if has_blue_first else scaled  # an Ellipsis would not serialise
+
+
 def _number_frozen(base, freeze):
     names = [layer.name for layer in base.layers]
     if freeze in ("all", "none"):
@@ -75,17 +93,3 @@ def _number_frozen(base, freeze):
         similar = ", ".join(difflib.get_close_matches(freeze, names)) or f"{names[1]} to {names[-1]}"
         raise ValueError(f"freeze={freeze}: {base.name} has no such layer; pass all, none, a number, or {similar}")
     return names.index(freeze) + 1
-
-
-def _preprocessed(images, build_base):
-    """What `preprocess_input`, of the module that has `build_base`, makes of `images` with pixels in [0, 1].
-
-    It scales and shifts each channel, and may put blue first: what it makes of three pixels tells how.
-    """
-    module = getattr(keras.applications, build_base.__module__.rpartition(".")[2])
-    pixels = np.array([[[0, 0, 0], [255, 255, 255], [255, 0, 0]]], np.float64)
-    black, white, red = module.preprocess_input(pixels)[0]
-    has_blue_first = red[0] == black[0]
-    order = -1 if has_blue_first else 1
-    scaled = keras.layers.Rescaling((white - black)[::order].tolist(), black[::order].tolist())(images)
-    return scaled[:, :, :, ::-1] if has_blue_first else scaled  # an Ellipsis would not serialise

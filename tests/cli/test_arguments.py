@@ -144,6 +144,7 @@ def write_files(folder, scans):
     (folder / "torn" / "run.json").write_text("{")
 
 
+PHASES = "freeze=all epochs=1; freeze=none epochs=2"
 OWN = ["--eval-input-fn", "data.py:train_input_fn", "--model", "data.py:train_input_fn"]
 
 
@@ -155,7 +156,23 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
     (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
     (["--dataset", "oct2017", "--data-dir", "empty"], "CNV"),
-    (["--model", "resnet"], "there is no model 'resnet'; pass one of vgg16, mobilenet_v2, small_cnn"),
+    (["--model", "resnet"], "there is no model 'resnet'; did you mean resnet50"),
+    (["--model", "small_cnn", "--freeze", "all"], "small_cnn has no backbone of keras.applications to freeze"),
+    (["--model", "vgg16", "--weights", "none", "--freeze", "all"], "freeze=all would keep the random weights that"),
+    (["--phases", "freeze=all"], "'--phases': the phase 'freeze=all' has no epochs=; write 'freeze=all epochs=2"),
+    (
+        ["--phases", PHASES, "--epochs", "2"],
+        "each of the --phases has its own freeze=, epochs= and lr=; leave out --ep",
+    ),
+    (["--phases", PHASES, "--learning-rate", "1"], "epochs= and lr=; leave out --learning-rate"),
+    (["--phases", PHASES, "--freeze", "all"], "epochs= and lr=; leave out --freeze"),
+    (["--phases", PHASES, "--schedule", "cosine"], "has a number of epochs and one learning rate; leave out --sched"),
+    (["--phases", PHASES, "--ema", "0.9"], "the averages of --ema would begin anew in each of the --phases"),
+    (["--phases", PHASES, "--recipe", "unet3d"], "a model with a backbone of keras.applications; leave out --recipe"),
+    (["--freeze", "none", "--cache", "features"], "--cache features keeps what frozen layers give; leave it out, or"),
+    (["--phases", PHASES, "--model", "small_cnn"], "small_cnn has no backbone of keras.applications to freeze"),
+    (["--phases", PHASES, "--model", "vgg16", "--weights", "none"], "freeze=all would keep the random weights that"),
+    (["--freeze", "all", "--model", "data.py:train_input_fn"], "data.py:train_input_fn has no backbone of keras"),
     (["--weights", "nowhere.h5"], "there is no weights file nowhere.h5"),
     (["--weights", "file"], "file is not HDF5"),
     (["--gpus", "2", "--replicas", "2"], "--gpus and --replicas exclude each other"),
