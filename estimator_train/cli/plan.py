@@ -37,7 +37,7 @@ def plan(settings, training, data, model_dir, last_step):
         "classes": _classes(data),
         "files": _files(settings, data),
         "model": _model(settings),
-        "phases": _phases(settings),
+        "phases": settings.phases,
         "steps": _steps(settings, training, data, last_step),
         "batch": _batch(settings, training, data),
         "devices": _devices(training),
@@ -83,16 +83,6 @@ def _model(settings):
     weights = f", starting from {settings.weights}" if settings.weights not in (None, "none") else ""
     freeze = f", freeze={settings.freeze}" if settings.freeze else ""
     return f"{settings.model}{size}{weights}{freeze}"
-
-
-def _phases(settings):
-    """Each phase of the training; the model's own learning rates are known once TensorFlow is imported."""
-    lines = [
-        f"freeze={phase.freeze} for {phase.epochs} epochs"
-        + ("" if phase.learning_rate is None else f" at learning rate {phase.learning_rate:g}")
-        for _, phase in settings.in_phases()
-    ]
-    return ", then ".join(lines) or None
 
 
 def _steps(settings, training, data, last_step):

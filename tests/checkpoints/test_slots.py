@@ -32,9 +32,10 @@ def fit(model, data):
 def slots(model):
     """The variables of the model's optimizer by names without the numbers that Keras gives to layers."""
     of = {weight.name: index for index, weight in enumerate(model.weights)}
-    split = (variable.name.partition("/") for variable in model.optimizer.variables)
-    keys = [(slot, of[weight]) for slot, _, weight in split if weight in of]
-    return dict(zip(keys, model.optimizer.variables[-len(keys) :], strict=True))
+    named = {tuple(variable.name.split("/", 1)): variable for variable in model.optimizer.variables}
+    return {
+        (slot, of[weight]): variable for (slot, *rest), variable in named.items() for weight in rest if weight in of
+    }
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,13 @@ def is_same(folder, steps, name):
 
 
 def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_phase(train, command, tmp_path):
-    code, output, errors = train("--model-dir", "whole", "--phases", PHASES, "--replicas", "1")
+    # Without dropout, whose random numbers are others after a restart.
+    code, output, errors = train("--model-dir", "whole", "--phases", PHASES, "--dropout", "0")
     assert code == 0, errors
     run = tmp_path / "whole"
     lines = [line for line in output.splitlines() if line.startswith("phase")]
     assert lines == [
-        "phases       freeze=all for 1 epochs at learning rate 0.01, then freeze=bottom for 2 epochs at learning rate 0.001",
+        f"phases       {PHASES}",
         "phase freeze=all, to step 3",
         "phase freeze=bottom, to step 9",
     ]
