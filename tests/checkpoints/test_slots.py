@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
@@ -32,15 +33,12 @@ def fit(model, data):
 def slots(model):
     """The variables of the model's optimizer by names without the numbers that Keras gives to layers."""
     of = {weight.name: index for index, weight in enumerate(model.weights)}
-    named = {tuple(variable.name.split("/", 1)): variable for variable in model.optimizer.variables}
-    return {
-        (slot, of[weight]): variable for (slot, *rest), variable in named.items() for weight in rest if weight in of
-    }
+    named = {variable.name: variable for variable in model.optimizer.variables}
+    split = {name: name.partition("/") for name in named}
+    return {(slot, of[weight]): named[name] for name, (slot, _, weight) in split.items() if weight in of}
 
 
-@pytest.mark.parametrize(
-    "make", [keras.optimizers.Adam, lambda rate: keras.optimizers.SGD(rate, momentum=0.9)], ids=["Adam", "momentum"]
-)
+@pytest.mark.parametrize("make", [keras.optimizers.Adam, keras.optimizers.Nadam])
 def test_slots_follow_their_variables_and_new_ones_begin_at_zero(make, data, batches, tmp_path, log_lines):
     weights = build().get_weights()
     by_keras = {frozen: build(weights, frozen, make(0.1)) for frozen in (1, 2)}
@@ -54,7 +52,9 @@ def test_slots_follow_their_variables_and_new_ones_begin_at_zero(make, data, bat
         kept = slots(before)
         for key, variable in slots(expected).items():
             variable.assign(kept.get(key, 0 * variable))
-        expected.optimizer.iterations.assign(before.optimizer.iterations)
+        for name, part in tf.train.TrackableView.children(before.optimizer).items():
+            if hasattr(part, "assign"):  # the number of updates, and a product that Nadam keeps
+                getattr(expected.optimizer, name).assign(part)
         fit(expected, data)
         estimator = train(build(weights, frozen, make(0.1)), tmp_path, data, batches)
         loaded = build(frozen=frozen)
