@@ -73,7 +73,8 @@ class Settings:
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
             settings = cls(**values | lists)
             _check_types(settings)
-        except TypeError as error:
+            settings.in_phases()
+        except (TypeError, ValueError) as error:
             raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
         return settings
 
