@@ -42,7 +42,7 @@ def plan(settings, training, data, model_dir, last_step):
         "batch": _batch(settings, training, data),
         "devices": _devices(training),
         "optimizer": _optimizer(settings, training),
-        "rate": _learning_rate(settings, training),
+        "rate": None if settings.phases else _learning_rate(settings, training),
         "augmentation": training.augment,
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
