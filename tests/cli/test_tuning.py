@@ -1,6 +1,7 @@
 """The flags that are turned most, through training, resuming, evaluating and exporting."""
 
 import json
+import shlex
 
 import pytest
 import tf_keras as keras
@@ -18,11 +19,11 @@ EVERY_FLAG = (
     "--learning-rate 0.001 --optimizer adamw --schedule cosine --warmup-steps 1 --weight-decay 0.01 --clip-norm 1 "
     "--ema 0.5 --label-smoothing 0.1 --dropout 0.3 --class-weights balanced --augment medium,mixup "
     "--scale-learning-rate --replicas 2"
-).split()
+)
 
 
 def test_a_run_of_every_flag_is_resumed_evaluated_and_exported(command, flags, tmp_path):
-    code, output, _ = command(*flags, *EVERY_FLAG, "--max-steps", "4")
+    code, output, _ = command(*flags, *shlex.split(EVERY_FLAG), "--max-steps", "4")
     assert code == 0
     assert "optimizer    adamw, weight decay 0.01, gradients clipped to 1, averages with momentum 0.5, labels" in output
     assert "rate         0.001, times 2 replicas: 0.002, cosine, 1 steps of warm-up" in output
