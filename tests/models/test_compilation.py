@@ -101,6 +101,25 @@ def test_an_estimator_trains_all_of_them_together_as_fit(keras, forever, tmp_pat
     assert estimator.evaluate(forever, steps=2) == pytest.approx(expected | {"global_step": STEPS}, abs=1e-5)
 
 
+@pytest.mark.parametrize("keras", [tf_keras, keras_3], ids=["tf_keras", "Keras 3"])
+@pytest.mark.parametrize("schedules", [("constant", "step"), ("step", "constant")])
+def test_a_training_goes_on_with_another_schedule(keras, schedules, forever, tmp_path):
+    def make(schedule, run_eagerly=False):
+        model = compiled(keras, keras.optimizers.Adam(RATE), run_eagerly=run_eagerly)
+        recompile(model, Optimization(schedule=schedule), STEPS)
+        return model
+
+    for schedule, last_step in zip(schedules, (4, STEPS), strict=True):
+        config = et.RunConfig(tmp_path, resume_input=True)
+        estimator = et.model_to_estimator(make(schedule), config=config).train(forever, max_steps=last_step)
+    fitted = make(schedules[1], run_eagerly=True)  # in the first 4 of 10 steps both have one rate
+    fitted.fit(forever(), steps_per_epoch=STEPS, verbose=0)
+    other = et.model_to_estimator(make(schedules[0]), model_dir=tmp_path)
+    expected = fitted.evaluate(forever(), steps=2, verbose=0, return_dict=True) | {"global_step": STEPS}
+    for each in (estimator, other):
+        assert each.evaluate(forever, steps=2) == pytest.approx(expected, abs=1e-5)
+
+
 def test_averages_are_others_than_the_weights(forever):
     # So that the comparisons above can fail.
     with_averages, without = (by_hand("Adam", CASES[case][2]) for case in ("averages", "factor"))
