@@ -138,8 +138,12 @@ class StateInMemory:
 
 def _read(checkpoint, parts, path):
     private_names.forget_values_to_come(parts.root)
+    optimizer = getattr(parts.root, "optimizer", None)
+    may_lack = contextlib.nullcontext() if optimizer is None else private_names.without_learning_rate(optimizer)
     try:
-        checkpoint.read(path).assert_existing_objects_matched().expect_partial()
+        status = checkpoint.read(path)
+        with may_lack:
+            status.assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
         _check_same_model(parts, path)
         raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error

@@ -68,12 +68,12 @@ def _keras_of(model):
 
 
 def _compiled(model):
-    """The arguments with which `model` is compiled."""
+    """The arguments with which `model` is compiled, and its optimizer as it is now."""
     if type(model).compile is not _keras_of(model).Model.compile:
         raise ValueError(
             f"the model {model.name} has a compile() of its own, which sets its optimizers and losses; set them there"
         )
-    return private_names.compile_arguments(model)
+    return private_names.compile_arguments(model) | {"optimizer": model.optimizer}
 
 
 def _config(keras, optimizer):

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 v1 = tf.compat.v1
 
-STEPS = 100
 _LEAST_STEPS = 10
 _MOMENTUM = 0.9  # of the average of losses
 _DIVERGED = 4  # times the lowest average
@@ -46,11 +45,11 @@ def find_learning_rate(
     *,
     lowest: float = 1e-7,
     highest: float = 10.0,
-    steps: int = STEPS,
+    steps: int = 100,
 ) -> RangeTest:
     """Trains a copy of a compiled Keras `model` with a rate that rises each step, until the loss goes up.
 
-    The suggestion is a tenth of the rate at which the average of the losses was lowest. Nothing of the training is kept.
+    The suggestion is a tenth of the rate at which the average of the losses was lowest. Nothing else is kept.
 
     ::
 

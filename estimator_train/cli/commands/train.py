@@ -170,7 +170,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     if flags.find_learning_rate:
         from estimator_train.cli.run.rate_test import find_learning_rate
 
-        return find_learning_rate(settings, training, data, model_dir, verbosity)
+        return find_learning_rate(settings, training, data, model_dir, last_step, verbosity)
     from estimator_train.cli.run.training import train  # TensorFlow comes with it
 
     return train(settings, training, data, model_dir, last_step, task, verbosity)

@@ -12,8 +12,8 @@ from estimator_train.report import learning_rates
 from estimator_train.run_config import RunConfig
 
 
-def find_learning_rate(settings, training, data, model_dir, verbosity):
-    """Plots the loss over rising learning rates into `model_dir`, and says which rate to take. Returns the exit code."""
+def find_learning_rate(settings, training, data, model_dir, steps, verbosity):
+    """Plots the loss over so many rising rates into `model_dir`, and suggests one. Returns the exit code."""
     set_verbosity(verbosity)
     with one_line_errors(), run_errors():
         config = RunConfig(
@@ -26,7 +26,7 @@ def find_learning_rate(settings, training, data, model_dir, verbosity):
         )
         model = build_model(settings, training)
         train_input_fn, _ = build_input_fns(settings, data, training)
-        test = learning_rates.find_learning_rate(model, train_input_fn, config)
+        test = learning_rates.find_learning_rate(model, train_input_fn, config, steps=steps)
         os.makedirs(model_dir, exist_ok=True)
         path = os.path.join(model_dir, "learning_rate.png")
         learning_rates.plot(test, path)
