@@ -19,7 +19,8 @@ from estimator_train.cli.parameters import Count, Text
 from estimator_train.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
 
 _POLL_SECS = 0.1
-_OF_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-run")  # flags of training that it gives, or cannot do
+# Flags of training that it gives, or cannot do.
+_OF_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-run")
 
 _EXAMPLES = """\b
 Examples:
