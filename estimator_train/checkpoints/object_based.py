@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.checkpoints import CheckpointError, damage_of, other_model, reader_of, tf215
+from estimator_train.checkpoints import CheckpointError, damage_of, other_model, reader_of, slots, tf215
 from estimator_train.distribution import synchronous
 from estimator_train.session import private_names
 from estimator_train.session.private_names import build_legacy_optimizer, eager_mode
@@ -117,6 +117,8 @@ def restore(checkpoint, parts, path, trains=False):
         _restore_of_215(checkpoint, parts, path, trains)
     else:
         _read(checkpoint, parts, path)
+        if trains:
+            slots.follow_trained_variables(parts.optimizer, _trained_by_key(parts), path)
 
 
 class StateInMemory:
@@ -136,8 +138,12 @@ class StateInMemory:
 
 def _read(checkpoint, parts, path):
     private_names.forget_values_to_come(parts.root)
+    optimizer = getattr(parts.root, "optimizer", None)
+    may_lack = contextlib.nullcontext() if optimizer is None else private_names.without_learning_rate(optimizer)
     try:
-        checkpoint.read(path).assert_existing_objects_matched().expect_partial()
+        status = checkpoint.read(path)
+        with may_lack:
+            status.assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
         _check_same_model(parts, path)
         raise CheckpointError(f"Checkpoint {path} is of another model: {str(error).splitlines()[0]}") from error
@@ -225,6 +231,13 @@ def _weights_by_key(parts):
     """The weights among `parts` by their keys in a checkpoint, a dict of str to variables."""
     weights = set(map(id, parts.weights))
     return {key: part for key, part in parts_by_key(parts.root).items() if id(part) in weights}
+
+
+def _trained_by_key(parts):
+    """The trainable variables among `parts` by their keys in a checkpoint, in the order of the model's."""
+    keys = {id(weight): key for key, weight in _weights_by_key(parts).items()}
+    trained = getattr(parts.root, "trainable_variables", ())  # a Keras 3 model's root has none
+    return {keys[id(variable)]: variable for variable in trained if id(variable) in keys}
 
 
 def variables_by_key(root):

@@ -9,7 +9,10 @@ import click
 
 
 class Excludes(NamedTuple):
-    """None of `flags` goes with any of `others`, all by their names in Python; `reason` may name {flag} and {other}."""
+    """None of `flags` goes with any of `others`, all by their names in Python; `reason` may name {flag} and {other}.
+
+    "name=value" is a flag where it is given that value.
+    """
 
     flags: tuple[str, ...]
     others: tuple[str, ...]
@@ -41,6 +44,27 @@ RULES = (
     Needs(("filters", "volume", "split_over"), ("recipe",), "{flag} is for recipes; give --recipe NAME, too"),
     Excludes(("gpus",), ("replicas",)),
     Excludes(("epochs",), ("max_steps",)),
+    Excludes(
+        ("phases",),
+        ("epochs", "max_steps", "freeze", "learning_rate", "find_learning_rate"),
+        "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}",
+    ),
+    Excludes(
+        ("phases",),
+        ("early_stopping", "schedule", "warmup_steps"),
+        "each of the --phases has a number of epochs and one learning rate; leave out {other}",
+    ),
+    Excludes(("phases",), ("ema",), "the averages of --ema would begin anew in each of the --phases; leave one out"),
+    Excludes(
+        ("phases", "freeze=none"),
+        ("cache=features",),
+        "--cache features keeps what frozen layers give; leave it out, or freeze all",
+    ),
+    Excludes(
+        ("phases", "freeze"),
+        ("recipe", "input_fn"),
+        "{flag} is for a dataset and a model with a backbone of keras.applications; leave out {other}",
+    ),
     Needs(
         ("early_stopping", "keep_best"),
         ("evaluate_every",),
@@ -68,6 +92,26 @@ RULES = (
         ("model",),
         "--input-fn needs --model, a FILE:FUNCTION that returns a compiled Keras model",
     ),
+    Excludes(
+        ("augment",),
+        ("cache=features",),
+        "--cache features computes once what --augment changes each time; leave one of them out",
+    ),
+    Excludes(
+        ("class_weights",),
+        ("input_fn",),
+        "--class-weights are of a dataset's classes; let the --input-fn give weights, as its batches' third part",
+    ),
+    Excludes(
+        ("find_learning_rate",),
+        ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema"),
+        "--find-learning-rate tries rates of its own; leave out {other}",
+    ),
+    Excludes(
+        ("find_learning_rate",),
+        (*("resume", "evaluate_every", "early_stopping", "keep_best", "epochs", "max_steps"), "save_checkpoints_steps"),
+        "--find-learning-rate trains nothing that is kept; leave out {other}",
+    ),
 )
 
 
@@ -80,10 +124,15 @@ def check_conflicts(flags: SimpleNamespace) -> None:
       click.ClickException: a rule is broken.
     """
     for rule in RULES:
-        given, others = ([name for name in names if getattr(flags, name)] for names in rule[:2])
+        given, others = ([name for name in names if _is_given(flags, name)] for names in rule[:2])
         if given and bool(others) == isinstance(rule, Excludes):
             named = {"flag": flag_of(given[0]), "other": flag_of(others[0]) if others else ""}
             raise click.ClickException(rule.reason.format(**named))
+
+
+def _is_given(flags, name):
+    name, has_value, value = name.partition("=")
+    return getattr(flags, name) == value if has_value else bool(getattr(flags, name))
 
 
 def flag_of(name: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import click
+
+from estimator_train.models.phases import parse_phases
 
 _MOST = 2**31 - 1
 _MOST_STEPS = 2**63 - 1  # the global step is an int64
@@ -51,6 +55,32 @@ class Steps(Count):
         super().__init__(most=_MOST_STEPS)
 
 
+class Number(click.FloatRange):
+    """A finite number, from 0 on, as `Number(below=1)`, or above it."""
+
+    def __init__(self, *, positive=False, below=None):
+        super().__init__(0, below, min_open=positive, max_open=True)
+
+    def convert(self, value, param, ctx):
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+class Augmentations(click.ParamType):
+    """Names between commas, kept as they are: some of `NAMES`, those of `input_fns.augmented`."""
+
+    name = "NAMES"
+    NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "light", "medium")
+
+    def convert(self, value, param, ctx):
+        for name in value.split(","):
+            if name.strip() not in self.NAMES:
+                self.fail(f"there is no {name.strip()!r}; give some of {', '.join(self.NAMES)}.", param, ctx)
+        return value
+
+
 class ImageSize(click.ParamType):
     """(height, width) in pixels, given as HxW or as one side."""
 
@@ -61,6 +91,20 @@ class ImageSize(click.ParamType):
         if len(sides) > 2 or not all(side.isdecimal() and 0 < int(side) <= _MOST_PIXELS for side in sides):
             self.fail(f"{value!r} is not a size in pixels such as 96 or 224x224.", param, ctx)
         return (int(sides[0]), int(sides[-1]))
+
+
+class Phases(Text):
+    """Phases of a fine-tuning, as `models.parse_phases` reads them; the value is the text."""
+
+    name = "PHASES"
+
+    def convert(self, value, param, ctx):
+        text = super().convert(value, param, ctx)
+        try:
+            parse_phases(text)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        return text
 
 
 SEED = click.IntRange(0, 2**32 - 1)  # what numpy takes

@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+from estimator_train import datasets
+from estimator_train.cli.settings import optimization_of
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.model_dirs import checkpoints_among
 
@@ -35,9 +37,14 @@ def plan(settings, training, data, model_dir, last_step):
         "classes": _classes(data),
         "files": _files(settings, data),
         "model": _model(settings),
+        "phases": settings.phases,
         "steps": _steps(settings, training, data, last_step),
         "batch": _batch(settings, training, data),
         "devices": _devices(training),
+        "optimizer": _optimizer(settings, training),
+        "rate": None if settings.phases else _learning_rate(settings, training),
+        "augmentation": training.augment,
+        "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training),
         "seed": settings.seed,
@@ -74,7 +81,8 @@ def _files(settings, data):
 def _model(settings):
     size = f" for images of {'x'.join(map(str, settings.image_size))}" if settings.image_size else ""
     weights = f", starting from {settings.weights}" if settings.weights not in (None, "none") else ""
-    return f"{settings.model}{size}{weights}"
+    freeze = f", freeze={settings.freeze}" if settings.freeze else ""
+    return f"{settings.model}{size}{weights}{freeze}"
 
 
 def _steps(settings, training, data, last_step):
@@ -87,7 +95,7 @@ def _steps(settings, training, data, last_step):
 
 
 def _batch(settings, training, data):
-    replicas = _replicas(training)
+    replicas = training.num_replicas
     on_each = f" on each of {replicas} replicas" if replicas > 1 else ""
     times = f", {training.accumulate_steps} times" if training.accumulate_steps > 1 else ""
     if data is None:
@@ -107,6 +115,45 @@ def _devices(training):
     return "the first GPU, or the CPU where there is none"
 
 
+def _optimizer(settings, training):
+    """What is asked for besides the rate; None: as the model is compiled."""
+    optimization = optimization_of(settings, training)
+    named = {
+        "weight decay": optimization.weight_decay,
+        "gradients clipped to": optimization.clip_norm,
+        "averages with momentum": optimization.ema,
+        "labels smoothed by": optimization.label_smoothing,
+    }
+    asked = [f"{name} {value:g}" for name, value in named.items() if value is not None]
+    return ", ".join([optimization.optimizer or "the model's", *asked]) if optimization.optimizer or asked else None
+
+
+def _learning_rate(settings, training):
+    """The rate and its schedule; with several replicas always, as it says whether they count."""
+    optimization, replicas = optimization_of(settings, training), training.num_replicas
+    rate, of_optimizer = (
+        optimization.learning_rate,
+        "the model's" if optimization.optimizer is None else "Keras' default",
+    )
+    text = of_optimizer if rate is None else f"{rate:g}"
+    if training.scale_learning_rate:
+        text += f", times {replicas} replicas" + (f": {rate * replicas:g}" if rate else "")
+    elif replicas > 1:
+        text += f", not scaled by the {replicas} replicas"
+    elif rate is None and optimization.schedule is None and not optimization.warmup_steps:
+        return None
+    text += f", {optimization.schedule}" if optimization.schedule else ""
+    return text + (f", {optimization.warmup_steps} steps of warm-up" if optimization.warmup_steps else "")
+
+
+def _class_weights(training, data):
+    if not training.class_weights:
+        return None
+    weights = datasets.class_weights(data, training.class_weights)
+    shown = [f"{name} {weight:.4g}" for name, weight in zip(data.class_names[:10], weights, strict=False)]
+    return ", ".join([*shown, "…"] if len(weights) > 10 else shown)
+
+
 def _checkpoints(training):
     every = math.gcd(training.save_checkpoints_steps or 0, training.evaluate_every or 0)
     return f"every {every} steps and at the end" if every else "every 10 minutes and at the end"
@@ -122,8 +169,4 @@ def _evaluation(training):
 
 def _batches(training):
     """How many batches a step takes."""
-    return training.accumulate_steps * _replicas(training)
-
-
-def _replicas(training):
-    return this_task().num_training_tasks * (training.gpus or training.replicas or 1)
+    return training.accumulate_steps * training.num_replicas

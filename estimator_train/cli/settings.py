@@ -14,8 +14,10 @@ from pathlib import Path
 import click
 
 from estimator_train import datasets
+from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.files import write_whole
 from estimator_train.host.model_dirs import absolute
+from estimator_train.models import Optimization, parse_phases
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +41,21 @@ class Settings:
     limit: int | None = None
     split: str | None = None
     fast: bool = False
+    optimizer: str | None = None
+    ema: float | None = None
+    label_smoothing: float | None = None
+    dropout: float | None = None
+    freeze: str | None = None
+    phases: str | None = None
 
     def save(self, model_dir, **about):
         """Keeps the settings in `model_dir`, whole or not at all, with what else is told `about` the run."""
         save_run(model_dir, dataclasses.asdict(self), **about)
+
+    def in_phases(self):
+        """Pairs of the settings in each phase and the `Phase`; none without --phases."""
+        phases = parse_phases(self.phases) if self.phases else ()
+        return [(dataclasses.replace(self, freeze=phase.freeze, phases=None), phase) for phase in phases]
 
     @classmethod
     def load(cls, model_dir):
@@ -60,7 +73,8 @@ class Settings:
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
             settings = cls(**values | lists)
             _check_types(settings)
-        except TypeError as error:
+            settings.in_phases()
+        except (TypeError, ValueError) as error:
             raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
         return settings
 
@@ -76,14 +90,18 @@ class Settings:
         return settings
 
     def check_same(self, earlier, model_dir):
-        """Refuses to go on with a run of other settings. Only the files may have gone to another `data_dir`."""
+        """Refuses to go on with a run of other settings, but for `_MAY_CHANGE`."""
         for field in dataclasses.fields(self):
             ours, theirs = getattr(self, field.name), getattr(earlier, field.name)
-            if ours != theirs and field.name != "data_dir":
+            if ours != theirs and field.name not in _MAY_CHANGE:
                 raise click.ClickException(
                     f"the run in {model_dir} has {field.name} {_text(theirs)}, not {_text(ours)}; go on with the same, "
                     "or give another --model-dir"
                 )
+
+
+# The files may have gone to another folder, and a run that goes on may train other layers than before.
+_MAY_CHANGE = ("data_dir", "freeze", "phases")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +127,27 @@ class Training:
     jit_compile: bool = False
     async_checkpoints: bool = False
     cache: str | None = None
+    learning_rate: float | None = None
+    schedule: str | None = None
+    warmup_steps: int | None = None
+    weight_decay: float | None = None
+    clip_norm: float | None = None
+    scale_learning_rate: bool = False
+    class_weights: str | None = None
+    augment: str | None = None
+
+    @property
+    def num_replicas(self):
+        """How many replicas train, those of all workers together."""
+        return this_task().num_training_tasks * (self.gpus or self.replicas or 1)
+
+
+def optimization_of(settings, training=None):
+    """The `Optimization` of a run; without `training` what of it evaluation needs, too."""
+    given = dataclasses.asdict(settings) | (dataclasses.asdict(training) if training else {})
+    names = given.keys() & {field.name for field in dataclasses.fields(Optimization)}
+    factor = training.num_replicas if training and training.scale_learning_rate else 1
+    return Optimization(**{name: given[name] for name in names}, learning_rate_factor=factor)
 
 
 def _check_types(settings):
@@ -155,10 +194,9 @@ def check_same_settings(settings, path):
     for name, ours in settings.items():
         theirs = tuple(value) if isinstance(value := earlier.get(name), list) else value
         if ours != theirs and name not in _FREE:
-            has = "its default" if theirs is None else _text(theirs)
             raise click.ClickException(
-                f"the run in {path.parent} has {name} {has}, not {_text(ours)}; go on with the same, or give another "
-                "--model-dir"
+                f"the run in {path.parent} has {name} {_text(theirs)}, not {_text(ours)}; go on with the same, or give "
+                "another --model-dir"
             )
 
 
@@ -269,6 +307,8 @@ def checkpoint_prefix(path):
 
 
 def _text(value):
+    if value is None:
+        return "its default"
     if not isinstance(value, tuple):
         return value
     return ("x" if isinstance(value[0], int) else ", ").join(map(str, value)) if value else "none"

@@ -17,11 +17,15 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from estimator_train.datasets.class_weights import class_weights
+
 if TYPE_CHECKING:
     from estimator_train.datasets.dataset import Dataset
     from estimator_train.datasets.tfds import Named
 
 NAMES = ("synthetic_oct", "oct2017", "images", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord")
+
+__all__ = ["NAMES", "class_weights", "download", "named", "names", "open_dataset"]
 
 _GROUP = "estimator_train.datasets"
 

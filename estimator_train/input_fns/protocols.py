@@ -51,6 +51,18 @@ class StartsAnywhere(Protocol):
 
 
 @runtime_checkable
+class ChangesTraining(Protocol):
+    """An input_fn whose batches are changed where a model is trained on them, and nowhere else.
+
+    The Estimator of a Keras model takes the batches of `input_fn`, and in training calls `change` on each replica, in a
+    compiled step, without AutoGraph.
+    """
+
+    input_fn: Callable[..., tf.data.Dataset]
+    change: Callable[[tuple, tf.Tensor], tuple]
+
+
+@runtime_checkable
 class HasFingerprint(Protocol):
     """An input_fn that can say, without reading its examples, whether they are those of an earlier run."""
 
@@ -63,6 +75,14 @@ def starting_at(input_fn: Callable, examples: int, seed: int) -> tuple[Callable,
     if isinstance(input_fn, StartsAnywhere):
         return input_fn.starting_at(examples, seed), 0
     return input_fn, examples
+
+
+def without_changes(input_fn: Callable) -> tuple[Callable, tuple[Callable, ...]]:
+    """(`input_fn` without the changes of `ChangesTraining`, these in their order)"""
+    changes: tuple[Callable, ...] = ()
+    while isinstance(input_fn, ChangesTraining):
+        input_fn, changes = input_fn.input_fn, (input_fn.change, *changes)
+    return input_fn, changes
 
 
 def on_host_and_device(input_fn: Callable) -> tuple[Callable, Callable | None]:

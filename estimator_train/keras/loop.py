@@ -73,7 +73,6 @@ class Loop:
         )
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
-        self._program.add_examples(examples)
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
         return values
 
@@ -137,7 +136,9 @@ class Loop:
             self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
             ended = tf.timestamp()
-        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None), ended
+        examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
+        self._program.add_examples(examples)
+        return examples, ended
 
     def _on_replica(self, batch):
         logs, self.batch_structure = self._program.step(batch)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_train.distribution import synchronous
 from estimator_train.export import PredictOutput
-from estimator_train.input_fns.protocols import on_host_and_device
+from estimator_train.input_fns.protocols import on_host_and_device, without_changes
 from estimator_train.keras.dataset import distributed_dataset
 from estimator_train.keras.hook_graph import make_hook_graph
 from estimator_train.keras.model_state import ModelState
@@ -72,6 +72,8 @@ class KerasModel(PreparedModel):
                 hook.attach(state.model, program.model.reset_metrics, config)
             epochs = [hook.steps_per_epoch for hook in epoch_hooks]
             resumes = mode == ModeKeys.TRAIN and config.resume_input
+            if mode == ModeKeys.TRAIN and program.changes:
+                state.input_position()  # draws the seed
 
             def make_dataset():
                 position = state.input_position() if resumes else None
@@ -145,12 +147,14 @@ class KerasModel(PreparedModel):
     def _step_program(self, mode, state, input_fn, config, has_epochs):
         """The program of the steps of a run, and the input_fn that feeds it on the host."""
         model = state.model
+        input_fn, changes = without_changes(input_fn)
         if mode == ModeKeys.TRAIN:
             model, input_fn = state.to_train(input_fn)
         _, preprocess = on_host_and_device(input_fn)
         if mode == ModeKeys.TRAIN:
-            options = config.jit_compile, config.accumulate_steps, has_epochs
-            program = TrainingProgram(state.adapter, model, preprocess, self._rename, *options, state.trained_examples)
+            options = config.jit_compile, config.accumulate_steps, has_epochs, changes
+            position = state.trained_examples, state.input_seed
+            program = TrainingProgram(state.adapter, model, preprocess, self._rename, *options, *position)
         elif mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
             program = EvaluationProgram(state.adapter, model, preprocess, self._rename, tuple(sorted(parts)))

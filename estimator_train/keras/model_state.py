@@ -49,16 +49,16 @@ class ModelState:
             self.adapter.check_trains_on(self.model, strategy)
             self.adapter.fuse_updates(self.model)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        self.trained_examples = self._input_seed = None
+        self.trained_examples = self.input_seed = None
         self._saved_besides = {}
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model)) if self._trains else None
         if self._trains:
             # How far into the input training is, and the seed of an order that the input_fn gives none.
             self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
-            self._input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
+            self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
             self._saved_besides = {
                 "estimator_trained_examples": self.trained_examples,
-                "estimator_input_seed": self._input_seed,
+                "estimator_input_seed": self.input_seed,
                 **self._hyperparameters.saved,
             }
         self._make_checkpoint()
@@ -152,7 +152,7 @@ class ModelState:
             object_based.restore(self._checkpoint_of(there), self._parts, path, self._trains)
         if self._trains and "estimator_trained_examples" not in there:
             self.trained_examples.assign(0)
-            self._input_seed.assign(0)
+            self.input_seed.assign(0)
 
     def _copy_from(self, trained):
         """Takes the values of another state's model; returns whether it has all that a checkpoint would give."""
@@ -189,9 +189,9 @@ class ModelState:
         """(how many examples have been trained on, the seed of the run's order)"""
         if int(self.global_step) > 0 and int(self.trained_examples) == 0:
             log.warning("The checkpoint does not tell how many examples have been trained on: the input begins anew.")
-        if int(self._input_seed) == 0:  # without v2 behaviour == would compare objects
-            self._input_seed.assign(synchronous.agreed(self._config, draw_seed()))
-        return int(self.trained_examples), int(self._input_seed)
+        if int(self.input_seed) == 0:  # without v2 behaviour == would compare objects
+            self.input_seed.assign(synchronous.agreed(self._config, draw_seed()))
+        return int(self.trained_examples), int(self.input_seed)
 
     @functools.cached_property
     def _recomputing(self):

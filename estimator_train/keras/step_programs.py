@@ -55,7 +55,7 @@ class StepProgram:
         return {}
 
     def add_examples(self, examples):
-        """Counts the examples, an int64 scalar, that all replicas have taken in the steps of a call."""
+        """Counts the examples of a batch of all replicas, an int64 scalar, once they have been taken."""
 
     def reset(self):
         """Forgets what was added up since the last value, such as metrics."""
@@ -86,7 +86,9 @@ class TrainingProgram(StepProgram):
       rename: makes the names that hooks see of the names that the model's step returns.
       accumulate_steps: batches of each replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics run on from step to step, until an `EpochHook` begins them anew.
+      changes: what each replica makes of a batch after `preprocess`, in this order: see `protocols.ChangesTraining`.
       trained_examples: an int64 variable that counts the examples of all replicas; None counts none.
+      input_seed: an int64 variable, the seed of the run's random changes.
     """
 
     adapter: ModuleType
@@ -96,7 +98,9 @@ class TrainingProgram(StepProgram):
     jit_compile: bool = False
     accumulate_steps: int = 1
     has_epochs: bool = False
+    changes: tuple[Callable, ...] = ()
     trained_examples: tf.Variable | None = dataclasses.field(default=None, compare=False)
+    input_seed: tf.Variable | None = dataclasses.field(default=None, compare=False)
 
     mode = ModeKeys.TRAIN
 
@@ -116,6 +120,17 @@ class TrainingProgram(StepProgram):
         if self._accumulated is None and not self.has_epochs:
             self.model.reset_metrics()  # else the values would be running means
         return self.rename(self._train_step(self._data(batch))), {}
+
+    def _parts(self, batch):
+        parts = super()._parts(batch)
+        if not self.changes:
+            return parts
+        # Each batch of each replica has a seed of its own, the same one after a restart.
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        seeds = tf.random.split(tf.stack([self.input_seed, self.trained_examples]), 1 + len(self.changes))
+        for change, seed in zip(self.changes, tf.unstack(seeds)[1:], strict=True):
+            parts = change(parts, tf.random.fold_in(seed, replica))
+        return parts
 
     def update(self, batches):
         self._accumulated.update(batches)

@@ -2,42 +2,95 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 from typing import TYPE_CHECKING
 
-from estimator_train.models.weights import check_weights, is_file
+from estimator_train.models.backbones import CLASSES, check_freeze
+from estimator_train.models.optimization import Optimization
+from estimator_train.models.phases import Phase, parse_phases
+from estimator_train.models.weights import check_weights, is_file, load_file
 
 if TYPE_CHECKING:
     import tf_keras as keras
 
-__all__ = ["FORMER_NAMES", "NAMES", "build_model", "check_weights", "is_file"]
+__all__ = [
+    "FORMER_NAMES",
+    "NAMES",
+    "Optimization",
+    "Phase",
+    "build_model",
+    "check_freeze",
+    "check_name",
+    "check_weights",
+    "is_file",
+    "parse_phases",
+]
 
-NAMES = ("vgg16", "mobilenet_v2", "small_cnn", "fashion_mnist_cnn")
+_SMALL = ("small_cnn", "fashion_mnist_cnn")
+NAMES = (*_SMALL, *CLASSES)
 FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
 
 
+def check_name(name: str) -> None:
+    """Raises ValueError if `name` is neither one of `NAMES` nor of the `FORMER_NAMES`."""
+    if name in NAMES or name in FORMER_NAMES:
+        return
+    similar = ", ".join(difflib.get_close_matches(name.lower(), NAMES, n=5))
+    others = f"pass {', '.join(_SMALL)} or a classifier of keras.applications, such as mobilenet_v2 or resnet50_v2"
+    raise ValueError(f"there is no model {name!r}; {f'did you mean {similar}?' if similar else others}")
+
+
 def build_model(
-    name: str, *, image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] | None = None
+    name: str,
+    *,
+    image_size: tuple[int, int],
+    num_classes: int,
+    weights: str | os.PathLike[str] | None = None,
+    freeze: str | int | None = None,
+    dropout: float | None = None,
+    load_weights: bool = True,
 ) -> keras.Model:
     """Returns a compiled `tf_keras` model from (batch, height, width, 3) to (batch, num_classes), both float32.
 
-    It takes pixels in [0, 1] and one-hot labels, whatever its `weights` were trained on.
+    It takes pixels in [0, 1] and one-hot labels, whatever its `weights` were trained on:
+
+        model = build_model("efficientnet_b0", image_size=(224, 224), num_classes=2, freeze="block5c_add")
 
     Args:
-      name: one of `NAMES`, or of the `FORMER_NAMES`.
+      name: one of `NAMES`, or of the `FORMER_NAMES`. Names such as "resnet50_v2" are those of `tf_keras.applications`.
       image_size: (height, width) in pixels.
       num_classes: of the softmax.
-      weights: "imagenet", "none" for random ones, or an HDF5 file; None is the `DEFAULT_WEIGHTS` of the model.
+      weights: "imagenet", "none" for random ones, or an HDF5 file; None: ImageNet's, if the model has any. A file has
+        the weights of the backbone without its top, or all of a model without a backbone.
+      freeze: which layers of the backbone keep their weights: "all", "none", the first N, or all up to the layer of
+        that name. None: none of random weights, else all, and in vgg16 those before the last block.
+      dropout: share of the features that is dropped before the last layer in training; None: as the model has it.
+      load_weights: False leaves out reading `weights`, if those of a checkpoint are going to replace them anyway.
 
     Raises:
-      ValueError: there is no such model, or the weights do not fit it.
+      ValueError: there is no such model or layer, the model does not take images of that size, the weights do not fit
+        it, or random weights would be frozen.
       FileNotFoundError: the weights file is not there.
       ConnectionError: the ImageNet weights could not be downloaded.
     """
+    check_name(name)
     name = FORMER_NAMES.get(name, name)
-    if name not in NAMES:
-        raise ValueError(f"there is no model {name!r}; pass one of {', '.join(NAMES)}")
-    check_weights(weights)
-    model = importlib.import_module(f"{__name__}.{name}")
-    return model.build(image_size, num_classes, model.DEFAULT_WEIGHTS if weights is None else weights)
+    if load_weights:
+        check_weights(weights)
+    check_freeze(name, weights, freeze)
+    if name in CLASSES:
+        classifier = importlib.import_module(f"{__name__}.classifier")  # TensorFlow comes with it
+        model = classifier.build(name, image_size, num_classes, weights, freeze, load_weights=load_weights)
+    elif weights == "imagenet":
+        raise ValueError(f'{name} has no ImageNet weights; pass a weights file or "none"')
+    else:
+        model = importlib.import_module(f"{__name__}.{name}").build(image_size, num_classes)
+        if load_weights and weights is not None and is_file(weights):
+            load_file(model, weights)
+    if dropout is None:
+        return model
+    from estimator_train.models.dropout import with_dropout  # TensorFlow has come with the model
+
+    return with_dropout(model, dropout)

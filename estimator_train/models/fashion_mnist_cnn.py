@@ -5,21 +5,11 @@ Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data"
 
 from __future__ import annotations
 
-import os
-
 import tf_keras as keras
 
-from estimator_train.models.weights import is_file, load_file
 
-DEFAULT_WEIGHTS = "none"
-
-
-def build(
-    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
-) -> keras.Model:
-    """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
-    if weights == "imagenet":
-        raise ValueError('fashion_mnist_cnn has no ImageNet weights; pass a weights file or "none"')
+def build(image_size: tuple[int, int], num_classes: int) -> keras.Model:
+    """Returns the compiled model; see `models.build_model`."""
     if min(image_size) < 10:
         raise ValueError(f"fashion_mnist_cnn takes images of at least 10 x 10 pixels, got image_size {image_size}")
     images = keras.Input((*image_size, 3))
@@ -31,6 +21,4 @@ def build(
     probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
     model = keras.Model(images, probabilities, name="fashion_mnist_cnn")
     model.compile(keras.optimizers.Adam(), "categorical_crossentropy", metrics=["accuracy"])
-    if is_file(weights):
-        load_file(model, weights)
     return model

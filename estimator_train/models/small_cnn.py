@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import tf_keras as keras
 
-from estimator_train.models.weights import is_file, load_file
 
-DEFAULT_WEIGHTS = "none"
-
-
-def build(
-    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
-) -> keras.Model:
-    """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
-    if weights == "imagenet":
-        raise ValueError('small_cnn has no ImageNet weights; pass a weights file or "none"')
+def build(image_size: tuple[int, int], num_classes: int) -> keras.Model:
+    """Returns the compiled model; see `models.build_model`."""
     if min(image_size) < 16:
         raise ValueError(f"small_cnn takes images of at least 16 x 16 pixels, got image_size {image_size}")
     model = keras.Sequential([keras.Input((*image_size, 3))], name="small_cnn")
@@ -28,6 +18,4 @@ def build(
     model.add(keras.layers.GlobalMaxPooling2D())
     model.add(keras.layers.Dense(num_classes, "softmax", dtype="float32"))
     model.compile(keras.optimizers.Adam(2e-3), "categorical_crossentropy", metrics=["accuracy"])
-    if is_file(weights):
-        load_file(model, weights)
     return model

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     import tf_keras as keras
+
+_IMAGENET_DEVIATIONS = (0.229, 0.224, 0.225)  # of red, green and blue in [0, 1]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -44,17 +47,48 @@ def application(
     build: Callable[..., keras.Model], image_size: tuple[int, int], weights: str | os.PathLike[str]
 ) -> keras.Model:
     """Returns the convolutional base that `build`, of `tf_keras.applications`, makes, with `weights` in it."""
-    options = {"include_top": False, "input_shape": (*image_size, 3)}
-    if weights == "imagenet":
-        try:
-            return build(weights="imagenet", **options)
-        except ValueError:  # of the image size
-            raise
-        except Exception as error:  # the class that Keras raises where a download fails
-            raise ConnectionError(
-                f'the ImageNet weights of {build.__name__} could not be downloaded; pass a weights file or "none"'
-            ) from error
-    base = build(weights=None, **options)
+    base = _built(build, image_size, "imagenet" if weights == "imagenet" else None)
     if is_file(weights):
         load_file(base, weights)
+    if _normalization(base) is None:
+        return base
+    if weights == "imagenet":
+        pretrained, base = base, _built(build, image_size, None)
+        base.set_weights(pretrained.get_weights())
+    _square_deviations(_normalization(base))
     return base
+
+
+def _built(build, image_size, weights):
+    try:
+        return build(include_top=False, input_shape=(*image_size, 3), weights=weights)
+    except ValueError as error:
+        least = re.search(r"at least (\d+) ?x ?(\d+)", str(error))
+        if least is None:
+            raise ValueError(f"{build.__name__} cannot be built: {str(error).splitlines()[0]}") from error
+        sides = " x ".join(least.groups())
+        message = f"{build.__name__} takes images of at least {sides} pixels, got image_size {image_size}"
+        raise ValueError(message) from error
+    except Exception as error:  # the class that Keras raises where a download fails
+        if weights is None:
+            raise
+        raise ConnectionError(
+            f'the ImageNet weights of {build.__name__} could not be downloaded; pass a weights file or "none"'
+        ) from error
+
+
+def _normalization(base):
+    """The layer of EfficientNet that has statistics as weights; None of others."""
+    return next((layer for layer in base.layers if type(layer).__name__ == "Normalization" and layer.weights), None)
+
+
+def _square_deviations(normalization):
+    """Makes the layer compute as ImageNet's weights mean it, which have standard deviations in the place of variances.
+
+    Keras makes up for that by an operation that `weights="imagenet"` adds to the model (TensorFlow's issue 49930), and
+    that the model would lack once the weights come from a file or a checkpoint.
+    """
+    mean, variance, count = normalization.get_weights()
+    if (abs(variance - _IMAGENET_DEVIATIONS) < 1e-4).all():
+        normalization.set_weights([mean, variance**2, count])
+        normalization.finalize_state()

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_train.distribution.replica_input import batch_size, call_input_fn
 from estimator_train.host.dataset_iterators import iterate
-from estimator_train.input_fns.protocols import on_host_and_device
+from estimator_train.input_fns.protocols import on_host_and_device, without_changes
 
 _SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
 
@@ -20,6 +20,7 @@ def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 
 
     The first batch is not counted. None where there is no second one.
     """
+    input_fn, _ = without_changes(input_fn)
     batches = iterate(call_input_fn(on_host_and_device(input_fn)[0]))  # as training takes it
     if next(batches, None) is None:
         return None

@@ -161,6 +161,28 @@ def taking_all_of_checkpoints(trackable):
         trackable._trackable_children = others
 
 
+@contextlib.contextmanager
+def without_learning_rate(optimizer):
+    """Around a check of what a restore has found: the learning rate of a Keras optimizer may be missing.
+
+    A constant rate is a variable; a schedule has none, or another one, which holds its present rate.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
+
+    def others(*args, **kwargs):
+        rates = ("_learning_rate", "_current_learning_rate")
+        return {name: child for name, child in children(*args, **kwargs).items() if name not in rates}
+
+    optimizer._trackable_children = others
+    try:
+        yield
+    finally:
+        del optimizer._trackable_children
+        if own is not None:
+            optimizer._trackable_children = own
+
+
 def build_legacy_optimizer(optimizer, variables):
     """Creates the variables of a legacy Keras optimizer, which has no `build` and creates them in its first update."""
     optimizer._create_all_weights(variables)

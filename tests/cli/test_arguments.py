@@ -144,7 +144,9 @@ def write_files(folder, scans):
     (folder / "torn" / "run.json").write_text("{")
 
 
+PHASES = "freeze=all epochs=1; freeze=none epochs=2"
 OWN = ["--eval-input-fn", "data.py:train_input_fn", "--model", "data.py:train_input_fn"]
+SCANS = ["--dataset", "images", "--data-dir", "scans"]
 
 
 WRONG = [
@@ -155,7 +157,23 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
     (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
     (["--dataset", "oct2017", "--data-dir", "empty"], "CNV"),
-    (["--model", "resnet"], "there is no model 'resnet'; pass one of vgg16, mobilenet_v2, small_cnn"),
+    (["--model", "resnet"], "there is no model 'resnet'; did you mean resnet50"),
+    (["--model", "small_cnn", "--freeze", "all"], "small_cnn has no backbone of keras.applications to freeze"),
+    (["--model", "vgg16", "--weights", "none", "--freeze", "all"], "freeze=all would keep the random weights that"),
+    (["--phases", "freeze=all"], "'--phases': the phase 'freeze=all' has no epochs=; write 'freeze=all epochs=2"),
+    (
+        ["--phases", PHASES, "--epochs", "2"],
+        "each of the --phases has its own freeze=, epochs= and lr=; leave out --ep",
+    ),
+    (["--phases", PHASES, "--learning-rate", "1"], "epochs= and lr=; leave out --learning-rate"),
+    (["--phases", PHASES, "--freeze", "all"], "epochs= and lr=; leave out --freeze"),
+    (["--phases", PHASES, "--schedule", "cosine"], "has a number of epochs and one learning rate; leave out --sched"),
+    (["--phases", PHASES, "--ema", "0.9"], "the averages of --ema would begin anew in each of the --phases"),
+    (["--phases", PHASES, "--recipe", "unet3d"], "a model with a backbone of keras.applications; leave out --recipe"),
+    (["--freeze", "none", "--cache", "features"], "--cache features keeps what frozen layers give; leave it out, or"),
+    (["--phases", PHASES, "--model", "small_cnn"], "small_cnn has no backbone of keras.applications to freeze"),
+    (["--phases", PHASES, "--model", "vgg16", "--weights", "none"], "freeze=all would keep the random weights that"),
+    (["--freeze", "all", "--model", "data.py:train_input_fn"], "data.py:train_input_fn has no backbone of keras"),
     (["--weights", "nowhere.h5"], "there is no weights file nowhere.h5"),
     (["--weights", "file"], "file is not HDF5"),
     (["--gpus", "2", "--replicas", "2"], "--gpus and --replicas exclude each other"),
@@ -222,6 +240,25 @@ WRONG = [
     (["--input-fn", "nowhere.py:f", *OWN], "cannot read nowhere.py"),
     (["--input-fn", "broken.py:f", *OWN], "broken.py line 1"),
     (["--input-fn", "data", *OWN], "give FILE:FUNCTION"),
+    (["--augment", "flip,flop"], "'--augment': there is no 'flop'; give some of flip, rotate, zoom, shift,"),
+    (["--augment", "light", "--cache", "features"], "--cache features computes once what --augment changes each time"),
+    (["--learning-rate", "0"], "'--learning-rate': 0.0 is not in the range x>0"),
+    (["--learning-rate", "nan"], "'--learning-rate': 'nan' is not a finite number"),
+    (["--ema", "1"], "'--ema': 1.0 is not in the range 0<=x<1"),
+    (["--optimizer", "adm"], "'--optimizer': 'adm' is not one of"),
+    (["--schedule", "linear"], "'--schedule': 'linear' is not one of"),
+    (["--schedule", "cosine", "--warmup-steps", "9", "--max-steps", "9"], "warmup_steps 9 leaves none of the 9 steps"),
+    (["--input-fn", "data.py:train_input_fn", *OWN, "--schedule", "step"], "the schedule 'step' has to know at which"),
+    (["--input-fn", "data.py:train_input_fn", *OWN, "--class-weights", "balanced"], "--class-weights are of a dataset"),
+    ([*SCANS, "--class-weights", "nowhere.csv"], "nowhere.csv"),
+    ([*SCANS, "--class-weights", "file"], "class weights"),
+    (
+        ["--find-learning-rate", "--learning-rate", "1"],
+        "--find-learning-rate tries rates of its own; leave out --learn",
+    ),
+    (["--find-learning-rate", "--resume"], "--find-learning-rate trains nothing that is kept; leave out --resume"),
+    (["--model-dir", "run", "--resume", "--optimizer", "sgd"], "run has optimizer its default, not sgd; go on with"),
+    (["--recipe", "unet3d", "--clip-norm", "1"], "takes no --clip-norm"),
     (["evaluate"], "--model-dir"),
     (["evaluate", "--model-dir", "nowhere"], "there is no such folder"),
     (["evaluate", "--model-dir", "empty"], "holds no run"),
@@ -286,6 +323,7 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "steps": "12: 4 epochs of 3",
         "batch": "2 images on each of 2 replicas: 4 a step",
         "devices": "the first 2 GPUs",
+        "rate": "the model's, not scaled by the 2 replicas",
         "checkpoints": "every 3 steps and at the end",
         "evaluation": "every 9 steps and at the end; 2 without a lower loss end it",
         "folder": "runs/images",

@@ -540,6 +540,19 @@ def test_values_that_checkpoints_leave_out_and_take_all_the_same(tmp_path):
     assert float(module.rate) == 1
 
 
+@pytest.mark.parametrize("rate", [0.25, keras.optimizers.schedules.ExponentialDecay(0.25, 1, 0.5)])
+def test_learning_rates_that_a_checkpoint_need_not_have(tmp_path, rate):
+    """A training could not go on with a schedule in the place of a rate, nor be evaluated without its schedule."""
+    optimizer = keras.optimizers.SGD(rate)
+    (name,) = {"_learning_rate", "_current_learning_rate"} & tf.train.TrackableView.children(optimizer).keys()
+    without = tf.train.Checkpoint(_iterations=optimizer.iterations).write(str(tmp_path / "without"))
+    with pytest.raises(AssertionError, match="learning_rate"):
+        tf.train.Checkpoint(optimizer).read(without).assert_existing_objects_matched()
+    with private_names.without_learning_rate(optimizer):
+        tf.train.Checkpoint(optimizer).read(without).assert_existing_objects_matched()
+    assert name in tf.train.TrackableView.children(optimizer)
+
+
 def test_the_timer_of_a_saver_hook(tmp_path):
     """Workers would not save at the same step, and so wait for each other for ever."""
 

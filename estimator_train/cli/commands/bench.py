@@ -19,7 +19,8 @@ from estimator_train.cli.parameters import Count, Text
 from estimator_train.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
 
 _POLL_SECS = 0.1
-_OF_BENCH = ("--model-dir", "--max-steps", "--resume", "--dry-run")  # flags of training that it gives, or cannot do
+# Flags of training that it gives, or cannot do.
+_OF_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-run")
 
 _EXAMPLES = """\b
 Examples:
@@ -177,5 +178,5 @@ def _diagnosis(timing, run):
     settings, training = Settings.load(run), Training(**json.loads(run_file(run).read_text())["training"])
     limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed}
     data = open_data(settings.dataset, settings.data_dir, **limits)
-    train_input_fn, _ = build_input_fns(settings, data, training.cache)
+    train_input_fn, _ = build_input_fns(settings, data, training)
     return diagnosis(timing, training, train_input_fn)

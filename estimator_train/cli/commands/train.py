@@ -24,6 +24,7 @@ from estimator_train.cli.settings import (
     flags_of,
     one_line_errors,
     open_data,
+    optimization_of,
     run_file,
 )
 from estimator_train.datasets.images import ImageDataset
@@ -33,13 +34,31 @@ from estimator_train.distribution.cluster_task import this_task
 _INSTEAD_OF = {
     "dataset": ("data_dir", "split", "input_fn", "eval_input_fn"),
     "data_dir": ("input_fn", "eval_input_fn"),
-    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast"),
+    "input_fn": (
+        *("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast", "class_weights"),
+        *("freeze", "phases"),
+    ),
     "epochs": ("max_steps",),
     "max_steps": ("epochs",),
+    "phases": ("epochs", "max_steps", "freeze", "learning_rate", "schedule", "warmup_steps"),
     "gpus": ("replicas", "split_over"),
     "replicas": ("gpus", "split_over"),
     "split_over": ("gpus", "replicas", "all_reduce"),
+    "find_learning_rate": (
+        *(
+            "learning_rate",
+            "schedule",
+            "warmup_steps",
+            "scale_learning_rate",
+            "ema",
+            "evaluate_every",
+            "early_stopping",
+        ),
+        *("keep_best", "epochs", "max_steps", "save_checkpoints_steps"),
+    ),
 }
+
+_STEPS_OF_RATE_TEST = 100
 
 # The flags that are none of a recipe's settings, and yet go with each.
 _OF_EVERY_RECIPE = ("recipe", "gpus", "replicas", "all_reduce")
@@ -98,19 +117,21 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
 
     A folder that holds a run already is refused without --resume. Ctrl-C ends training with a checkpoint saved.
     """
-    check_conflicts(types.SimpleNamespace(quiet=quiet, verbose=verbose, **flags))
+    check_conflicts(types.SimpleNamespace(quiet=quiet, verbose=verbose, resume=resume, **flags))
     verbosity = "quiet" if quiet else "verbose" if verbose else "normal"
     flags = types.SimpleNamespace(model_dir=model_dir, **flags)
     with one_line_errors():
         task = this_task()
     if flags.recipe:
         return _train_recipe(flags, task, resume, dry_run, verbosity)
+    if flags.find_learning_rate and not task.is_alone:
+        raise click.ClickException("--find-learning-rate is for one process; unset TF_CONFIG")
     if flags.replicas and not task.is_alone:
         raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
     model_dir = _model_dir(flags)
     check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
-    if task.is_chief and not resume:
+    if task.is_chief and not resume and not flags.find_learning_rate:
         _check_no_run(model_dir)
     if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
         raise click.ClickException(
@@ -125,10 +146,18 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
 
     settings, data = _settings(flags)
     earlier = Settings.load(model_dir)
-    if earlier is not None:
+    if earlier is not None and not flags.find_learning_rate:
         settings.check_same(earlier, model_dir)
     training = _training(flags, data)
-    last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
+    _check_freezing(settings, task)
+    epochs = sum(phase.epochs for _, phase in settings.in_phases()) or training.epochs
+    last_step = training.max_steps or (data and epochs * steps_per_epoch(settings, training, data))
+    if flags.find_learning_rate:
+        last_step = _STEPS_OF_RATE_TEST
+    with one_line_errors():
+        optimization_of(settings, training).check_steps(last_step)
+        if training.class_weights:
+            datasets.class_weights(data, training.class_weights)
     if task.is_chief and (not quiet or dry_run):
         click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
     if task.is_chief:
@@ -138,6 +167,10 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
 
     if quiet:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # that there is no GPU is logged as an error
+    if flags.find_learning_rate:
+        from estimator_train.cli.run.rate_test import find_learning_rate
+
+        return find_learning_rate(settings, training, data, model_dir, last_step, verbosity)
     from estimator_train.cli.run.training import train  # TensorFlow comes with it
 
     return train(settings, training, data, model_dir, last_step, task, verbosity)
@@ -214,7 +247,9 @@ def _must_be_downloaded(flags):
 
 def _training(flags, data):
     training = Training(**{field.name: getattr(flags, field.name) for field in dataclasses.fields(Training)})
-    if training.max_steps or data is None:
+    if training.class_weights not in (None, "balanced"):
+        training = dataclasses.replace(training, class_weights=os.path.abspath(training.class_weights))
+    if training.max_steps or flags.phases or data is None:
         return training
     return dataclasses.replace(training, epochs=training.epochs or data.default_epochs)
 
@@ -228,10 +263,8 @@ def _settings(flags):
                 check_function(reference, flag)
         if model and ":" in model:
             check_function(model, "--model")
-        elif model and model not in (*models.NAMES, *models.FORMER_NAMES):
-            raise ValueError(
-                f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {training_flags.FUNCTION}"
-            )
+        elif model:
+            models.check_name(model)
         models.check_weights(weights)
     data = None
     if flags.dataset:
@@ -253,5 +286,20 @@ def _settings(flags):
         limit=flags.limit,
         split=flags.split,
         fast=flags.fast,
+        optimizer=flags.optimizer,
+        ema=flags.ema,
+        label_smoothing=flags.label_smoothing,
+        dropout=flags.dropout,
+        freeze=flags.freeze,
+        phases=flags.phases,
     )
     return settings, data
+
+
+def _check_freezing(settings, task):
+    """Refuses --freeze and --phases for what has nothing to freeze, or is not to be frozen."""
+    if settings.phases and not task.is_alone:
+        raise click.ClickException("--phases is for one process; unset TF_CONFIG")
+    with one_line_errors():
+        for each in (settings, *(of for of, _ in settings.in_phases())):
+            models.check_freeze(each.model, each.weights, each.freeze)

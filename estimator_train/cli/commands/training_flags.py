@@ -7,7 +7,8 @@ import cloup
 
 from estimator_train import datasets, models, recipes
 from estimator_train.cli import completion
-from estimator_train.cli.parameters import SEED, Count, ImageSize, Steps, Text
+from estimator_train.cli.parameters import SEED, Augmentations, Count, ImageSize, Number, Phases, Steps, Text
+from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
 
 FUNCTION = "FILE:FUNCTION"
 
@@ -31,7 +32,8 @@ MOST_USED = cloup.option_group(
         "--model",
         type=Text(),
         shell_complete=completion.names(lambda: models.NAMES),
-        help=f"{', '.join(models.NAMES)}, or {FUNCTION} that returns a compiled Keras model.",
+        help="small_cnn, fashion_mnist_cnn, a classifier of keras.applications such as mobilenet_v2 or resnet50, or "
+        f"{FUNCTION} that returns a compiled Keras model.",
     ),
     cloup.option(
         "--epochs",
@@ -44,6 +46,17 @@ MOST_USED = cloup.option_group(
         type=Count(),
         metavar="N",
         help="Images a step on each replica.  [default: the dataset's own]",
+    ),
+    cloup.option(
+        "--learning-rate",
+        type=Number(positive=True),
+        metavar="RATE",
+        help="The highest rate of --schedule.  [default: the model's own]",
+    ),
+    cloup.option(
+        "--augment",
+        type=Augmentations(),
+        help=f"Change training images at random: {', '.join(Augmentations.NAMES)}, several with commas.",
     ),
     cloup.option("--gpus", type=Count(), metavar="N", help="Train on the first N GPUs."),
     cloup.option(
@@ -83,11 +96,29 @@ MODEL = cloup.option_group(
         help="Weights to start from: a file, imagenet or none.",
     ),
     cloup.option(
+        "--freeze",
+        type=Text(),
+        metavar="all|none|N|LAYER",
+        help="Layers of the backbone that keep their weights: all, none, the first N, or all up to a layer by its name."
+        "  [default: none of --weights none, else the model's own]",
+    ),
+    cloup.option(
+        "--phases",
+        type=Phases(),
+        help='Fine-tune in phases, such as "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5".',
+    ),
+    cloup.option(
         "--recipe",
         type=Text(),
         metavar="NAME",
         shell_complete=completion.names(lambda: recipes.NAMES),
         help="A whole system instead of a dataset and a model: see estimator_train recipes.",
+    ),
+    cloup.option(
+        "--dropout",
+        type=Number(below=1),
+        metavar="SHARE",
+        help="Share of the features that is dropped before the last layer.",
     ),
     cloup.option("--filters", type=Count(), metavar="N", help="Of the first convolution of the recipe's model."),
     cloup.option("--volume", type=Count(), metavar="N", help="Side of the recipe's volumes in voxels."),
@@ -103,6 +134,47 @@ TRAINING = cloup.option_group(
         default=1,
         show_default=True,
         help="Batches of each replica that make one update, a step.",
+    ),
+    cloup.option(
+        "--optimizer",
+        type=click.Choice(list(OPTIMIZERS)),
+        metavar="NAME",
+        help=f"{', '.join(OPTIMIZERS)}, with Keras' defaults.  [default: the model's own]",
+    ),
+    cloup.option(
+        "--schedule",
+        type=click.Choice(SCHEDULES),
+        help="How the learning rate goes on to the last step.  [default: as the model is compiled]",
+    ),
+    cloup.option(
+        "--warmup-steps", type=Steps(), metavar="N", help="Raise the learning rate from 0 over the first N steps."
+    ),
+    cloup.option("--scale-learning-rate", is_flag=True, help="Multiply the learning rate by the number of replicas."),
+    cloup.option("--weight-decay", type=Number(), metavar="RATE", help="Decoupled weight decay, Keras' weight_decay."),
+    cloup.option(
+        "--clip-norm",
+        type=Number(positive=True),
+        metavar="NORM",
+        help="Scale gradients down to this norm of all together, Keras' global_clipnorm.",
+    ),
+    cloup.option(
+        "--ema",
+        type=Number(below=1),
+        metavar="MOMENTUM",
+        help="Evaluate and export a moving average of the weights, with a momentum such as 0.999.",
+    ),
+    cloup.option(
+        "--label-smoothing", type=Number(below=1), metavar="SHARE", help="Share of a label that all classes get."
+    ),
+    cloup.option(
+        "--class-weights",
+        type=Text(),
+        metavar="balanced|FILE",
+        shell_complete=completion.files,
+        help="Weigh classes by their counts, or as a JSON or CSV file of names and weights has it.",
+    ),
+    cloup.option(
+        "--find-learning-rate", is_flag=True, help="Plot the loss over rising learning rates, suggest one, and end."
     ),
     cloup.option("--seed", type=SEED, metavar="N", help="Seed of the initial weights and the order of the images."),
 )

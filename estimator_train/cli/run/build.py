@@ -16,13 +16,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train
-from estimator_train import checkpoints, distribution, models
-from estimator_train.cli.settings import check_function, one_line_errors
+from estimator_train import checkpoints, datasets, distribution, input_fns, models
+from estimator_train.cli.settings import check_function, one_line_errors, optimization_of
 from estimator_train.distribution.completion import FailedChiefError
 from estimator_train.distribution.synchronous import LostWorkerError
 from estimator_train.host.training_lock import ModelDirInUseError
 from estimator_train.keras.parts.layer_graph import LayerGraphError
 from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.models.compilation import recompile
 from estimator_train.session.full_disk import FullDiskError
 
 _NAN_LOSS = (
@@ -32,37 +33,69 @@ _NAN_LOSS = (
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 
 
-def build_estimator(settings, config, weights):
-    """The Estimator of the model of the settings."""
-    model = build_model(settings, weights)
+def build_estimator(settings, config, training=None, last_step=None):
+    """The Estimator of the model of the settings; the rest is as of `build_model`."""
+    model = build_model(settings, training, last_step)
     with one_line_errors():
         return model_to_estimator(model, config=config)
 
 
-def build_model(settings, weights):
-    """The compiled Keras model of the settings."""
+def build_model(settings, training=None, last_step=None):
+    """The compiled Keras model of the settings, to be trained up to `last_step`.
+
+    Without `training` it is for a checkpoint to be restored to: its weights are random, and its layers are frozen as in
+    the last phase.
+    """
+    if settings.phases:
+        settings, _ = settings.in_phases()[-1]
+    model = _as_it_is_built(settings, load_weights=training is not None)
+    with one_line_errors():
+        recompile(model, optimization_of(settings, training), last_step)
+    return model
+
+
+def _as_it_is_built(settings, load_weights):
     if settings.seed is not None:
         keras.utils.set_random_seed(settings.seed)
     if ":" in settings.model:
         offered = {
             "image_size": settings.image_size,
             "num_classes": len(settings.class_names) or None,
-            "weights": weights,
+            "weights": settings.weights if load_weights else "none",
+            "dropout": settings.dropout,
         }
         build = _load_function(settings.model)
         named = inspect.signature(build).parameters
+        if settings.dropout is not None and "dropout" not in named:
+            raise click.ClickException(f"--dropout: {settings.model} takes no argument dropout; add it, and follow it")
         return build(**{name: value for name, value in offered.items() if name in named})
     with one_line_errors():
         return models.build_model(
-            settings.model, image_size=settings.image_size, num_classes=len(settings.class_names), weights=weights
+            settings.model,
+            image_size=settings.image_size,
+            num_classes=len(settings.class_names),
+            weights=settings.weights,
+            freeze=settings.freeze,
+            dropout=settings.dropout,
+            load_weights=load_weights,
         )
 
 
-def build_input_fns(settings, data, cache=None):
+def build_input_fns(settings, data, training=None):
     """The training and the evaluation input_fn. The training data of a dataset is endless: max_steps ends it.
 
-    `cache`: of `input_fns.image_files`.
+    `training`: None takes neither a cache nor changes to the batches.
     """
+    train_input_fn, eval_input_fn = _of_data(settings, data, training and training.cache)
+    if training and training.class_weights:
+        weights = datasets.class_weights(data, training.class_weights)
+        train_input_fn = input_fns.class_weighted(train_input_fn, weights)
+    if training and training.augment:
+        train_input_fn = input_fns.augmented(train_input_fn, training.augment)
+    return train_input_fn, eval_input_fn
+
+
+def _of_data(settings, data, cache):
     if settings.input_fn:
         return _load_function(settings.input_fn), _load_function(settings.eval_input_fn)
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}

@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
 def evaluate(settings, data, model_dir, checkpoint_paths):
     """Yields the `Evaluation` of each checkpoint."""
     examples = CollectPredictions(settings.class_names)
-    estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir), weights="none"))
+    estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
     _, eval_input_fn = build_input_fns(settings, data)
     for path in checkpoint_paths:
         with run_errors():

@@ -40,7 +40,7 @@ def export(settings, model_dir, checkpoint, file_format, targets):
 def _export_into(folder, settings, model_dir, checkpoint, file_format):
     """Writes the model into `folder`, and returns the path there."""
     if file_format == "saved_model":
-        estimator = build_estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+        estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
         receiver_fn = _image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
         with run_errors():
             return os.fsdecode(estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint))
@@ -70,7 +70,7 @@ def _image_receiver_fn(image_size):
 
 def _receiver_fn(settings):
     """Takes the inputs of the Keras model by their names."""
-    model = build_model(settings, weights="none")
+    model = build_model(settings)
     inputs = adapter_of(model).inputs(model)
     if not inputs:
         raise click.ClickException(f"the model {model.name} does not tell its inputs; give it Input layers")
@@ -79,7 +79,7 @@ def _receiver_fn(settings):
 
 def _trained_model(settings, checkpoint):
     """The compiled Keras model with all that the checkpoint holds, the optimizer's state included."""
-    model = build_model(settings, weights="none")
+    model = build_model(settings)
     if not model.built:
         raise click.ClickException(
             f"{settings.model}: its model has no variables before it is first called; call it there, or export "

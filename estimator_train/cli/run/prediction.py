@@ -14,7 +14,7 @@ from estimator_train.run_config import RunConfig
 
 def predict(settings, model_dir, checkpoint, paths):
     """The probabilities of the classes, a list of floats, by path, of those images that can be decoded."""
-    estimator = build_estimator(settings, RunConfig(model_dir=model_dir), weights="none")
+    estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     decoded = []
 
     def load(paths):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 
 import click
 import tensorflow as tf
 import tqdm
 
-from estimator_train import distribution
+from estimator_train import checkpoints, distribution
 from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, timing_line
+from estimator_train.cli.plan import steps_per_epoch
 from estimator_train.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
@@ -63,9 +65,11 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             resume_input=True,
         )
     examples = CollectPredictions(settings.class_names)
-    estimator = examples.attach(build_estimator(settings, config, settings.weights))
+    parts = _parts_to_come(settings, training, data, model_dir, last_step)
+    estimators = [examples.attach(build_estimator(of, config, how, end)) for of, how, end in parts]
+    estimator = estimators[0]
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
-    input_fns = build_input_fns(settings, data, training.cache)
+    input_fns = build_input_fns(settings, data, training)
     say = _say_nothing if quiet else click.echo
     note = _NoteMetrics(examples, reporter, lambda path, metrics: say(metrics_line(as_typed(model_dir, path), metrics)))
     if task.is_evaluator:
@@ -89,10 +93,14 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
                 )
         hooks = [*hooks, stop]
         eval_hooks = [StopEvaluation(stop), examples]
-        if training.evaluate_every or task.cluster:  # there may be an evaluator
-            metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note)
-        else:
-            estimator.train(input_fns[0], hooks=hooks, max_steps=last_step)
+        for estimator, (of, _, end) in zip(estimators, parts, strict=True):
+            stop.check()
+            if settings.phases:
+                say(f"phase freeze={of.freeze}, to step {end}")
+            if training.evaluate_every or task.cluster:  # there may be an evaluator
+                metrics = _train_and_evaluate(estimator, input_fns, training, end, hooks, eval_hooks, note)
+            else:
+                estimator.train(input_fns[0], hooks=hooks, max_steps=end)
         if metrics is None and task.is_chief:
             stop.check()
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
@@ -117,6 +125,23 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         say(f"the best checkpoint is kept as {best}")
     return 0
+
+
+def _parts_to_come(settings, training, data, model_dir, last_step):
+    """The parts of the training that have not ended yet, or the last: triples of settings, training and last step."""
+    phases = settings.in_phases()
+    if not phases:
+        return [(settings, training, last_step)]
+    per_epoch = steps_per_epoch(settings, training, data)
+    ends = itertools.accumulate(phase.epochs * per_epoch for _, phase in phases)
+    parts = [
+        (of, dataclasses.replace(training, learning_rate=phase.learning_rate), end)
+        for (of, phase), end in zip(phases, ends, strict=True)
+    ]
+    with run_errors():
+        checkpoint = checkpoints.latest_intact(model_dir)
+    step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
+    return [part for part in parts if part[-1] > step] or parts[-1:]
 
 
 @contextlib.contextmanager

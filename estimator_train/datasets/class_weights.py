@@ -1,0 +1,81 @@
+"""Weights of the classes of a dataset, by their counts or from a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from pathlib import Path
+
+from estimator_train.datasets.dataset import Dataset
+
+
+def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -> tuple[float, ...]:
+    """Returns a weight for each class of `data`, in the order of its `class_names`, for `input_fns.class_weighted`.
+
+    ::
+
+        data = datasets.open_dataset("oct2017", "OCT2017")
+        class_weights(data)  # of rare classes more
+        class_weights(data, "weights.csv")  # lines such as DRUSEN,2.5
+
+    Args:
+      weights: "balanced", for the training examples over the number of classes over those of the class (King and Zeng,
+        2001): each class counts the same then. Or a JSON file with an object of names to weights, or a CSV file with a
+        name and a weight in each line.
+
+    Raises:
+      ValueError: the dataset does not know its counts, a class has no examples to train on, or the file is no such
+        file, or of other classes, or a weight is negative or no finite number.
+      OSError: the file cannot be read.
+    """
+    if weights == "balanced":
+        return _balanced(data)
+    path = Path(weights)
+    given = _read_json(path) if path.suffix == ".json" else _read_csv(path)
+    differing = sorted(given.keys() ^ set(data.class_names))
+    if differing:
+        raise ValueError(
+            f"class weights {path} must be of the classes {', '.join(data.class_names)}, but only one of both has "
+            f"{', '.join(differing)}"
+        )
+    for name, weight in given.items():
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"class weights {path}: the weight of {name} must not be negative, got {weight}")
+    return tuple(given[name] for name in data.class_names)
+
+
+def _balanced(data):
+    counts = data.class_counts()
+    if counts is None:
+        raise ValueError(
+            f"{data.name} does not know how many examples its classes have; give class weights as a file, not balanced"
+        )
+    of_training = [counts["train"][name] for name in data.class_names]
+    if not all(of_training):
+        empty = data.class_names[of_training.index(0)]
+        raise ValueError(
+            f"class {empty} has no examples to train on, and so no balanced weight; give a file of weights"
+        )
+    return tuple(sum(of_training) / len(of_training) / count for count in of_training)
+
+
+def _read_json(path):
+    try:
+        weights = json.loads(path.read_text())
+        return {name: float(weight) for name, weight in weights.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f'class weights {path} must be a JSON object such as {{"DRUSEN": 2.5}}: {error}') from error
+
+
+def _read_csv(path):
+    weights = {}
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            try:
+                name, weight = row
+                weights[name.strip()] = float(weight)
+            except ValueError as error:
+                raise ValueError(f"class weights {path} line {number}: got {','.join(row)}, not NAME,WEIGHT") from error
+    return weights

@@ -1,0 +1,187 @@
+"""augmented: random changes to the images of a training, made on the devices that train."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+
+import tensorflow as tf
+
+from estimator_train.input_fns.changed_batches import ChangedBatches
+from estimator_train.input_fns.frozen_features import FrozenFeatures
+
+_DEGREES = 15.0
+_ZOOM = 0.15  # share of the sides
+_SHIFT = 0.1  # share of the sides
+_BRIGHTNESS = 0.2
+_CONTRAST = 0.2
+_CUTOUT = 0.5  # share of the sides
+_MIXUP_ALPHA = 0.2
+
+NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup")
+PRESETS = {
+    "light": ("flip", "zoom", "shift"),
+    "medium": ("flip", "rotate", "zoom", "shift", "brightness", "contrast"),
+}
+
+
+def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[str]) -> ChangedBatches:
+    """Returns `input_fn` with its images changed at random where a Keras model's Estimator trains on them.
+
+    ::
+
+        train_input_fn = augmented(image_files("train/*/*.png", labels, shuffle=True), "light, cutout")
+        estimator.train(train_input_fn)
+        images, labels = next(iter(train_input_fn()))  # to look at
+
+    Each image is changed anew, on the device that takes it; evaluate and predict take the images as they are. The
+    changes follow from the seed of the run and the position of the batch in it: a training that is resumed with
+    `RunConfig(resume_input=True)` sees what it would have seen.
+
+    Args:
+      input_fn: gives batches of float images of shape (batch, height, width, channels) in [0, 1].
+      names: one of these or several, as an iterable or between commas; they are made in this order:
+
+        - "flip": left to right, every other image.
+        - "rotate": by up to 15 degrees.
+        - "zoom": by up to 15 %, in or out.
+        - "shift": by up to a tenth of each side. What these three leave empty is filled by reflection.
+        - "brightness": up to 0.2 added to all pixels, or subtracted.
+        - "contrast": the distance of pixels from their channel's mean times 0.8 to 1.2.
+        - "cutout": a square of half of each side, around any pixel, is filled with the image's mean (DeVries and
+          Taylor, 2017).
+        - "mixup": each image and its label are mixed with another's of the batch, by a share of the distribution
+          Beta(0.2, 0.2) (Zhang et al., 2017). Labels must be floats, such as one-hot ones.
+        - "light": flip, zoom and shift.
+        - "medium": flip, rotate, zoom, shift, brightness and contrast.
+
+    Raises:
+      ValueError: there is no such name, or `input_fn` gives features that are computed once for each image. From
+        `train`: the batches are no images, or have no labels to mix.
+    """
+    if isinstance(input_fn, FrozenFeatures):
+        raise ValueError(
+            "features of frozen layers are computed once for each image, which cannot change any more; leave out "
+            "augmented() or frozen_features()"
+        )
+    return ChangedBatches(input_fn, Augmentation(_parsed(names)))
+
+
+def _parsed(names):
+    """The names of what `names` asks for, each once, in the order of `NAMES`."""
+    asked = set()
+    for name in (part.strip() for part in (names.split(",") if isinstance(names, str) else names)):
+        if name not in NAMES and name not in PRESETS:
+            raise ValueError(f"there is no augmentation {name!r}; pass some of {', '.join([*NAMES, *PRESETS])}")
+        asked |= set(PRESETS.get(name, [name]))
+    return tuple(name for name in NAMES if name in asked)
+
+
+@dataclasses.dataclass(frozen=True)
+class Augmentation:
+    """What `augmented` does to a batch; `names` are some of `NAMES`, in their order."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, batch: tuple, seed: tf.Tensor) -> tuple:
+        """Returns a batch of the same structure; `seed` is an int64 tensor of shape (2,)."""
+        images, *rest = batch
+        if not (tf.is_tensor(images) and images.dtype.is_floating and images.shape.rank == 4):
+            raise ValueError(
+                f"augmented takes batches of float images of shape (batch, height, width, channels), got {images}"
+            )
+        seeds = dict(zip(NAMES, tf.unstack(tf.random.split(seed, len(NAMES))), strict=True))
+        if "flip" in self.names:
+            images = _flipped(images, seeds["flip"])
+        if {"rotate", "zoom", "shift"} & set(self.names):
+            images = _moved(images, {name: seeds[name] for name in ("rotate", "zoom", "shift") if name in self.names})
+        for name, change in (("brightness", _brightened), ("contrast", _contrasted), ("cutout", _cut_out)):
+            if name in self.names:
+                images = change(images, seeds[name])
+        return _mixed(images, rest, seeds["mixup"]) if "mixup" in self.names else (images, *rest)
+
+
+def _uniform(images, seed, low, high, values=1):
+    """Random numbers for the images of a batch: of shape (batch, values)."""
+    return tf.random.stateless_uniform([tf.shape(images)[0], values], seed, low, high, images.dtype)
+
+
+def _for_pixels(numbers):
+    """Numbers of shape (batch, 1), as they are broadcast over the pixels of images."""
+    return numbers[:, :, tf.newaxis, tf.newaxis]
+
+
+def _flipped(images, seed):
+    return tf.where(_for_pixels(_uniform(images, seed, 0, 1)) < 0.5, tf.reverse(images, [2]), images)
+
+
+def _moved(images, seeds):
+    """Rotates, zooms and shifts by one interpolation, those that have a seed."""
+    shape = tf.shape(images)
+    none = tf.zeros([shape[0], 1], images.dtype)
+    angle, scale, shift = none, none + 1, tf.concat([none, none], axis=1)
+    if "rotate" in seeds:
+        most = math.radians(_DEGREES)
+        angle = _uniform(images, seeds["rotate"], -most, most)
+    if "zoom" in seeds:
+        scale = _uniform(images, seeds["zoom"], 1 - _ZOOM, 1 + _ZOOM)
+    if "shift" in seeds:
+        shift = _uniform(images, seeds["shift"], -_SHIFT, _SHIFT, values=2)
+    # Where the pixel (x, y) of the result comes from: turned and scaled about the centre, then shifted.
+    width, height = tf.cast(shape[2], images.dtype), tf.cast(shape[1], images.dtype)
+    x, y = (width - 1) / 2, (height - 1) / 2
+    cos, sin = tf.cos(angle) * scale, tf.sin(angle) * scale
+    from_x = x - cos * x + sin * y + shift[:, :1] * width
+    from_y = y - sin * x - cos * y + shift[:, 1:] * height
+    moved = tf.raw_ops.ImageProjectiveTransformV3(
+        images=images,
+        transforms=tf.cast(tf.concat([cos, -sin, from_x, sin, cos, from_y, none, none], axis=1), tf.float32),
+        output_shape=shape[1:3],
+        interpolation="BILINEAR",
+        fill_mode="REFLECT",
+        fill_value=0.0,
+    )
+    return tf.ensure_shape(moved, images.shape)
+
+
+def _brightened(images, seed):
+    return tf.clip_by_value(images + _for_pixels(_uniform(images, seed, -_BRIGHTNESS, _BRIGHTNESS)), 0, 1)
+
+
+def _contrasted(images, seed):
+    mean = tf.reduce_mean(images, axis=[1, 2], keepdims=True)
+    factor = _for_pixels(_uniform(images, seed, 1 - _CONTRAST, 1 + _CONTRAST))
+    return tf.clip_by_value(mean + (images - mean) * factor, 0, 1)
+
+
+def _cut_out(images, seed):
+    centres = _uniform(images, seed, 0, 1, values=2)
+
+    def is_inside(side, centre):
+        """Which of the pixels along a side are in the square: of shape (batch, side)."""
+        pixels = (tf.cast(tf.range(side), images.dtype) + 0.5) / tf.cast(side, images.dtype)
+        return tf.abs(pixels - centre) < _CUTOUT / 2
+
+    rows = is_inside(tf.shape(images)[1], centres[:, :1])[:, :, tf.newaxis, tf.newaxis]
+    columns = is_inside(tf.shape(images)[2], centres[:, 1:])[:, tf.newaxis, :, tf.newaxis]
+    return tf.where(rows & columns, tf.reduce_mean(images, axis=[1, 2], keepdims=True), images)
+
+
+def _mixed(images, rest, seed):
+    if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
+        raise ValueError(
+            f"mixup mixes labels that are floats, such as one-hot ones, got {rest or 'none'}; leave it out"
+        )
+    seeds = tf.unstack(tf.random.split(seed, 3))
+    # Two gamma variables make one of the beta distribution.
+    count = tf.shape(images)[0]
+    a, b = (tf.random.stateless_gamma([count], each, _MIXUP_ALPHA, dtype=tf.float64) for each in seeds[:2])
+    share = tf.math.divide_no_nan(a, a + b)
+    others = tf.random.experimental.stateless_shuffle(tf.range(count), seeds[2])
+
+    def mixed(values):
+        own = tf.cast(tf.reshape(share, [-1] + [1] * (values.shape.rank - 1)), values.dtype)
+        return own * values + (1 - own) * tf.gather(values, others)
+
+    return tuple(mixed(part) for part in (images, *rest))

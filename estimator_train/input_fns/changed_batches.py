@@ -1,0 +1,34 @@
+"""An input_fn whose batches are changed on the devices that train on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from estimator_train.distribution.replica_input import call_input_fn
+from estimator_train.input_fns.order import draw_seed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ChangedBatches:
+    """The input_fn that `augmented` and `class_weighted` return. Follows the protocol `ChangesTraining`.
+
+    Attributes:
+      input_fn: gives the batches (features, labels[, weights]).
+      change: makes another batch of one and of a seed, an int64 tensor of shape (2,). Equal changes are compiled once.
+    """
+
+    input_fn: Callable[..., tf.data.Dataset]
+    change: Callable[[tuple, tf.Tensor], tuple]
+
+    def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        batches = call_input_fn(self.input_fn, **({"input_context": input_context} if input_context else {}))
+        seed = draw_seed()
+        return batches.enumerate().map(
+            lambda number, batch: self.change(
+                batch if isinstance(batch, tuple) else (batch,), tf.stack([seed, number])
+            ),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )

@@ -1,0 +1,53 @@
+"""class_weighted: examples that count by their class."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from estimator_train.input_fns.changed_batches import ChangedBatches
+
+
+def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[float]) -> ChangedBatches:
+    """Returns `input_fn` with a weight for each example where a Keras model's Estimator trains on it.
+
+    The loss is that of `fit(class_weight=...)`; evaluate and predict take the examples as they are.
+
+    ::
+
+        estimator.train(class_weighted(train_input_fn, [1.0, 4.0]))
+
+    Args:
+      input_fn: gives batches (features, labels[, weights]); labels are one-hot or class indices.
+      weights: of the classes, in the order of their indices.
+
+    Raises:
+      ValueError: `weights` has fewer than two, or one that is negative or not finite. From `train`: there are no
+        labels, or they are of another number of classes.
+    """
+    weights = tuple(float(weight) for weight in weights)
+    if len(weights) < 2 or not all(0 <= weight < math.inf for weight in weights):
+        raise ValueError(f"class weights must be two or more numbers that are not negative, got {list(weights)}")
+    return ChangedBatches(input_fn, ClassWeights(weights))
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassWeights:
+    """What `class_weighted` does to a batch."""
+
+    weights: tuple[float, ...]
+
+    def __call__(self, batch: tuple, seed: tf.Tensor) -> tuple:
+        features, *rest = batch
+        if not rest or not tf.is_tensor(rest[0]) or rest[0].shape.rank not in (1, 2):
+            raise ValueError(f"class weights need labels, one-hot or class indices, got {rest[0] if rest else 'none'}")
+        labels, *given = rest
+        is_one_hot = labels.shape.rank == 2 and labels.shape[1] != 1
+        if is_one_hot and labels.shape[1] not in (None, len(self.weights)):
+            raise ValueError(f"there are {len(self.weights)} class weights and {labels.shape[1]} classes")
+        classes = tf.argmax(labels, axis=1) if is_one_hot else tf.cast(tf.reshape(labels, [-1]), tf.int64)
+        of_classes = tf.gather(tf.constant(self.weights), classes)
+        return features, labels, of_classes * tf.cast(given[0], of_classes.dtype) if given else of_classes

@@ -1,0 +1,55 @@
+"""The backbones that classifiers are built on: every model of `tf_keras.applications`, known without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_CLASSES = """
+    VGG16 VGG19 MobileNetV2 MobileNet MobileNetV3Small MobileNetV3Large NASNetMobile NASNetLarge Xception
+    ResNet50 ResNet101 ResNet152 ResNet50V2 ResNet101V2 ResNet152V2
+    ResNetRS50 ResNetRS101 ResNetRS152 ResNetRS200 ResNetRS270 ResNetRS350 ResNetRS420
+    InceptionV3 InceptionResNetV2 DenseNet121 DenseNet169 DenseNet201
+    EfficientNetB0 EfficientNetB1 EfficientNetB2 EfficientNetB3
+    EfficientNetB4 EfficientNetB5 EfficientNetB6 EfficientNetB7
+    EfficientNetV2B0 EfficientNetV2B1 EfficientNetV2B2 EfficientNetV2B3
+    EfficientNetV2S EfficientNetV2M EfficientNetV2L
+    ConvNeXtTiny ConvNeXtSmall ConvNeXtBase ConvNeXtLarge ConvNeXtXLarge
+    RegNetX002 RegNetX004 RegNetX006 RegNetX008 RegNetX016 RegNetX032
+    RegNetX040 RegNetX064 RegNetX080 RegNetX120 RegNetX160 RegNetX320
+    RegNetY002 RegNetY004 RegNetY006 RegNetY008 RegNetY016 RegNetY032
+    RegNetY040 RegNetY064 RegNetY080 RegNetY120 RegNetY160 RegNetY320
+"""
+
+
+def _name_of(class_name):
+    """As `EfficientNetV2B0` is spelled here: efficientnet_v2_b0."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
+    return words.replace("_net", "net").replace("_ne_xt", "next")
+
+
+CLASSES = {_name_of(class_name): class_name for class_name in _CLASSES.split()}  # by the names of our models
+
+
+def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
+    """Returns which layers of the backbone `name` are frozen where nothing else is asked for.
+
+    Random weights are all trained. VGG16's last block is fine-tuned, as in Kashif Rasul, "Multi-GPU training with
+    Estimators, tf.keras and tf.data" (TensorFlow blog). Of the others, only the head is trained.
+    """
+    if weights == "none":
+        return "none"
+    return "block4_pool" if name == "vgg16" else "all"
+
+
+def check_freeze(name: str, weights: str | os.PathLike[str] | None, freeze: str | int | None) -> None:
+    """Raises ValueError if the model `name` has no backbone to freeze, or one of random weights."""
+    if freeze is None:
+        return
+    if name not in CLASSES:
+        raise ValueError(f"{name} has no backbone of keras.applications to freeze; leave out freeze={freeze}")
+    if weights == "none" and str(freeze) != "none":
+        raise ValueError(
+            f'freeze={freeze} would keep the random weights that weights="none" gives {name}; start from imagenet or a '
+            "file, or freeze none"
+        )

@@ -1,0 +1,95 @@
+"""A backbone of `tf_keras.applications`, with its preprocessing in front of it and a new softmax behind it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train.models.weights import application
+
+# Learning rates of Adam: of a head on frozen layers alone, and of a backbone's layers.
+_RATE_OF_HEAD = 3e-3
+_RATE_OF_BACKBONE = 1e-4
+
+
+def build(
+    name: str,
+    image_size: tuple[int, int],
+    num_classes: int,
+    weights: str | os.PathLike[str] | None = None,
+    freeze: str | int | None = None,
+    *,
+    load_weights: bool = True,
+) -> keras.Model:
+    """Returns the compiled classifier on the backbone `name`, whose `weights` are meant; see `models.build_model`."""
+    weights = weights or "imagenet"
+    check_freeze(name, weights, freeze)
+    build_base = getattr(keras.applications, CLASSES[name])
+    base = application(build_base, image_size, weights if load_weights else "none")
+    images = keras.Input((*image_size, 3))
+    inputs = preprocessed(images, build_base)
+    # Keras' guide to transfer learning: pretrained statistics of BatchNormalization are kept when its layers are
+    # unfrozen, because those of small batches would undo what the layers have learned.
+    features = base(inputs) if weights == "none" else base(inputs, training=False)
+    if name == "vgg16":
+        features = keras.layers.Flatten()(features)  # as in the TensorFlow blog, see `default_freeze`
+    else:
+        features = keras.layers.Dropout(0.2)(keras.layers.GlobalAveragePooling2D()(features))
+    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
+    model = keras.Model(images, probabilities, name=f"{name}_classifier")
+    freeze_backbone(model, default_freeze(name, weights) if freeze is None else freeze)
+    return model
+
+
+def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
+    """Freezes the first layers of the backbone of a `model` from `build`, unfreezes the others, and compiles the model.
+
+    Args:
+      freeze: "all", "none", the number of layers to freeze, or the name of the last layer to freeze.
+
+    Raises:
+      ValueError: the backbone has no such layer, or fewer layers.
+    """
+    (base,) = (layer for layer in model.layers if isinstance(layer, keras.Model))
+    count = _number_frozen(base, str(freeze))
+    base.trainable = True
+    for layer in base.layers[:count]:
+        layer.trainable = False
+    rate = _RATE_OF_BACKBONE if base.trainable_weights else _RATE_OF_HEAD
+    model.compile(keras.optimizers.Adam(rate), "categorical_crossentropy", metrics=["accuracy"])
+
+
+def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> tf.Tensor:
+    """Returns what `preprocess_input`, of the module that has `build_base`, makes of `images` with pixels in [0, 1].
+
+    It scales and shifts each channel, and may put blue first: what it makes of three pixels tells how.
+
+        preprocessed(keras.Input((224, 224, 3)), keras.applications.ResNet50)
+    """
+    module = getattr(keras.applications, build_base.__module__.rpartition(".")[2])
+    pixels = np.array([[[0, 0, 0], [255, 255, 255], [255, 0, 0]]], np.float64)
+    black, white, red = module.preprocess_input(pixels)[0]
+    has_blue_first = red[0] == black[0]
+    order = -1 if has_blue_first else 1
+    scaled = keras.layers.Rescaling((white - black)[::order].tolist(), black[::order].tolist())(images)
+    return scaled[:, :, :, ::-1] if has_blue_first else scaled  # an Ellipsis would not serialise
+
+
+def _number_frozen(base, freeze):
+    names = [layer.name for layer in base.layers]
+    if freeze in ("all", "none"):
+        return len(names) if freeze == "all" else 0
+    if freeze.isdecimal():
+        if int(freeze) > len(names):
+            raise ValueError(f"freeze={freeze}: {base.name} has {len(names)} layers")
+        return int(freeze)
+    if freeze not in names:
+        similar = ", ".join(difflib.get_close_matches(freeze, names)) or f"{names[1]} to {names[-1]}"
+        raise ValueError(f"freeze={freeze}: {base.name} has no such layer; pass all, none, a number, or {similar}")
+    return names.index(freeze) + 1

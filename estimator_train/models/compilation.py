@@ -1,0 +1,168 @@
+"""Compiles a compiled model anew, with the optimizer, the learning rates and the loss of an `Optimization`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.keras.generations import adapter_of, imported_kerases
+from estimator_train.models.optimization import OPTIMIZERS, Optimization
+from estimator_train.session import private_names
+
+_FIRST_OF_ONE_CYCLE = 1 / 25  # of the highest rate, as PyTorch's OneCycleLR has it
+_LAST_OF_ONE_CYCLE = 1 / 250_000
+_RISE_OF_ONE_CYCLE = 0.3  # of the steps
+
+_SMOOTHING_LOSSES = {
+    "categorical_crossentropy": "CategoricalCrossentropy",
+    "binary_crossentropy": "BinaryCrossentropy",
+}
+
+
+def recompile(model: keras.Model, optimization: Optimization, steps: int | None = None) -> None:
+    """Compiles `model`, a compiled model of tf_keras or Keras 3, anew: with the same metrics, and these changes.
+
+    ::
+
+        model = models.build_model("small_cnn", image_size=(64, 64), num_classes=4)
+        recompile(model, Optimization(learning_rate=1e-3, schedule="cosine", clip_norm=1.0), steps=5000)
+
+    An optimizer that is changed begins anew. Without a change the model stays as it is.
+
+    Args:
+      steps: the global step at which training ends, for schedules other than "constant".
+
+    Raises:
+      ValueError: `steps` are missing or too few, or the model cannot be changed so: its class has a `compile` of its
+        own, its optimizer is not one of `keras.optimizers`, or its loss takes no label smoothing.
+    """
+    optimization.check_steps(steps)
+    if optimization == Optimization():
+        return
+    arguments, its_keras = _compiled(model), _keras_of(model)
+    if optimization.label_smoothing is not None:
+        arguments["loss"] = _smoothed(its_keras, arguments["loss"], optimization.label_smoothing)
+    if dataclasses.replace(optimization, label_smoothing=None) != Optimization():
+        arguments["optimizer"] = _optimizer(its_keras, model, optimization, steps)
+    model.compile(**arguments)
+
+
+def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, steps: int) -> None:
+    """Compiles `model` anew, with a learning rate that rises exponentially over so many steps.
+
+    Raises:
+      ValueError: the model cannot be changed so: see `recompile`.
+    """
+    arguments, its_keras = _compiled(model), _keras_of(model)
+    rising = its_keras.optimizers.schedules.ExponentialDecay(lowest, max(steps - 1, 1), highest / lowest)
+    config = _config(its_keras, model.optimizer) | {"learning_rate": rising}
+    model.compile(**arguments | {"optimizer": type(model.optimizer).from_config(config)})
+
+
+def _keras_of(model):
+    adapter_of(model)  # raises ValueError where it is no Keras model
+    return next(each for each in imported_kerases() if isinstance(model, each.Model))
+
+
+def _compiled(model):
+    """The arguments with which `model` is compiled, and its optimizer as it is now."""
+    if type(model).compile is not _keras_of(model).Model.compile:
+        raise ValueError(
+            f"the model {model.name} has a compile() of its own, which sets its optimizers and losses; set them there"
+        )
+    return private_names.compile_arguments(model) | {"optimizer": model.optimizer}
+
+
+def _config(keras, optimizer):
+    kinds = tuple(getattr(keras.optimizers, name) for name in OPTIMIZERS.values())
+    if not isinstance(optimizer, kinds):
+        raise ValueError(
+            f"the model is compiled with {type(optimizer).__name__}, whose settings cannot be changed; compile it with "
+            f"one of keras.optimizers, or give another optimizer"
+        )
+    return optimizer.get_config()
+
+
+def _optimizer(keras, model, optimization, steps):
+    optimizer = model.optimizer
+    if optimization.optimizer is not None:
+        optimizer = getattr(keras.optimizers, OPTIMIZERS[optimization.optimizer])()
+    config = _config(keras, optimizer)
+    config["learning_rate"] = _learning_rate(keras, config["learning_rate"], optimization, steps)
+    if optimization.weight_decay is not None:
+        config["weight_decay"] = optimization.weight_decay
+    if optimization.clip_norm is not None:
+        config |= {"global_clipnorm": optimization.clip_norm, "clipnorm": None, "clipvalue": None}
+    if optimization.ema is not None:
+        config |= {"use_ema": True, "ema_momentum": optimization.ema}
+    return type(optimizer).from_config(config)
+
+
+def _learning_rate(keras, compiled, optimization, steps):
+    """The rate or the schedule of an optimizer; `compiled`: that of its configuration, a dict if it is a schedule."""
+    asked = optimization.learning_rate, optimization.schedule, optimization.warmup_steps
+    if not any(asked) and optimization.learning_rate_factor == 1:
+        return compiled
+    rate = compiled if optimization.learning_rate is None else optimization.learning_rate
+    if isinstance(rate, dict):
+        raise ValueError("the model is compiled with a schedule of learning rates; pass a learning_rate, too")
+    return _scheduled(keras, float(rate) * optimization.learning_rate_factor, optimization, steps)
+
+
+def _scheduled(keras, rate, optimization, steps):
+    """`rate`, or the schedule that it is the highest rate of."""
+    schedules, warmup = keras.optimizers.schedules, optimization.warmup_steps or 0
+    if optimization.schedule == "cosine":
+        return schedules.CosineDecay(0.0, steps - warmup, warmup_target=rate, warmup_steps=warmup)
+    if optimization.schedule == "one_cycle":
+        warmup = warmup or round(_RISE_OF_ONE_CYCLE * steps)
+        return schedules.CosineDecay(
+            rate * _FIRST_OF_ONE_CYCLE, steps - warmup, _LAST_OF_ONE_CYCLE, warmup_target=rate, warmup_steps=warmup
+        )
+    if optimization.schedule == "step":
+        falling = schedules.PiecewiseConstantDecay([steps // 2, 3 * steps // 4], [rate, rate / 10, rate / 100])
+        return _linear_warmup(keras)(falling, warmup) if warmup else falling
+    return schedules.PolynomialDecay(0.0, warmup, rate) if warmup else rate
+
+
+@functools.cache
+def _linear_warmup(keras):
+    """The class of schedules that rise to another's rates; each Keras has classes of its own."""
+
+    @keras.saving.register_keras_serializable("estimator_train")
+    class LinearWarmup(keras.optimizers.schedules.LearningRateSchedule):
+        """The rates of `schedule`, of which the first `warmup_steps` are lowered to rise linearly from 0."""
+
+        def __init__(self, schedule, warmup_steps):
+            self.schedule = schedule
+            self.warmup_steps = warmup_steps
+
+        def __call__(self, step):
+            risen = tf.cast(step, tf.float32) / self.warmup_steps
+            return self.schedule(step) * tf.minimum(risen, 1.0)
+
+        def get_config(self):
+            schedule = keras.optimizers.schedules.serialize(self.schedule)
+            return {"schedule": schedule, "warmup_steps": self.warmup_steps}
+
+        @classmethod
+        def from_config(cls, config):
+            return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})
+
+    return LinearWarmup
+
+
+def _smoothed(keras, loss, label_smoothing):
+    name = getattr(loss, "__name__", loss)  # of a function of Keras
+    if isinstance(name, str) and name in _SMOOTHING_LOSSES:
+        loss = getattr(keras.losses, _SMOOTHING_LOSSES[name])()
+    config = loss.get_config() if isinstance(loss, keras.losses.Loss) else {}
+    if "label_smoothing" not in config:
+        raise ValueError(
+            f"label_smoothing is for categorical and binary cross-entropy, and the model is compiled with {loss!r}; "
+            "leave it out"
+        )
+    return type(loss).from_config(config | {"label_smoothing": label_smoothing})

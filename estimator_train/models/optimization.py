@@ -1,0 +1,85 @@
+"""Optimization: the optimizer, the learning rate and the loss that a built model is trained with."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+SCHEDULES = ("constant", "cosine", "step", "one_cycle")
+OPTIMIZERS = {
+    name.lower(): name
+    for name in (
+        *("Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW"),
+        *("Ftrl", "Lion", "Nadam", "RMSprop", "SGD"),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimization:
+    """What to change in how a compiled model is trained; what is None stays as the model has it.
+
+    ::
+
+        model = models.build_model("small_cnn", image_size=(64, 64), num_classes=4)
+        optimization = Optimization(learning_rate=1e-3, optimizer="adamw", schedule="cosine", warmup_steps=100)
+        recompile(model, optimization, steps=5000)  # of models.compilation
+        phase = dataclasses.replace(optimization, learning_rate=1e-5)
+
+    Attributes:
+      learning_rate: the rate, or the highest rate of a `schedule`. None is that of the model's optimizer, or Keras'
+        default for a new `optimizer`.
+      optimizer: one of `OPTIMIZERS`, with Keras' defaults.
+      schedule: "constant"; "cosine", to 0 at the last step (Loshchilov and Hutter, 2016); "step", to a tenth after half
+        of the steps and to a hundredth after three quarters (He et al., 2015); "one_cycle", up from a 25th and down by
+        a cosine to a 250,000th (Smith and Topin, 2017).
+      warmup_steps: steps in which the rate rises linearly from 0; with "one_cycle" those of its rise, which by default
+        are three tenths of all.
+      weight_decay: decoupled, as Keras' optimizers have it (Loshchilov and Hutter, 2017); a step takes this share of
+        each weight, times the rate.
+      clip_norm: largest norm of all gradients together: `global_clipnorm` of Keras.
+      ema: momentum of a moving average of the weights, such as 0.999. Training goes on with the weights themselves;
+        an Estimator evaluates, predicts and exports the average.
+      label_smoothing: the share of a label that is spread over all classes (Szegedy et al., 2015).
+      learning_rate_factor: what the rate is multiplied by, such as the number of replicas (Goyal et al., 2017).
+
+    Raises:
+      ValueError: a value is out of its range, or there is no such optimizer or schedule.
+    """
+
+    learning_rate: float | None = None
+    optimizer: str | None = None
+    schedule: str | None = None
+    warmup_steps: int | None = None
+    weight_decay: float | None = None
+    clip_norm: float | None = None
+    ema: float | None = None
+    label_smoothing: float | None = None
+    learning_rate_factor: float = 1
+
+    def __post_init__(self) -> None:
+        if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"there is no optimizer {self.optimizer!r}; pass one of {', '.join(OPTIMIZERS)}")
+        if self.schedule is not None and self.schedule not in SCHEDULES:
+            raise ValueError(f"there is no schedule {self.schedule!r}; pass one of {', '.join(SCHEDULES)}")
+        for name in ("learning_rate", "clip_norm", "learning_rate_factor"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} must be positive, got {value!r}")
+        for name in ("warmup_steps", "weight_decay"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name} must not be negative, got {value!r}")
+        for name in ("ema", "label_smoothing"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}")
+
+    def check_steps(self, steps: int | None) -> None:
+        """Raises ValueError if the schedule cannot be laid out over `steps`, the step at which training ends."""
+        if self.schedule in (None, "constant"):
+            return
+        if steps is None:
+            raise ValueError(f"the schedule {self.schedule!r} has to know at which step training ends")
+        if self.warmup_steps and self.warmup_steps >= steps:
+            raise ValueError(f"warmup_steps {self.warmup_steps} leaves none of the {steps} steps to {self.schedule!r}")

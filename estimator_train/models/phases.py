@@ -1,0 +1,64 @@
+"""Phases of a fine-tuning, such as the head alone first and then all layers, read from a line of text."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+_FORM = "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5"
+
+
+class Phase(NamedTuple):
+    """A part of a training.
+
+    Attributes:
+      freeze: which layers keep their weights, as `models.build_model` takes it.
+      epochs: how often it goes through the data.
+      learning_rate: None is the model's own for these frozen layers.
+    """
+
+    freeze: str
+    epochs: int
+    learning_rate: float | None = None
+
+
+def parse_phases(text: str) -> tuple[Phase, ...]:
+    """Returns the phases that `text` names, in their order.
+
+        parse_phases("freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5")
+
+    Raises:
+      ValueError: a phase lacks `freeze` or `epochs`, or has another value, twice or out of range.
+    """
+    parts = [part.split() for part in text.split(";")]
+    if parts and not parts[-1]:  # a semicolon at the end
+        parts.pop()
+    if not all(parts) or not parts:
+        raise ValueError(f"{text!r} has an empty phase; write them as {_FORM!r}")
+    return tuple(_phase(words) for words in parts)
+
+
+def _phase(words):
+    phase, values = " ".join(words), {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in ("freeze", "epochs", "lr") or not value or name in values:
+            raise ValueError(f"{word!r} in the phase {phase!r} is not one freeze=, epochs= or lr=; write {_FORM!r}")
+        values[name] = value
+    for name in ("freeze", "epochs"):
+        if name not in values:
+            raise ValueError(f"the phase {phase!r} has no {name}=; write {_FORM!r}")
+    epochs, rate = values["epochs"], values.get("lr")
+    if not epochs.isdecimal() or int(epochs) < 1:
+        raise ValueError(f"epochs={epochs} in the phase {phase!r} is not a number of epochs such as 5")
+    return Phase(values["freeze"], int(epochs), None if rate is None else _rate(rate, phase))
+
+
+def _rate(text, phase):
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise ValueError(f"lr={text} in the phase {phase!r} is not a learning rate such as 1e-3")
+    return rate

@@ -1,0 +1,126 @@
+"""A range test of learning rates: the loss over rising rates, its plot and a suggestion."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import tensorflow as tf
+from matplotlib.figure import Figure
+
+from estimator_train.keras.generations import model_source
+from estimator_train.keras_estimator import model_to_estimator
+from estimator_train.models.compilation import compile_with_rising_rate
+from estimator_train.report.plots import LIGHT
+from estimator_train.run_config import RunConfig
+from estimator_train.session import step_outputs
+
+if TYPE_CHECKING:
+    import tf_keras as keras
+
+v1 = tf.compat.v1
+
+_LEAST_STEPS = 10
+_MOMENTUM = 0.9  # of the average of losses
+_DIVERGED = 4  # times the lowest average
+
+
+class RangeTest(NamedTuple):
+    """The rates, the loss of each step with its moving average, and the rate to begin with."""
+
+    rates: list[float]
+    losses: list[float]
+    averages: list[float]
+    suggestion: float
+
+
+def find_learning_rate(
+    model: keras.Model,
+    input_fn: Callable[..., tf.data.Dataset],
+    config: RunConfig | None = None,
+    *,
+    lowest: float = 1e-7,
+    highest: float = 10.0,
+    steps: int = 100,
+) -> RangeTest:
+    """Trains a copy of a compiled Keras `model` with a rate that rises each step, until the loss goes up.
+
+    The suggestion is a tenth of the rate at which the average of the losses was lowest. Nothing else is kept.
+
+    ::
+
+        test = find_learning_rate(model, train_input_fn)
+        plot(test, "learning_rate.png")
+        print(test.suggestion)
+
+    Source: Smith, "Cyclical Learning Rates for Training Neural Networks" (2015).
+
+    Args:
+      config: of the training, whose strategy, precision and seed are taken.
+      lowest, highest: the rates of the first and of the last step.
+      steps: how many; more give a smoother curve.
+
+    Raises:
+      ValueError: the data has fewer than 10 batches, the loss is never finite, or the model's optimizer is not one of
+        `keras.optimizers`.
+    """
+    copy = model_source(model).copy(tf.distribute.get_strategy())
+    compile_with_rising_rate(copy, lowest, highest, steps)
+    hook = _KeepLosses()
+    with tempfile.TemporaryDirectory(prefix="estimator_train-rates-") as folder:
+        config = (config or RunConfig()).replace(model_dir=folder, steps_per_loop=1, save_checkpoints_steps=steps)
+        estimator = model_to_estimator(copy, config=config)
+        with contextlib.suppress(v1.train.NanLossDuringTrainingError):
+            estimator.train(input_fn, hooks=[hook], max_steps=steps)
+    losses, averages = hook.losses, hook.averages
+    if len(losses) < _LEAST_STEPS:
+        raise ValueError(f"a range test needs {_LEAST_STEPS} batches with a finite loss, and there were {len(losses)}")
+    rates = [lowest * (highest / lowest) ** (step / (steps - 1)) for step in range(len(losses))]
+    best = min(range(len(losses)), key=averages.__getitem__)
+    return RangeTest(rates, losses, averages, rates[best] / 10)
+
+
+class _KeepLosses(tf.compat.v1.train.SessionRunHook):
+    """Keeps the loss of each step, and ends training where it is far above the lowest."""
+
+    def __init__(self):
+        self.losses = []
+        self.averages = []
+        self._sum = 0.0
+
+    def begin(self):
+        values = v1.get_default_graph().get_collection(step_outputs.MODEL_VALUES)
+        self._loss = next((value for value in values if value.op.name == "loss"), values[0])
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(self._loss)
+
+    def after_run(self, run_context, run_values):
+        loss = float(run_values.results)
+        if not math.isfinite(loss):
+            run_context.request_stop()
+            return
+        self.losses.append(loss)
+        self._sum = _MOMENTUM * self._sum + (1 - _MOMENTUM) * loss
+        self.averages.append(self._sum / (1 - _MOMENTUM ** len(self.losses)))
+        if len(self.losses) > _LEAST_STEPS and self.averages[-1] > _DIVERGED * min(self.averages):
+            run_context.request_stop()
+
+
+def plot(test: RangeTest, path: str | os.PathLike[str]) -> None:
+    """Writes a PNG of the losses over the rates, with their average and the suggestion."""
+    figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
+    axes = figure.subplots()
+    axes.plot(test.rates, test.losses, color=LIGHT.training, alpha=0.35)
+    axes.plot(test.rates, test.averages, color=LIGHT.training, label="average of the loss")
+    axes.axvline(test.suggestion, color=LIGHT.evaluation, linestyle=":", label=f"suggestion {test.suggestion:.1e}")
+    lowest, first = min(test.averages), test.averages[0]
+    axes.set(xlabel="learning rate", ylabel="loss", xscale="log", ylim=(None, max(first, lowest) * 1.5))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=LIGHT.faint, linewidth=0.6)
+    axes.legend(frameon=False)
+    figure.savefig(path)

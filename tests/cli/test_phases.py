@@ -1,0 +1,107 @@
+"""--phases and --freeze: one command fine-tunes in phases, and goes on in the right one."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train.models import classifier
+
+PHASES = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=2 lr=1e-3"
+
+
+@pytest.fixture
+def train(command, scans, monkeypatch):
+    """Trains mobilenet_v2 on `scans`, with a backbone of two small layers, in steps of 4 images: 3 an epoch."""
+
+    def application(build, image_size, weights):
+        keras.utils.set_random_seed(4)  # pretrained weights are the same each time
+        layers = [keras.layers.Conv2D(2, 3, activation="relu", name=name) for name in ("bottom", "top")]
+        return keras.Sequential([keras.Input((*image_size, 3)), *layers], name="small")
+
+    monkeypatch.setattr(classifier, "application", application)
+
+    def run(*flags):
+        data = ["--dataset", "images", "--data-dir", scans, "--model", "mobilenet_v2", "--image-size", "16"]
+        return command("train", *data, "--batch-size", "4", "--seed", "1", "--save-checkpoints-steps", "1", *flags)
+
+    return run
+
+
+def weights(prefix, name):
+    """The values of a layer in a checkpoint, a list; the kernel comes first."""
+    reader = tf.train.load_checkpoint(str(prefix))
+    place = {"bottom": "layer_with_weights-0/layer_with_weights-0", "top": "layer_with_weights-0/layer_with_weights-1"}
+    place["head"] = "layer_with_weights-1"
+    return reader.get_tensor(f"{place[name]}/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+
+
+def is_same(folder, steps, name):
+    return np.array_equal(*(weights(folder / f"model.ckpt-{step}", name) for step in steps))
+
+
+def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_phase(train, command, tmp_path):
+    # Without dropout, whose random numbers are others after a restart.
+    code, output, errors = train("--model-dir", "whole", "--phases", PHASES, "--dropout", "0")
+    assert code == 0, errors
+    run = tmp_path / "whole"
+    lines = [line for line in output.splitlines() if line.startswith("phase")]
+    assert lines == [
+        f"phases       {PHASES}",
+        "phase freeze=all, to step 3",
+        "phase freeze=bottom, to step 9",
+    ]
+    settings = json.loads((run / "run.json").read_text())
+    assert settings["settings"]["phases"] == PHASES and settings["last_step"] == 9
+    # The newest five checkpoints are kept: of the second phase, here.
+    assert is_same(run, (5, 9), "bottom") and not is_same(run, (5, 9), "top") and not is_same(run, (5, 9), "head")
+
+    # As if it had been killed after step 6, in the second phase.
+    killed = tmp_path / "killed"
+    shutil.copytree(run, killed)
+    for path in killed.glob("model.ckpt-[789]*"):
+        path.unlink()
+    (killed / "checkpoint").unlink()
+    code, output, errors = command("--model-dir", "killed", "--resume")
+    assert code == 0, errors
+    assert "phase freeze=bottom, to step 9" in output and "phase freeze=all, to step" not in output
+    for name in ("bottom", "top", "head"):
+        ours, theirs = (weights(folder / "model.ckpt-9", name) for folder in (killed, run))
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+    # What has ended is evaluated again, and goes on in a further phase.
+    code, output, errors = train("--model-dir", "killed", "--resume", "--phases", f"{PHASES}; freeze=none epochs=1")
+    assert code == 0, errors
+    assert "phase freeze=none, to step 12" in output and not is_same(killed, (9, 12), "bottom")
+    for arguments in (["evaluate", "--all"], ["export", "--format", "keras", "--out", "exported"], ["report"]):
+        code, _, errors = command(arguments[0], "--model-dir", "killed", *arguments[1:])
+        assert code == 0, errors
+    exported = keras.models.load_model(tmp_path / "exported" / "model.keras")
+    assert all(layer.trainable for layer in exported.get_layer("small").layers)
+
+
+def test_a_phase_with_a_layer_that_is_not_there_is_refused_before_the_first_trains(train, tmp_path):
+    code, _, errors = train("--model-dir", "run", "--phases", "freeze=all epochs=1; freeze=botom epochs=1")
+    assert code == 2
+    assert "freeze=botom: small has no such layer; pass all, none, a number, or bottom" in errors.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
+def test_evaluations_on_the_way_go_through_the_phases(train, tmp_path):
+    flags = ["--phases", "freeze=all epochs=1; freeze=1 epochs=1", "--evaluate-every", "2", "--keep-best"]
+    code, output, errors = train("--model-dir", "run", *flags)
+    assert code == 0, errors
+    lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert steps == sorted(set(steps)) and steps[-1] == 6
+    assert list((tmp_path / "run" / "export" / "best_checkpoint").glob("*.index"))
+
+
+def test_frozen_layers_keep_their_weights(train, tmp_path):
+    code, output, errors = train("--model-dir", "run", "--freeze", "1", "--max-steps", "3")
+    assert code == 0, errors
+    assert "mobilenet_v2 for images of 16x16, freeze=1" in output
+    assert is_same(tmp_path / "run", (0, 3), "bottom") and not is_same(tmp_path / "run", (0, 3), "top")

@@ -1,0 +1,61 @@
+"""Weights of classes: balanced by their counts, or read from a file."""
+
+import dataclasses
+import json
+
+import pytest
+
+from estimator_train.datasets import class_weights
+from estimator_train.datasets.dataset import Dataset
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Counted(Dataset):
+    counts: dict | None
+
+    def class_counts(self):
+        return self.counts and {"train": self.counts, "eval": {name: 1 for name in self.counts}}
+
+
+def data_of(counts, class_names=("a", "b")):
+    return Counted(
+        name="counted", class_names=class_names, default_model="", default_epochs=1, image_size=(1, 1), counts=counts
+    )
+
+
+def test_balanced_weights_give_every_class_the_same_sum():
+    weights = class_weights(data_of({"b": 30, "a": 10}))
+    assert weights == pytest.approx((2.0, 2 / 3))
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [(None, "counted does not know how many examples"), ({"a": 3, "b": 0}, "class b has no examples to train on")],
+)
+def test_counts_that_are_missing_are_named(counts, message):
+    with pytest.raises(ValueError, match=message):
+        class_weights(data_of(counts))
+
+
+@pytest.mark.parametrize(("name", "text"), [("w.json", '{"b": 2, "a": 0.5}'), ("w.csv", "b,2\na, 0.5\n")])
+def test_weights_of_a_file_come_in_the_order_of_the_classes(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert class_weights(data_of(None), tmp_path / name) == (0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("w.csv", "a,1\nb\n", "w.csv line 2: got b, not NAME,WEIGHT"),
+        ("w.csv", "class,weight\n", "line 1: got class,weight, not NAME,WEIGHT"),
+        ("w.csv", "a,1\nc,2\n", "must be of the classes a, b, but only one of both has b, c"),
+        ("w.json", json.dumps({"a": 1, "b": -2}), "the weight of b must not be negative, got -2"),
+        ("w.json", '{"a": 1, "b": NaN}', "the weight of b must not be negative, got nan"),
+        ("w.json", "[1, 2]", "must be a JSON object such as"),
+        ("w.json", "{", "must be a JSON object such as"),
+    ],
+)
+def test_files_that_are_wrong_are_named(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        class_weights(data_of(None), tmp_path / name)

@@ -1,0 +1,136 @@
+"""Batches that are augmented or weighted: on the devices that train, and in training alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train.input_fns import arrays, augmented, class_weighted
+from estimator_train.session import step_outputs
+
+rng = np.random.default_rng(4)
+IMAGES = 0.3 + 0.4 * rng.random((24, 6, 6, 1), np.float32)
+LABELS = np.eye(3, dtype="float32")[rng.integers(3, size=24)]
+WEIGHTS = [0.5, 1.0, 3.0]
+
+
+class KeepValues(et.SessionRunHook):
+    """Keeps the loss and the metrics of each step."""
+
+    def begin(self):
+        tensors = tf.compat.v1.get_default_graph().get_collection(step_outputs.MODEL_VALUES)
+        self._fetches = {tensor.op.name: tensor for tensor in tensors}
+        self.values = []
+
+    def before_run(self, run_context):
+        return et.hooks.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values):
+        self.values.append(run_values.results)
+
+
+@pytest.fixture
+def brightness():
+    """A model whose loss is the mean brightness of images with labels 0, and whose metric is that of its square."""
+    model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.GlobalAveragePooling2D()])
+    model.add(keras.layers.Dense(1, use_bias=False, kernel_initializer="ones"))
+    model.compile(keras.optimizers.SGD(0.0), "mae", metrics=["mse"])
+    return model
+
+
+def classifier(loss="categorical_crossentropy"):
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.Dense(3, "softmax")])
+    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
+    return model
+
+
+def weights_of(estimator):
+    names = [name for name in estimator.get_variable_names() if "layer_with_weights-0" in name and "OPT" not in name]
+    return {name: estimator.get_variable_value(name) for name in names}
+
+
+def test_training_sees_changed_images_and_evaluation_and_prediction_those_that_are_there(brightness):
+    plain = arrays(IMAGES, np.zeros((24, 1), np.float32), batch_size=8)
+    changed = augmented(plain, "brightness")
+    hook, estimator = KeepValues(), et.model_to_estimator(brightness)
+    estimator.train(changed, hooks=[hook])
+    means = IMAGES.reshape(3, -1).mean(axis=1)
+    assert all(abs(step["loss"] - mean) > 1e-3 for step, mean in zip(hook.values, means, strict=True))
+    assert estimator.evaluate(changed) == estimator.evaluate(plain)
+    predictions = [next(iter(row.values())) for row in estimator.predict(changed)]
+    np.testing.assert_allclose(np.ravel(predictions), IMAGES.mean(axis=(1, 2, 3)), rtol=1e-5)
+
+
+def test_replicas_change_images_differently(brightness, mirrored):
+    same = np.full((4, 6, 6, 1), 0.5, np.float32)
+    config = et.RunConfig(train_distribute=mirrored(2))
+    hook = KeepValues()
+    estimator = et.model_to_estimator(brightness, config=config)
+    estimator.train(augmented(arrays(same, np.zeros((4, 1)), batch_size=1), "brightness"), hooks=[hook])
+    # The mean of squares exceeds the square of the mean where the two images of a step differ.
+    assert [step["mse"] - step["loss"] ** 2 > 1e-6 for step in hook.values] == [True, True]
+
+
+@pytest.mark.parametrize("accumulate_steps", [1, 2])
+def test_a_training_that_is_resumed_sees_the_same_changes(tmp_path, accumulate_steps):
+    def train(folder, *last_steps, **config):
+        for last_step in last_steps:
+            config = {"resume_input": True, "tf_random_seed": 3, "accumulate_steps": accumulate_steps} | config
+            estimator = et.model_to_estimator(classifier(), config=et.RunConfig(tmp_path / folder, **config))
+            input_fn = augmented(arrays(IMAGES, LABELS, batch_size=4, num_epochs=None, shuffle=True), "medium,mixup")
+            estimator.train(input_fn, max_steps=last_step)
+        return weights_of(estimator)
+
+    whole = train("whole", 5, steps_per_loop=5)
+    for name, value in train("resumed", 2, 5).items():
+        np.testing.assert_allclose(value, whole[name], atol=1e-6)
+    other = train("other", 5, tf_random_seed=4)
+    assert any(np.abs(other[name] - value).max() > 1e-4 for name, value in whole.items())
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("is_one_hot", [True, False])
+def test_class_weights_train_as_those_of_fit(mirrored, replicas, is_one_hot):
+    loss = "categorical_crossentropy" if is_one_hot else "sparse_categorical_crossentropy"
+    labels = LABELS if is_one_hot else LABELS.argmax(axis=1)
+    config = et.RunConfig(train_distribute=mirrored(replicas))
+    estimator = et.model_to_estimator(classifier(loss), config=config)
+    batch_size = 4 // (replicas or 1)
+    plain = arrays(IMAGES, labels, batch_size=batch_size, num_epochs=None)
+    estimator.train(class_weighted(plain, WEIGHTS), max_steps=10)
+    fitted, unweighted = classifier(loss), classifier(loss)
+    data = tf.data.Dataset.from_tensor_slices((IMAGES, labels)).batch(4).repeat()
+    fitted.fit(data, steps_per_epoch=10, class_weight=dict(enumerate(WEIGHTS)), verbose=0)
+    unweighted.fit(data, steps_per_epoch=10, verbose=0)
+    kernel = next(value for name, value in weights_of(estimator).items() if "kernel" in name)
+    np.testing.assert_allclose(kernel, fitted.get_weights()[0], atol=1e-5)
+    assert np.abs(kernel - unweighted.get_weights()[0]).max() > 1e-3
+    if replicas is None:
+        expected = fitted.evaluate(data, steps=6, verbose=0)  # of all alike
+        assert estimator.evaluate(class_weighted(plain, WEIGHTS), steps=6)["loss"] == pytest.approx(
+            expected[0], abs=1e-5
+        )
+
+
+def test_class_weights_multiply_given_weights_and_come_before_augmentation(batches):
+    images, labels, given = IMAGES[:4], np.eye(3, dtype="float32")[[0, 1, 2, 2]], np.float32([1, 2, 3, 4])
+    input_fn = augmented(class_weighted(batches((images, labels, given), 4), WEIGHTS), "flip")
+    (_, then, weights) = next(iter(input_fn()))
+    np.testing.assert_array_equal(then, labels)
+    np.testing.assert_allclose(weights, [0.5, 2, 9, 12])
+
+
+@pytest.mark.parametrize(
+    ("weights", "labels", "message"),
+    [
+        ([1.0], None, "class weights must be two or more numbers"),
+        ([1.0, -1.0], None, "not negative, got .1.0, -1.0."),
+        ([1.0, 2.0], np.eye(3), "there are 2 class weights and 3 classes"),
+        ([1.0, 2.0], np.zeros((3, 2, 2)), "class weights need labels, one-hot or class indices"),
+    ],
+)
+def test_class_weights_that_do_not_fit_are_refused(weights, labels, message):
+    with pytest.raises(ValueError, match=message):
+        class_weighted(lambda: None, weights).change((tf.zeros(3), tf.constant(labels)), None)

@@ -1,0 +1,137 @@
+"""Classifiers on the backbones of keras.applications: their names, preprocessing, freezing and weights."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tf_keras as keras
+
+from estimator_train import models
+from estimator_train.models.backbones import CLASSES
+from estimator_train.models.classifier import freeze_backbone, preprocessed
+
+SMALLEST = {"InceptionV3": 75, "InceptionResNetV2": 75, "Xception": 71}
+
+
+def backbone(model):
+    return next(layer for layer in model.layers if isinstance(layer, keras.Model))
+
+
+def test_the_table_has_every_classifier_of_keras_applications():
+    there = {name for name, value in vars(keras.applications).items() if callable(value)}
+    assert set(CLASSES.values()) == there
+    assert len(CLASSES) == len(there)
+    names = {"vgg16", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "efficientnet_v2_b0", "resnet50_v2"}
+    names |= {"resnet_rs50", "convnext_xlarge", "nasnet_mobile", "inception_resnet_v2", "regnet_x002", "densenet121"}
+    assert names <= set(models.NAMES)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_preprocessing_is_that_of_preprocess_input(name):
+    build = getattr(keras.applications, CLASSES[name])
+    module = getattr(keras.applications, build.__module__.rpartition(".")[2])
+    pixels = np.random.default_rng(3).random((2, 4, 6, 3), np.float32)
+    images = keras.Input((4, 6, 3))
+    ours = keras.Model(images, preprocessed(images, build))(pixels)
+    np.testing.assert_allclose(ours, module.preprocess_input(pixels * np.float32(255)), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v3_small", "resnet50_v2"])
+def test_a_classifier_trains_all_of_random_weights(name):
+    check_classifier(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"mobilenet_v3_small", "resnet50_v2"}))
+def test_every_classifier_builds_at_its_smallest_size(name):
+    check_classifier(name)
+
+
+def check_classifier(name):
+    side = SMALLEST.get(CLASSES[name], 32)
+    model = models.build_model(name, image_size=(side, side), num_classes=3, weights="none")
+    assert (model.input_shape, model.output_shape) == ((None, side, side, 3), (None, 3))
+    assert all(layer.trainable for layer in backbone(model).layers)
+    with pytest.raises(ValueError, match=f"{CLASSES[name]} takes images of at least {side} x {side} pixels") as caught:
+        models.build_model(name, image_size=(side, side - 1), num_classes=3, weights="none")
+    assert str(caught.value).endswith(f"got image_size ({side}, {side - 1})")
+
+
+@pytest.fixture(scope="module")
+def mobilenet():
+    """A mobilenet_v2 that is built as for pretrained weights, with random ones."""
+    return models.build_model("mobilenet_v2", image_size=(32, 32), num_classes=3, load_weights=False)
+
+
+def test_layers_are_frozen_by_all_none_their_number_or_the_name_of_the_last(mobilenet):
+    layers = backbone(mobilenet).layers
+    index = [layer.name for layer in layers].index("block_12_add")
+
+    def frozen(freeze):
+        freeze_backbone(mobilenet, freeze)
+        states = [layer.trainable for layer in layers]
+        assert states == sorted(states)  # the first are frozen
+        return states.count(False), float(mobilenet.optimizer.learning_rate)
+
+    every = len(layers)
+    assert [layer.trainable for layer in layers] == [False] * every
+    assert frozen("none") == (0, pytest.approx(1e-4))
+    assert frozen("all") == (every, pytest.approx(3e-3))
+    assert frozen("block_12_add") == (index + 1, pytest.approx(1e-4))
+    assert frozen(100) == frozen("100") == (100, pytest.approx(1e-4))
+    assert frozen(every) == (every, pytest.approx(3e-3))
+    with pytest.raises(ValueError, match=f"freeze={every + 1}: mobilenetv2_1.00_32 has {every} layers"):
+        frozen(every + 1)
+    with pytest.raises(ValueError, match=r"freeze=block_12_ad: .* no such layer; pass all, none, .* block_12_add"):
+        frozen("block_12_ad")
+
+
+def test_unfrozen_pretrained_batch_statistics_are_kept_and_those_of_random_weights_are_not(mobilenet):
+    images = np.random.default_rng(3).random((4, 32, 32, 3), np.float32)
+    freeze_backbone(mobilenet, "none")
+    random = models.build_model("mobilenet_v2", image_size=(32, 32), num_classes=3, weights="none")
+    for model, are_kept in ((mobilenet, True), (random, False)):
+        features = keras.Model(model.input, backbone(model).get_output_at(-1))
+        assert np.array_equal(features(images, training=True), features(images, training=False)) == are_kept
+
+
+@pytest.mark.slow
+def test_random_weights_lower_their_training_loss_by_a_third():
+    rng = np.random.default_rng(3)
+    labels = np.arange(64) % 2
+    images = np.clip(rng.normal(0.4 + 0.2 * labels[:, None, None, None], 0.3, (64, 32, 32, 3)), 0, 1).astype("float32")
+    model = models.build_model("mobilenet_v2", image_size=(32, 32), num_classes=2, weights="none")
+    losses = model.fit(images, np.eye(2, dtype="float32")[labels], batch_size=16, epochs=8, verbose=0).history["loss"]
+    assert losses[-1] < losses[0] * 2 / 3
+
+
+def test_what_cannot_be_frozen_is_refused():
+    sizes = {"image_size": (32, 32), "num_classes": 3}
+    with pytest.raises(ValueError, match=r"small_cnn has no backbone of keras\.applications to freeze; leave out"):
+        models.build_model("small_cnn", freeze="none", **sizes)
+    with pytest.raises(ValueError, match='freeze=3 would keep the random weights that weights="none" gives vgg16'):
+        models.build_model("vgg16", freeze=3, weights="none", **sizes)
+
+
+@pytest.mark.parametrize("weights", ["imagenet", "file"])
+def test_efficientnet_computes_as_keras_makes_it_for_imagenet(weights, monkeypatch, tmp_path):
+    # Its weights as Keras has them to download: the variances of its Normalization are standard deviations.
+    path = str(tmp_path / "efficientnet.h5")
+    random = keras.applications.EfficientNetB0(include_top=False, weights=None, input_shape=(32, 32, 3))
+    random.get_layer("normalization").set_weights(
+        [np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225]), np.array(0)]
+    )
+    random.save_weights(path)
+    monkeypatch.setattr("tf_keras.src.utils.data_utils.get_file", lambda *args, **options: path)
+    as_by_keras = keras.applications.EfficientNetB0(include_top=False, weights="imagenet", input_shape=(32, 32, 3))
+    model = models.build_model(
+        "efficientnet_b0", image_size=(32, 32), num_classes=3, weights=path if weights == "file" else weights
+    )
+    images = np.random.default_rng(3).random((2, 32, 32, 3), np.float32)
+    np.testing.assert_allclose(backbone(model)(images * 255), as_by_keras(images * 255), rtol=1e-4, atol=1e-5)
+    # A checkpoint is restored to a model without them, whose layers must be the same.
+    shutil.move(path, tmp_path / "gone.h5")
+    empty = models.build_model(
+        "efficientnet_b0", image_size=(32, 32), num_classes=3, weights="imagenet", load_weights=False
+    )
+    assert [layer.name for layer in backbone(empty).layers] == [layer.name for layer in random.layers]
