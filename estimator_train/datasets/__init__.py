@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from estimator_train.datasets.dataset import Dataset
     from estimator_train.datasets.tfds import Named
 
-NAMES = ("synthetic_oct", "oct2017", "images", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord")
+NAMES = ("synthetic_oct", "oct2017", "images", "manifest", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord")
 
 _GROUP = "estimator_train.datasets"
 

@@ -4,6 +4,6 @@ from estimator_train.host.generator_stream import Skipped
 from estimator_train.input_fns.arrays import arrays
 from estimator_train.input_fns.frozen_features import frozen_features
 from estimator_train.input_fns.generator import generator
-from estimator_train.input_fns.image_files import image_files
+from estimator_train.input_fns.image_files import image_files, labelled_images
 
-__all__ = ["Skipped", "arrays", "frozen_features", "generator", "image_files"]
+__all__ = ["Skipped", "arrays", "frozen_features", "generator", "image_files", "labelled_images"]

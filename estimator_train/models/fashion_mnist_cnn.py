@@ -9,14 +9,13 @@ import os
 
 import tf_keras as keras
 
+from estimator_train.models.head import Head
 from estimator_train.models.weights import is_file, load_file
 
 DEFAULT_WEIGHTS = "none"
 
 
-def build(
-    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
-) -> keras.Model:
+def build(image_size: tuple[int, int], head: Head, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS) -> keras.Model:
     """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
     if weights == "imagenet":
         raise ValueError('fashion_mnist_cnn has no ImageNet weights; pass a weights file or "none"')
@@ -28,9 +27,8 @@ def build(
         features = keras.layers.Conv2D(filters, 3, activation="relu")(features)
         features = keras.layers.MaxPooling2D(2, strides=2)(features)
     features = keras.layers.Dense(64, "relu")(keras.layers.Flatten()(features))
-    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
-    model = keras.Model(images, probabilities, name="fashion_mnist_cnn")
-    model.compile(keras.optimizers.Adam(), "categorical_crossentropy", metrics=["accuracy"])
+    model = keras.Model(images, head.outputs(features), name="fashion_mnist_cnn")
+    head.compile(model, keras.optimizers.Adam())
     if is_file(weights):
         load_file(model, weights)
     return model

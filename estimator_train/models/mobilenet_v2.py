@@ -6,14 +6,13 @@ import os
 
 import tf_keras as keras
 
+from estimator_train.models.head import Head
 from estimator_train.models.weights import application
 
 DEFAULT_WEIGHTS = "imagenet"
 
 
-def build(
-    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
-) -> keras.Model:
+def build(image_size: tuple[int, int], head: Head, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS) -> keras.Model:
     """Returns the compiled model; `weights` are those of the base. See `models.build_model`."""
     base = application(keras.applications.MobileNetV2, image_size, weights)
     base.trainable = False
@@ -21,7 +20,6 @@ def build(
     scaled = keras.layers.Rescaling(2.0, offset=-1.0)(images)
     features = keras.layers.GlobalAveragePooling2D()(base(scaled, training=False))
     features = keras.layers.Dropout(0.2)(features)
-    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
-    model = keras.Model(images, probabilities, name="mobilenet_v2_classifier")
-    model.compile(keras.optimizers.Adam(3e-3), "categorical_crossentropy", metrics=["accuracy"])
+    model = keras.Model(images, head.outputs(features), name="mobilenet_v2_classifier")
+    head.compile(model, keras.optimizers.Adam(3e-3))
     return model

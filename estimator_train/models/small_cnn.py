@@ -6,14 +6,13 @@ import os
 
 import tf_keras as keras
 
+from estimator_train.models.head import Head
 from estimator_train.models.weights import is_file, load_file
 
 DEFAULT_WEIGHTS = "none"
 
 
-def build(
-    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
-) -> keras.Model:
+def build(image_size: tuple[int, int], head: Head, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS) -> keras.Model:
     """Returns the compiled model; a weights file holds the whole model's. See `models.build_model`."""
     if weights == "imagenet":
         raise ValueError('small_cnn has no ImageNet weights; pass a weights file or "none"')
@@ -26,8 +25,9 @@ def build(
         model.add(keras.layers.MaxPooling2D())
     # A lesion anywhere decides the class: the average instead of the maximum learns much more slowly.
     model.add(keras.layers.GlobalMaxPooling2D())
-    model.add(keras.layers.Dense(num_classes, "softmax", dtype="float32"))
-    model.compile(keras.optimizers.Adam(2e-3), "categorical_crossentropy", metrics=["accuracy"])
+    for layer in head.layers():
+        model.add(layer)
+    head.compile(model, keras.optimizers.Adam(2e-3))
     if is_file(weights):
         load_file(model, weights)
     return model

@@ -9,6 +9,7 @@ import os
 
 import tf_keras as keras
 
+from estimator_train.models.head import Head
 from estimator_train.models.weights import application
 
 DEFAULT_WEIGHTS = "imagenet"
@@ -16,9 +17,7 @@ DEFAULT_WEIGHTS = "imagenet"
 _IMAGENET_MEAN = (123.68, 116.779, 103.939)  # red, green, blue, as in keras.applications.vgg16.preprocess_input
 
 
-def build(
-    image_size: tuple[int, int], num_classes: int, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS
-) -> keras.Model:
+def build(image_size: tuple[int, int], head: Head, weights: str | os.PathLike[str] = DEFAULT_WEIGHTS) -> keras.Model:
     """Returns the compiled model; `weights` are those of the base. See `models.build_model`."""
     base = application(keras.applications.VGG16, image_size, weights)
     for layer in base.layers[:-4]:
@@ -27,7 +26,6 @@ def build(
     centred = keras.layers.Rescaling(255.0, offset=[-mean for mean in _IMAGENET_MEAN])(images)
     blue_first = centred[:, :, :, ::-1]  # an Ellipsis would not serialise
     features = keras.layers.Flatten()(base(blue_first))
-    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
-    model = keras.Model(images, probabilities, name="vgg16_classifier")
-    model.compile(keras.optimizers.Adam(1e-4), "categorical_crossentropy", metrics=["accuracy"])
+    model = keras.Model(images, head.outputs(features), name="vgg16_classifier")
+    head.compile(model, keras.optimizers.Adam(1e-4))
     return model

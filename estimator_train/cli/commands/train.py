@@ -28,12 +28,13 @@ from estimator_train.cli.settings import (
 )
 from estimator_train.datasets.images import ImageDataset
 from estimator_train.distribution.cluster_task import this_task
+from estimator_train.host.paths import absolute, is_remote
 
 # What a flag, given, takes the place of in the run that --config or --resume repeats.
 _INSTEAD_OF = {
-    "dataset": ("data_dir", "split", "input_fn", "eval_input_fn"),
+    "dataset": ("data_dir", "split", "task", "input_fn", "eval_input_fn"),
     "data_dir": ("input_fn", "eval_input_fn"),
-    "input_fn": ("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast"),
+    "input_fn": ("dataset", "data_dir", "limit", "split", "task", "batch_size", "epochs", "cache", "fast"),
     "epochs": ("max_steps",),
     "max_steps": ("epochs",),
     "gpus": ("replicas", "split_over"),
@@ -161,7 +162,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     if not task.is_alone:
         raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
     if settings.get("data_dir") and not settings["data_dir"].startswith("tfds:"):
-        settings["data_dir"] = os.path.abspath(settings["data_dir"])
+        settings["data_dir"] = absolute(settings["data_dir"])
     if models.is_file(settings.get("weights")):
         settings["weights"] = os.path.abspath(settings["weights"])
     model_dir = _model_dir(flags)
@@ -233,15 +234,19 @@ def _settings(flags):
                 f"there is no model {model!r}; pass one of {', '.join(models.NAMES)}, or {training_flags.FUNCTION}"
             )
         models.check_weights(weights)
-    data = None
+    if flags.cache and is_remote(flags.cache):
+        raise click.ClickException(f"--cache {flags.cache}: give a folder on a disk of this machine, or memory")
+    data, task = None, flags.task or "classification"
     if flags.dataset:
-        data = open_data(flags.dataset, flags.data_dir, limit=flags.limit, split=flags.split, seed=flags.seed)
+        data = open_data(
+            flags.dataset, flags.data_dir, limit=flags.limit, split=flags.split, seed=flags.seed, task=task
+        )
         for flag, given in [("--cache", flags.cache), ("--fast", flags.fast)]:
             if given and not isinstance(data, ImageDataset):
                 raise click.ClickException(f"{flag} is for image files, and {data.name} has none; leave it out")
     settings = Settings(
         dataset=flags.dataset,
-        data_dir=flags.data_dir and os.path.abspath(flags.data_dir),
+        data_dir=flags.data_dir and absolute(flags.data_dir),
         input_fn=flags.input_fn and os.path.abspath(flags.input_fn),
         eval_input_fn=flags.eval_input_fn and os.path.abspath(flags.eval_input_fn),
         model=(os.path.abspath(model) if model and ":" in model else model) or data.default_model,
@@ -253,5 +258,7 @@ def _settings(flags):
         limit=flags.limit,
         split=flags.split,
         fast=flags.fast,
+        task=task,
+        label_moments=data and data.label_moments(),
     )
     return settings, data

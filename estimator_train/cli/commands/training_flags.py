@@ -25,7 +25,7 @@ MOST_USED = cloup.option_group(
         type=Text(),
         metavar="FOLDER",
         shell_complete=completion.folders,
-        help="Folder of the dataset's files.",
+        help="Folder of the dataset's files, or the file that it is in.",
     ),
     cloup.option(
         "--model",
@@ -61,6 +61,11 @@ DATA = cloup.option_group(
     cloup.option("--image-size", type=ImageSize(), help="Side of the images in pixels, or height x width."),
     cloup.option("--limit", type=Count(2), metavar="N", help="Take so many images, of each class its share."),
     cloup.option("--split", type=click.Choice(["patient"]), help="Evaluate on patients that are not trained on."),
+    cloup.option(
+        "--task",
+        type=click.Choice(models.TASKS),
+        help="What the labels of --dataset manifest are: a class, several labels, or a number.  [default: a class]",
+    ),
     cloup.option(
         "--cache",
         type=Text(),

@@ -46,16 +46,27 @@ def build_model(settings, weights):
     if ":" in settings.model:
         offered = {
             "image_size": settings.image_size,
-            "num_classes": len(settings.class_names) or None,
+            "num_classes": _outputs(settings),
             "weights": weights,
+            "task": settings.task,
         }
         build = _load_function(settings.model)
         named = inspect.signature(build).parameters
         return build(**{name: value for name, value in offered.items() if name in named})
     with one_line_errors():
         return models.build_model(
-            settings.model, image_size=settings.image_size, num_classes=len(settings.class_names), weights=weights
+            settings.model,
+            image_size=settings.image_size,
+            num_classes=_outputs(settings),
+            weights=weights,
+            task=settings.task,
+            label_moments=settings.label_moments,
         )
+
+
+def _outputs(settings):
+    """How many outputs the model has; None where an input_fn has no classes."""
+    return 1 if settings.task == "regression" else len(settings.class_names) or None
 
 
 def build_input_fns(settings, data, cache=None):

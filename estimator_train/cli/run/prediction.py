@@ -1,4 +1,4 @@
-"""Prediction behind `estimator_train predict`: the probabilities of images' classes."""
+"""Prediction behind `estimator_train predict`: the probabilities of images' classes or labels, or their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from estimator_train.run_config import RunConfig
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """The probabilities of the classes, a list of floats, by path, of those images that can be decoded."""
+    """The outputs, arrays of a float for each class or label, or of one, by path, of images that can be decoded."""
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir), weights="none")
     decoded = []
 
@@ -33,7 +33,7 @@ def predict(settings, model_dir, checkpoint, paths):
 
     with run_errors():
         predictions = [
-            _probabilities(prediction, settings.class_names)
+            _outputs(prediction, max(1, len(settings.class_names)))
             for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
         ]
     return dict(zip(decoded, predictions, strict=True))
@@ -44,13 +44,13 @@ def fault(path):
     return os.fsdecode(fault_of_file(os.fsencode(path)).numpy())
 
 
-def _probabilities(prediction, class_names):
-    """The values of the only output, one for each class."""
+def _outputs(prediction, number):
+    """The values of the only output, so many."""
     values, *others = prediction.values()
-    if others or values.shape != (len(class_names),):
+    if others or values.shape != (number,):
         shapes = ", ".join(f"{name} {value.shape}" for name, value in prediction.items())
         raise click.ClickException(
-            f"the model gives {shapes} for an image, and predict needs one probability for each of the "
-            f"{len(class_names)} classes"
+            f"the model gives {shapes} for an image, and predict needs one value for each of the {number} classes, "
+            "labels or numbers"
         )
-    return values.tolist()
+    return values

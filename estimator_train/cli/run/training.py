@@ -62,7 +62,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             async_checkpoints=training.async_checkpoints,
             resume_input=True,
         )
-    examples = CollectPredictions(settings.class_names)
+    examples = CollectPredictions(settings.task, settings.class_names)
     estimator = examples.attach(build_estimator(settings, config, settings.weights))
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data, training.cache)
