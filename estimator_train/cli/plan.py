@@ -29,8 +29,11 @@ def steps_per_epoch(settings, training, data):
     return math.ceil(data.train_examples / (settings.batch_size * _batches(training)))
 
 
-def plan(settings, training, data, model_dir, last_step):
-    """The lines; `data` is None for an input_fn, and `last_step` is, too, where training ends with its data."""
+def plan(settings, training, data, model_dir, last_step, variables):
+    """The lines; `data` is None for an input_fn, and `last_step` is, too, where training ends with its data.
+
+    `variables`: of the environment, by the facts that they set.
+    """
     checkpoint = newest_checkpoint(model_dir)
     facts = {
         "data": _data(settings, data),
@@ -45,6 +48,8 @@ def plan(settings, training, data, model_dir, last_step):
         "seed": settings.seed,
         "folder": f"{model_dir}, going on from {checkpoint}" if checkpoint else model_dir,
     }
+    for name, variable in variables.items():
+        facts[name] = f"{facts[name]}, from {variable}"
     return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
 
 

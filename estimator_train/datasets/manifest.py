@@ -119,7 +119,9 @@ class ManifestDataset(ImageDataset):
     def label_moments(self) -> tuple[float, float] | None:
         if self.task != "regression":
             return None
-        return float(self.train_labels.mean()), float(self.train_labels.std()) or 1.0
+        mean = float(np.average(self.train_labels[:, 0], weights=self.train_weights))
+        variance = float(np.average((self.train_labels[:, 0] - mean) ** 2, weights=self.train_weights))
+        return mean, math.sqrt(variance) or 1.0
 
     def limited(self, limit: int, seed: int = 0) -> ManifestDataset:
         cut: dict[str, Any] = {}
@@ -166,6 +168,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
     train, held_out = _sides(file, rows, task)
     names = _class_names(file, train, rows, task)
     weights = [row.weight for row in train]
+    if not any(weights):
+        raise ValueError(f"{file} has no row to train on whose weight is more than 0")
     return ManifestDataset(
         name="manifest",
         task=task,

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import tabulate
 
-from estimator_train.cli import evaluation_log
+from estimator_train.cli import environment, evaluation_log
 from estimator_train.cli.parameters import OutputFile, Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
 from estimator_train.report import tasks
@@ -25,7 +25,9 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run.")
+@click.option(
+    "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
+)
 @click.option("--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint, such as FOLDER/model.ckpt-100.")
 @click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, the best first.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from estimator_train.cli import environment
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
 from estimator_train.host.paths import is_remote
@@ -21,7 +22,9 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run.")
+@click.option(
+    "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
+)
 @click.option(
     "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"
 )

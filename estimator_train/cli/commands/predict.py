@@ -11,6 +11,7 @@ import sys
 import click
 import tabulate
 
+from estimator_train.cli import environment
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix
 from estimator_train.datasets.images import subfolders
@@ -27,7 +28,12 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.option(
-    "--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run on a dataset of images."
+    "--model-dir",
+    type=Text(),
+    metavar="FOLDER",
+    required=True,
+    envvar=environment.MODEL_DIR,
+    help="Folder of a run on a dataset of images.",
 )
 @click.option(
     "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"

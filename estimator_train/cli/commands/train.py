@@ -11,6 +11,7 @@ import cloup
 from click.core import ParameterSource
 
 from estimator_train import datasets, models, recipes
+from estimator_train.cli import environment
 from estimator_train.cli.commands import training_flags
 from estimator_train.cli.conflicts import check_conflicts, flag_of
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
@@ -117,6 +118,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         raise click.ClickException(
             f"{model_dir} holds a run that has lost its run.json; give --dataset or --input-fn, and its other flags"
         )
+    variables = _defaults_of_environment(flags)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
     if dry_run and _must_be_downloaded(flags):
@@ -131,7 +133,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     training = _training(flags, data)
     last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
     if task.is_chief and (not quiet or dry_run):
-        click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
+        click.echo("\n".join(plan(settings, training, data, model_dir, last_step, variables)))
     if task.is_chief:
         _say_if_it_starts_anew(model_dir)
     if dry_run:
@@ -184,6 +186,17 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
 
     replicas = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
     return recipe_training.train(flags.recipe, settings, model_dir, replicas, verbosity)
+
+
+def _defaults_of_environment(flags):
+    """Sets --data-dir as the environment has it, if it is not given; returns {fact of the plan: the variable}."""
+    variables = {}
+    if flags.dataset and not flags.data_dir:
+        flags.data_dir, channels = environment.data_dir()
+        variables |= {"files": channels} if channels else {}
+    if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
+        variables["folder"] = environment.model_dir_variable()
+    return variables
 
 
 def _model_dir(flags):

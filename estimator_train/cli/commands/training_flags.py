@@ -6,7 +6,7 @@ import click
 import cloup
 
 from estimator_train import datasets, models, recipes
-from estimator_train.cli import completion
+from estimator_train.cli import completion, environment
 from estimator_train.cli.parameters import SEED, Count, ImageSize, Steps, Text
 
 FUNCTION = "FILE:FUNCTION"
@@ -51,6 +51,7 @@ MOST_USED = cloup.option_group(
         type=Text(),
         metavar="FOLDER",
         shell_complete=completion.folders,
+        envvar=environment.MODEL_DIR,
         help="Where checkpoints and events go.  [default: runs/DATASET]",
     ),
     cloup.option("--resume", is_flag=True, help="Go on with the run in --model-dir; where there is none, start it."),
