@@ -26,7 +26,7 @@ ABOUT = About("classification, multilabel, regression", "any", "a CSV file with 
 
 _COLUMNS = ("path", "label", "split", "weight")  # the last two may be missing
 _BETWEEN_LABELS = "|"
-_SHOWN = 10  # bad rows
+_SHOWN = 10  # of what is wrong
 
 
 class Row(NamedTuple):
@@ -291,8 +291,9 @@ def _a_fifth(rows, task):
 def _class_names(file, train, rows, task):
     """Returns the sorted names of the classes or labels, of each of which there must be an image to train on."""
     of_train, of_all = (_names(side, task) for side in (train, rows))
-    if of_all - of_train:
-        raise ValueError(f"{file} has no rows to train on of {', '.join(sorted(of_all - of_train))}")
+    if lacking := sorted(of_all - of_train):
+        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        raise ValueError(f"{file} has no rows to train on of {', '.join(lacking[:_SHOWN])}{more}")
     least = {"classification": 2, "multilabel": 1, "regression": 0}[task]
     if len(of_all) < least:
         raise ValueError(f"{file} has {len(of_all)} classes or labels in its column label: at least {least} are needed")
