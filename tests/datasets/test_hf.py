@@ -36,7 +36,8 @@ def splits(hf):
     """Gives a DatasetDict; the pixels of an image have its number, of which even ones are of class a."""
 
     def make(kind=None, **numbers):
-        columns = hf.Features({"image": hf.Image(), "label": kind or hf.ClassLabel(names=["a", "b"]), "note": hf.Value("string")})  # fmt: skip
+        label = kind or hf.ClassLabel(names=["a", "b"])
+        columns = hf.Features({"image": hf.Image(), "label": label, "note": hf.Value("string")})
         return hf.DatasetDict(
             {
                 split: hf.Dataset.from_dict(
