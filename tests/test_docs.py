@@ -121,15 +121,10 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     draw(tmp_path / "FOLDER", {"CNV": 6, "NORMAL": 6})
     draw(tmp_path / "scans", {"CNV": 6, "NORMAL": 6})
     draw_image(tmp_path / "scan.jpeg")
-    for name, labels in {
-        "labels": ("CNV", "NORMAL"),
-        "findings": ("fluid|drusen", "drusen"),
-        "ages": (41, 67.5),
-    }.items():
-        rows = [
-            "path,label",
-            *(f"{path},{labels['NORMAL' in path.parts]}" for path in (tmp_path / "FOLDER").glob("*/*")),
-        ]
+    manifests = {"labels": ("CNV", "NORMAL"), "findings": ("fluid|drusen", "drusen"), "ages": (41, 67.5)}
+    for name, labels in manifests.items():
+        paths = (tmp_path / "FOLDER").glob("*/*")
+        rows = ["path,label", *(f"{path},{labels['NORMAL' in path.parts]}" for path in paths)]
         (tmp_path / f"{name}.csv").write_text("\n".join(rows))
     draw_image(tmp_path / "scans" / "scan.png")
     zip_oct2017(tmp_path / "archive.zip")
