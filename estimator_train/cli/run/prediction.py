@@ -33,8 +33,7 @@ def predict(settings, model_dir, checkpoint, paths):
 
     with run_errors():
         predictions = [
-            _outputs(prediction, max(1, len(settings.class_names)))
-            for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
+            _outputs(prediction, settings) for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
         ]
     return dict(zip(decoded, predictions, strict=True))
 
@@ -44,13 +43,14 @@ def fault(path):
     return os.fsdecode(fault_of_file(os.fsencode(path)).numpy())
 
 
-def _outputs(prediction, number):
-    """The values of the only output, so many."""
+def _outputs(prediction, settings):
+    """The values of the only output: one for each class or label, or one number."""
+    number = len(settings.class_names)
     values, *others = prediction.values()
-    if others or values.shape != (number,):
+    if others or values.shape != (number or 1,):
         shapes = ", ".join(f"{name} {value.shape}" for name, value in prediction.items())
         raise click.ClickException(
-            f"the model gives {shapes} for an image, and predict needs one value for each of the {number} classes, "
-            "labels or numbers"
+            f"the model gives {shapes} for an image, and predict needs "
+            + (f"one probability for each of the {number} classes or labels" if number else "one number")
         )
     return values
