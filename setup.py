@@ -45,6 +45,7 @@ setup(
             "tensorflow-datasets>=4.9",
             "importlib_resources",
         ],  # tfds:NAME; it forgets to ask for the latter
+        "hf": ["datasets>=3"],  # hf:NAME, and folders that Hugging Face's datasets saved
         "test": [
             "pytest>=8",
             "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever

@@ -41,6 +41,8 @@ NOT_RUN = {
     "python -m benchmarks": "they measure for minutes",
     "python -m tests.faults": "its campaigns take minutes to hours",
     "estimator_train bench ": "it trains in processes of its own; tests/cli has it",
+    "estimator_train --dataset hf": "its package is an extra; tests/datasets has it",
+    "estimator_train --dataset images --data-dir gs://": "it needs a bucket; tests/cli has runs in ram://",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/cli has completion",
 }
 
@@ -119,6 +121,11 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     draw(tmp_path / "FOLDER", {"CNV": 6, "NORMAL": 6})
     draw(tmp_path / "scans", {"CNV": 6, "NORMAL": 6})
     draw_image(tmp_path / "scan.jpeg")
+    manifests = {"labels": ("CNV", "NORMAL"), "findings": ("fluid|drusen", "drusen"), "ages": (41, 67.5)}
+    for name, labels in manifests.items():
+        paths = (tmp_path / "FOLDER").glob("*/*")
+        rows = ["path,label", *(f"{path},{labels['NORMAL' in path.parts]}" for path in paths)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows))
     draw_image(tmp_path / "scans" / "scan.png")
     zip_oct2017(tmp_path / "archive.zip")
     monkeypatch.setattr(kaggle, "download", lambda _, folder: zip_oct2017(folder / "kermany2018.zip"))

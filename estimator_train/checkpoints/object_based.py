@@ -58,7 +58,12 @@ class ObjectSaver:
 
     def save(self, session, save_path, global_step, **_):
         """Writes `<save_path>-<global_step>` and the directory's `checkpoint` file; deletes what is beyond keep_max."""
-        with eager_mode(), synchronous.explaining_lost_worker(self._config.train_distribute), root_logger_left_alone():
+        with (
+            eager_mode(),
+            synchronous.explaining_lost_worker(self._config.train_distribute),
+            root_logger_left_alone(),
+            _replacing(f"{save_path}-{int(global_step)}.index"),
+        ):
             if save_path not in self._managers:
                 self._managers[save_path] = tf.train.CheckpointManager(
                     self._checkpoint,
@@ -99,6 +104,25 @@ def root_logger_left_alone():
         yield
     finally:
         logging.root.removeHandler(nothing)
+
+
+@contextlib.contextmanager
+def _replacing(path):
+    """Around what writes the file at `path`: TensorFlow's file system in memory adds to it, where others replace it.
+
+    A training that is resumed saves the checkpoint once more that it has started from.
+    """
+    if not path.startswith("ram://") or not tf.io.gfile.exists(path):
+        yield
+        return
+    length = tf.io.gfile.stat(path).length
+    yield
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    if len(content) > length:
+        tf.io.gfile.remove(path)
+        with tf.io.gfile.GFile(path, "wb") as file:
+            file.write(content[length:])
 
 
 def restore(checkpoint, parts, path, trains=False):

@@ -27,7 +27,7 @@ class Needs(NamedTuple):
     reason: str
 
 
-_OF_DATASETS = ("batch_size", "limit", "split", "cache", "fast")
+_OF_DATASETS = ("batch_size", "limit", "split", "task", "cache", "fast")
 
 RULES = (
     Excludes(("quiet",), ("verbose",)),

@@ -10,18 +10,20 @@ from pathlib import Path
 import numpy as np
 
 from estimator_train.cli.settings import one_line_errors
+from estimator_train.host.files import write_whole
+from estimator_train.host.paths import RemotePath, as_path
 
 
-def append(model_dir, checkpoint, metrics, classification=None):
+def append(model_dir, checkpoint, metrics, result=None):
     """Adds a line to evaluations.jsonl in `model_dir`, and returns the dict that it holds.
 
     Its keys are checkpoint, the name without the folder; step; time, in UTC, as ISO 8601 has it; metrics; and
-    classification, where there is one. Numbers that are not finite are null.
+    classification, multilabel or regression, where there is a result. Numbers that are not finite are null.
 
     Args:
       checkpoint: path prefix.
       metrics: what `Estimator.evaluate` returned.
-      classification: a `Classification`.
+      result: a `report.tasks.Result`.
     """
     entry = {
         "checkpoint": Path(checkpoint).name,
@@ -29,13 +31,22 @@ def append(model_dir, checkpoint, metrics, classification=None):
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "metrics": {name: _finite(value) for name, value in metrics.items() if name != "global_step"},
     }
-    if classification is not None:
-        entry["classification"] = classification.to_json()
-    path = Path(model_dir, "evaluations.jsonl")
-    with one_line_errors(), path.open("ab+", buffering=0) as file:  # one write, so that processes do not mix lines
-        file.write(_end_of_torn_line(file) + json.dumps(entry).encode() + b"\n")
-        os.fsync(file.fileno())
+    if result is not None:
+        entry[result.task] = result.to_json()
+    line = json.dumps(entry).encode() + b"\n"
+    path = as_path(model_dir, "evaluations.jsonl")
+    with one_line_errors():
+        if isinstance(path, RemotePath):  # an object store appends nothing, and tears nothing
+            write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
+        else:
+            _append(path, line)
     return entry
+
+
+def _append(path, line):
+    with path.open("ab+", buffering=0) as file:  # one write, so that processes do not mix lines
+        file.write(_end_of_torn_line(file) + line)
+        os.fsync(file.fileno())
 
 
 def _end_of_torn_line(file):

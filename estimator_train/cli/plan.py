@@ -11,16 +11,18 @@ from estimator_train import datasets
 from estimator_train.cli.settings import optimization_of
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.model_dirs import checkpoints_among
+from estimator_train.host.paths import as_path, is_remote
 
 
 def newest_checkpoint(model_dir):
     """Name of the newest checkpoint in `model_dir`, or None; whether it is whole, TensorFlow finds out later."""
-    state = Path(model_dir, "checkpoint")
+    folder = as_path(model_dir)
+    state = folder / "checkpoint"
     text = state.read_text(errors="replace") if state.is_file() else ""
     named = re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE)
     if named:
         return Path(named.group(1)).name
-    names = checkpoints_among(os.listdir(model_dir) if os.path.isdir(model_dir) else [])
+    names = checkpoints_among(path.name for path in (folder.iterdir() if folder.is_dir() else ()))
     return names[-1] if names else None
 
 
@@ -29,12 +31,15 @@ def steps_per_epoch(settings, training, data):
     return math.ceil(data.train_examples / (settings.batch_size * _batches(training)))
 
 
-def plan(settings, training, data, model_dir, last_step):
-    """The lines; `data` is None for an input_fn, and `last_step` is, too, where training ends with its data."""
+def plan(settings, training, data, model_dir, last_step, variables):
+    """The lines; `data` is None for an input_fn, and `last_step` is, too, where training ends with its data.
+
+    `variables`: of the environment, by the facts that they set.
+    """
     checkpoint = newest_checkpoint(model_dir)
     facts = {
         "data": _data(settings, data),
-        "classes": _classes(data),
+        _kind(data): _classes(data),
         "files": _files(settings, data),
         "model": _model(settings),
         "phases": settings.phases,
@@ -50,6 +55,8 @@ def plan(settings, training, data, model_dir, last_step):
         "seed": settings.seed,
         "folder": f"{model_dir}, going on from {checkpoint}" if checkpoint else model_dir,
     }
+    for name, variable in variables.items():
+        facts[name] = f"{facts[name]}, from {variable}"
     return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
 
 
@@ -58,13 +65,24 @@ def _data(settings, data):
         return f"{settings.input_fn}, and {settings.eval_input_fn} to evaluate on"
     return (
         f"{data.name}: {data.train_examples} images to train on and {data.eval_examples} to evaluate on, "
-        f"in {len(data.class_names)} classes"
+        f"{_labels(data)}"
     )
+
+
+def _labels(data):
+    if data.task == "regression":
+        mean, deviation = data.label_moments()
+        return f"with numbers of {mean:.4g} ± {deviation:.4g}"
+    return f"{'with' if data.task == 'multilabel' else 'in'} {len(data.class_names)} {_kind(data)}"
+
+
+def _kind(data):
+    return "labels" if data is not None and data.task == "multilabel" else "classes"
 
 
 def _classes(data):
     """The first ten classes, and how many images each has to train and to evaluate on, where that is known."""
-    if data is None:
+    if data is None or not data.class_names:
         return None
     counts = data.class_counts()
     shown = list(data.class_names[:10])
@@ -75,7 +93,10 @@ def _classes(data):
 
 def _files(settings, data):
     paths = [*getattr(data, "train_paths", []), *getattr(data, "eval_paths", [])]  # of image files
-    return os.path.commonpath(paths) if paths else settings.data_dir
+    left_out = getattr(data, "left_out", ())
+    local = paths and not is_remote(paths[0])
+    where = os.path.commonpath(paths) if local else settings.data_dir
+    return f"{where}, without {', '.join(left_out)}" if left_out else where
 
 
 def _model(settings):

@@ -17,6 +17,7 @@ from estimator_train import datasets
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.files import write_whole
 from estimator_train.host.model_dirs import absolute
+from estimator_train.host.paths import as_path, is_remote
 from estimator_train.models import Optimization, parse_phases
 
 
@@ -47,6 +48,8 @@ class Settings:
     dropout: float | None = None
     freeze: str | None = None
     phases: str | None = None
+    task: str = "classification"  # or another of models.TASKS
+    label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
 
     def save(self, model_dir, **about):
         """Keeps the settings in `model_dir`, whole or not at all, with what else is told `about` the run."""
@@ -81,9 +84,9 @@ class Settings:
     @classmethod
     def of_run(cls, model_dir):
         """The settings of the run that must be in `model_dir`."""
-        if not Path(model_dir).is_dir():
-            raise click.ClickException(f"--model-dir {model_dir}: there is no such folder")
         check_model_dir(model_dir)
+        if not as_path(model_dir).is_dir():
+            raise click.ClickException(f"--model-dir {model_dir}: there is no such folder")
         settings = cls.load(model_dir)
         if settings is None:
             raise click.ClickException(f"--model-dir {model_dir} holds no run: it has no run.json")
@@ -171,7 +174,7 @@ def _is_of(value, kind):
 
 def run_file(model_dir):
     """Path of the file that a run is described in."""
-    return Path(model_dir, "run.json")
+    return as_path(model_dir, "run.json")
 
 
 def save_run(model_dir, settings, **about):
@@ -204,7 +207,10 @@ def flags_of(path):
     """The flags of `train`, by their names in Python, that make the run which the run.json at `path` describes."""
     values = _read(path)
     flags = values["settings"] | values.get("training", {})
-    flags.pop("class_names", None)  # the dataset's
+    for name in ("class_names", "label_moments"):  # the dataset's
+        flags.pop(name, None)
+    if flags.get("task") == "classification":  # the task of those that take no flag for it
+        del flags["task"]
     if isinstance(flags.get("image_size"), list):
         flags["image_size"] = "x".join(map(str, flags["image_size"]))
     return {name: value for name, value in flags.items() if value is not None}
@@ -212,9 +218,10 @@ def flags_of(path):
 
 def _read(path):
     try:
-        if Path(path).exists() and not Path(path).is_file():
+        path = as_path(path)
+        if path.exists() and not path.is_file():
             raise ValueError("it is no file")
-        values = json.loads(Path(path).read_text())
+        values = json.loads(path.read_text())
         if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
             raise ValueError("it has no settings of a run")
         if not isinstance(values.get("training", {}), dict):
@@ -224,9 +231,11 @@ def _read(path):
     return values
 
 
-def open_data(dataset, data_dir, *, limit, split, seed):
+def open_data(dataset, data_dir, *, limit, split, seed, task):
     """Opens the dataset of a run; the arguments are those of its settings."""
     options = {"split": split} if split else {}
+    if task != "classification":
+        options["task"] = task
     with one_line_errors():
         return datasets.open_dataset(dataset, data_dir, limit=limit, limit_seed=seed or 0, **options)
 
@@ -273,7 +282,11 @@ def _names_made_by(node):
 
 
 def check_folder(folder, flag):
-    """Checks that `folder` can be written to, or made."""
+    """Checks that `folder` can be written to, or made; whether a remote one can is seen when it is."""
+    if is_remote(folder):
+        if as_path(folder).is_file():
+            raise click.ClickException(f"{flag} {folder} is a file; give a folder")
+        return
     path = Path(folder)
     if os.path.lexists(path) and not path.is_dir():
         kind = "a file" if path.exists() else "a link to nowhere"
@@ -285,11 +298,12 @@ def check_folder(folder, flag):
 
 def check_model_dir(model_dir):
     """Checks that TensorFlow does not take `--model-dir` for a pattern, and that a run can keep its files there."""
+    folder = as_path(model_dir)
     try:
         absolute(model_dir)
-    except ValueError as error:
+        folder.exists()  # of a remote one, whether TensorFlow can tell
+    except (ValueError, OSError) as error:
         raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
-    folder = Path(model_dir)
     for path in [*(folder / name for name in _FILES), *folder.glob("model.ckpt-*.*")]:
         if path.exists() and not path.is_file():
             raise click.ClickException(f"{path} is no file, and a run keeps one of that name; move it elsewhere")
@@ -301,7 +315,7 @@ def check_model_dir(model_dir):
 def checkpoint_prefix(path):
     """The path prefix of the checkpoint that `--checkpoint` gives, which must be there; None where it gives none."""
     prefix = path and path.removesuffix(".index")
-    if prefix and not Path(f"{prefix}.index").exists():
+    if prefix and not as_path(f"{prefix}.index").exists():
         raise click.ClickException(f"--checkpoint {prefix}: there is no such checkpoint")
     return prefix
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from estimator_train.datasets.class_weights import class_weights
 
 if TYPE_CHECKING:
+    from estimator_train.datasets import hf, tfds
     from estimator_train.datasets.dataset import Dataset
-    from estimator_train.datasets.tfds import Named
 
-NAMES = ("synthetic_oct", "oct2017", "images", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord")
+NAMES = ("synthetic_oct", "oct2017", "images", "manifest", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord", "hf")
 
 __all__ = ["NAMES", "class_weights", "download", "named", "names", "open_dataset"]
 
@@ -41,7 +41,7 @@ def open_dataset(
     """Returns a `dataset.Dataset`.
 
     Args:
-      name: one of `names()`, or tfds:NAME of TensorFlow Datasets.
+      name: one of `names()`, tfds:NAME of TensorFlow Datasets, or hf:NAME of Hugging Face.
       data_dir: the folder or file of the data; None where the dataset can do without.
       limit: takes at most so many examples to train on, and to evaluate on: see `dataset.stratified`.
       limit_seed: of the choice of these.
@@ -78,17 +78,21 @@ def names() -> tuple[str, ...]:
     return (*NAMES, *sorted(_entry_points().keys() - set(NAMES)))
 
 
-def named(name: str) -> ModuleType | Named:
+def named(name: str) -> ModuleType | hf.Named | tfds.Named:
     """Returns the module of a dataset."""
     if name.startswith("tfds:"):
         from estimator_train.datasets import tfds
 
         return tfds.Named(name.removeprefix("tfds:"))
+    if name.startswith("hf:"):
+        from estimator_train.datasets import hf
+
+        return hf.Named(name.removeprefix("hf:"))
     if name in NAMES:
         return importlib.import_module(f"{__name__}.{name}")
     others = _entry_points()
     if name not in others:
-        raise ValueError(f"there is no dataset {name!r}; pass one of {', '.join(names())}, or tfds:NAME")
+        raise ValueError(f"there is no dataset {name!r}; pass one of {', '.join(names())}, or tfds:NAME, or hf:NAME")
     return others[name].load()
 
 

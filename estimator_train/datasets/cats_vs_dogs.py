@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from pathlib import Path
 
 from estimator_train.datasets import tfds
 from estimator_train.datasets.dataset import About, Dataset
 from estimator_train.datasets.images import open_folder
+from estimator_train.host.paths import as_path
 
 ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
 
@@ -24,12 +24,17 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
       ValueError, FileNotFoundError, NotADirectoryError: see `images.open_folder`.
       ValueError, ConnectionError: see `tfds.open_prepared`.
     """
-    if data_dir is None or any(Path(data_dir).glob("cats_vs_dogs/*/dataset_info.json")):
+    if data_dir is None or _is_prepared(data_dir):
         data = tfds.open_prepared("cats_vs_dogs", data_dir)
         return dataclasses.replace(data, name="cats_vs_dogs", default_epochs=2, image_size=_IMAGE_SIZE)
     return open_folder(
         data_dir, name="cats_vs_dogs", default_model="mobilenet_v2", default_epochs=2, image_size=_IMAGE_SIZE
     )
+
+
+def _is_prepared(folder):
+    """Whether TensorFlow Datasets has put it into `folder`."""
+    return any((version / "dataset_info.json").exists() for version in as_path(folder, "cats_vs_dogs").glob("*"))
 
 
 def download(data_dir: str | os.PathLike[str] | None = None) -> str:

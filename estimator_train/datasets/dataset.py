@@ -25,11 +25,15 @@ class Dataset:
     """Labelled images to train and to evaluate on, and what to train with unless told otherwise.
 
     A subclass has the numbers `train_examples` and `eval_examples`, and gives `train_input_fn` and `eval_input_fn`.
-    Their elements are batches (images, labels): images float32 RGB of shape (batch, height, width, 3) in [0, 1],
-    labels one-hot float32 of shape (batch, number of classes).
+    Their elements are batches (images, labels) or, to train on, (images, labels, weights of the examples): images
+    float32 RGB of shape (batch, height, width, 3) in [0, 1], labels float32. By the task these are one-hot of shape
+    (batch, number of classes); 0 or 1 for each label, in that shape, where `class_names` are the labels; or numbers of
+    shape (batch, 1), where `class_names` is empty. Tasks other than classification are chosen by an option `task` of
+    `open_dataset`.
     """
 
     name: str
+    task: str = "classification"  # or another of models.TASKS
     class_names: tuple[str, ...]
     default_model: str
     default_epochs: int
@@ -56,6 +60,10 @@ class Dataset:
 
     def class_counts(self) -> dict[str, dict[str, int]] | None:
         """Returns {"train" or "eval": {class name: examples}}, or None where only reading all the data would tell."""
+        return None
+
+    def label_moments(self) -> tuple[float, float] | None:
+        """Returns the mean and the standard deviation of the training labels of a regression; None for other tasks."""
         return None
 
     def limited(self, limit: int, seed: int = 0) -> Dataset:

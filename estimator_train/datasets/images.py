@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from estimator_train.datasets.dataset import About, Dataset, stratified
+from estimator_train.host.paths import RemotePath, as_path, is_remote, scandir
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 ABOUT = About("classification", "any", "a folder of class folders")
 
 _SUFFIXES = (".jpg", ".jpeg", ".png")
+HELD_OUT = ("test", "val", "valid", "validation")  # what people call the folder to evaluate on; the first one is taken
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,7 @@ class ImageDataset(Dataset):
 
     train_paths: list[str]
     eval_paths: list[str]
+    left_out: tuple[str, ...] = ()  # names of the folders beside train that are not used
 
     @property
     def train_examples(self) -> int:
@@ -114,8 +117,9 @@ def open_folder(
 ) -> ImageDataset:
     """Returns the `ImageDataset` of `folder`.
 
-    `folder` holds either the class folders, or `train` and one of `test`, `val`, `validation` that do. Where there is
-    nothing to evaluate on, a fifth of each class is set apart by the hashes of the file names.
+    `folder` holds either the class folders, or `train` and one of `test`, `val`, `valid`, `validation` that do. Where
+    there is nothing to evaluate on, a fifth of each class is set apart by the hashes of the file names. Folders beside
+    `train` that are not used are in `left_out`.
 
     Args:
       class_names: the classes that must be there, in the order of their indices; None takes those found, sorted.
@@ -124,13 +128,15 @@ def open_folder(
       FileNotFoundError, NotADirectoryError: `folder` is no folder.
       ValueError: the files are not laid out like that.
     """
-    folder = Path(folder)
+    folder = as_path(folder)
     if not folder.exists():
         raise FileNotFoundError(f"there is no folder {folder}")
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file, not a folder of class folders")
     train = folder / "train" if subfolders(folder / "train") else folder
-    tests = [folder / test for test in ("test", "val", "validation") if subfolders(folder / test)]
+    tests = [folder / test for test in HELD_OUT if subfolders(folder / test)]
+    used = {train.name, *(test.name for test in tests[:1])}
+    left_out = [] if train == folder else [each.name for each in subfolders(folder) if each.name not in used]
     files = _files_by_class(train, class_names)
     if train == folder or not tests:
         splits = [_split(class_folder, paths) for class_folder, paths in files.items()]
@@ -151,6 +157,7 @@ def open_folder(
         image_size=image_size,
         train_paths=train_paths,
         eval_paths=eval_paths,
+        left_out=tuple(left_out),
     )
 
 
@@ -162,12 +169,12 @@ def paths_by_class(paths: Iterable[str], class_names: Sequence[str]) -> dict[str
     return by_class
 
 
-def subfolders(folder: Path) -> list[Path]:
+def subfolders(folder: Path | RemotePath) -> list[Path | RemotePath]:
     """Returns the sorted folders in `folder`, less hidden ones and __MACOSX; none where it is no folder."""
     if not folder.is_dir():
         return []
     return sorted(
-        Path(entry) for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith((".", "__"))
+        as_path(entry) for entry in scandir(folder) if entry.is_dir() and not entry.name.startswith((".", "__"))
     )
 
 
@@ -190,12 +197,10 @@ def _files_by_class(folder, class_names):
 
 def _image_files(folder):
     entries = [
-        entry
-        for entry in os.scandir(folder)
-        if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
+        entry for entry in scandir(folder) if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
     ]
     for entry in entries:
-        if not entry.is_file():
+        if not (is_remote(entry) or entry.is_file()):  # asking for each remote one takes too long
             raise ValueError(f"{entry.path} is a folder, pipe, device or broken link, not an image file: remove it")
     return sorted(entry.path for entry in entries)
 

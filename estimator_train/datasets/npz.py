@@ -7,12 +7,12 @@ import functools
 import os
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimator_train.datasets.dataset import About, Dataset, stratified
+from estimator_train.host.paths import as_path
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -85,7 +85,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset
     """
     if data_dir is None:
         raise ValueError(f"npz needs --data-dir, {ABOUT.source}")
-    path = Path(data_dir)
+    path = as_path(data_dir)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     arrays = _read(path)
@@ -114,7 +114,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset
 def _read(path):
     names = ("x_train", "y_train", "x_test", "y_test")
     try:
-        with np.load(path) as file:
+        with path.open("rb") as opened, np.load(opened) as file:
             arrays = {name: file[name] for name in (*names, "class_names") if name in file}
     except (ValueError, zipfile.BadZipFile, TypeError, AttributeError) as error:  # pickles, torn files, single arrays
         raise ValueError(f"{path} is no npz file of arrays: {error}") from error

@@ -18,6 +18,7 @@ from estimator_train.datasets.archive import unpack
 from estimator_train.datasets.dataset import About
 from estimator_train.datasets.images import ImageDataset, open_folder, subfolders
 from estimator_train.datasets.patients import shared_patients, split_by_patient
+from estimator_train.host.paths import RemotePath, as_path, local
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "84,452, 5.8 GB", "Kaggle: paultimothymooney/kermany2018")
@@ -77,7 +78,7 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
     One process at a time does so; what an interrupted one has left is gone on with. See `kaggle.download`.
     """
-    folder = Path(data_dir or _home())
+    folder = local(data_dir or _home())
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / ".lock"):
         if _find(folder) is None:
@@ -111,7 +112,9 @@ def _fetch(folder, downloads):
 
 def _find(data_dir):
     """Returns the tree in `data_dir`, unpacking a zip file; None where there is none."""
-    path = Path(data_dir)
+    path = as_path(data_dir)
+    if isinstance(path, RemotePath):
+        return _tree(path)
     if path.is_file():
         if not zipfile.is_zipfile(path):
             raise ValueError(f"{path} is no zip file, or only the beginning of one")
@@ -134,7 +137,7 @@ def _unpacked(archive):
 
 def _tree(folder):
     # The archive nests and doubles its tree. Its own folder is named with a blank at the end, which is easily left out.
-    level = [folder, Path(f"{folder} ")]
+    level = [folder, as_path(f"{folder} ")]
     for _ in range(3):
         for candidate in level:
             if (candidate / "train" / CLASS_NAMES[0]).is_dir():

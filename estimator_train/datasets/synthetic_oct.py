@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from estimator_train.datasets.dataset import About
 from estimator_train.datasets.images import ImageDataset, open_folder
+from estimator_train.host.paths import local
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "1,000, 60 MB", "drawn on first use")
@@ -59,7 +60,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 
 
 def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:
     """Draws the images of `seed` where they are not there yet: see `open_dataset`. Returns their folder."""
-    folder = Path(data_dir or _home(seed))
+    folder = local(data_dir or _home(seed))
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         draw_dataset(folder, seed=seed)
     return folder

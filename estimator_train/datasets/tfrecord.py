@@ -7,10 +7,10 @@ import os
 import re
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from estimator_train.datasets.dataset import About, Dataset
+from estimator_train.host.paths import as_path
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -69,7 +69,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
     """
     if data_dir is None:
         raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
-    folder = Path(data_dir)
+    folder = as_path(data_dir)
     labels = folder / "labels.txt"
     if not labels.is_file():
         raise FileNotFoundError(f"there is no {labels}: put a line for each class there")
@@ -96,8 +96,10 @@ def _files(folder, start):
 
 def _count(path):
     """Returns the number of records of a file: each is a length of 8 bytes, its CRC of 4, the bytes, and their CRC."""
-    number, position, size = 0, 0, os.path.getsize(path)
-    with open(path, "rb") as file:
+    number, position = 0, 0
+    with as_path(path).open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        size = file.tell()
         while position < size:
             file.seek(position)
             header = file.read(8)

@@ -7,14 +7,11 @@ import platform
 import re
 import time
 
+from estimator_train.host.paths import is_remote
+
 _DAY = 86400.0
 _HOST = re.sub(r"\W", "_", platform.node()) or "host"
 _START_TIME = time.time()  # of this process, about
-
-
-def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is on a file system that only TensorFlow reads, such as gs://bucket/run."""
-    return "://" in os.fspath(path)
 
 
 def printable(path: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from estimator_train.host.files import is_remote
+from estimator_train.host.paths import is_remote
 
 _GLOB = set("*?[\\") - {os.sep}
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import filelock
 import tensorflow as tf
 
-from estimator_train.host.files import is_remote, write_whole
+from estimator_train.host.files import write_whole
+from estimator_train.host.paths import is_remote
 
 # A folder that nobody may write to: a training there fails by itself as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)

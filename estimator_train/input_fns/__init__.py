@@ -6,6 +6,15 @@ from estimator_train.input_fns.augmentation import augmented
 from estimator_train.input_fns.class_weights import class_weighted
 from estimator_train.input_fns.frozen_features import frozen_features
 from estimator_train.input_fns.generator import generator
-from estimator_train.input_fns.image_files import image_files
+from estimator_train.input_fns.image_files import image_files, labelled_images
 
-__all__ = ["Skipped", "arrays", "augmented", "class_weighted", "frozen_features", "generator", "image_files"]
+__all__ = [
+    "Skipped",
+    "arrays",
+    "augmented",
+    "class_weighted",
+    "frozen_features",
+    "generator",
+    "image_files",
+    "labelled_images",
+]

@@ -126,14 +126,13 @@ def image_files(
 
     return ImageFiles(
         paths=paths,
-        indices=indices,
-        num_classes=len(labels),
+        labels=indices,
+        num_classes=len(labels) if one_hot else None,
         image_size=image_size,
         shuffle=shuffle,
         batch_size=batch_size,
         num_epochs=num_epochs,
         prefetch_buffer_size=prefetch_buffer_size,
-        one_hot=one_hot,
         seed=seed,
         on_error=on_error,
         cache=cache,
@@ -144,13 +143,67 @@ def image_files(
     )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+def labelled_images(
+    paths: Sequence[str],
+    labels: np.ndarray,
+    image_size: tuple[int, int] = (224, 224),
+    *,
+    num_classes: int | None = None,
+    sample_weight: np.ndarray | None = None,
+    shuffle: bool = False,
+    batch_size: int = 64,
+    num_epochs: int | None = None,
+    seed: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    fast: bool = False,
+) -> ImageFiles | FrozenFeatures:
+    """Returns an input_fn over JPEG and PNG files whose labels are given.
+
+    Elements are batches (images, labels) or (images, labels, weights); images as `image_files` has them, which has the
+    other arguments, too.
+
+    Args:
+      paths: of the files, on any file system of `tf.io.gfile`, in order.
+      labels: an array of shape (number of files, ...).
+      num_classes: makes one-hot float32 labels of class indices; None leaves the labels as they are.
+      sample_weight: weights of the examples in the loss, of shape (number of files,); None: there are none.
+
+    Raises:
+      ValueError: there are no paths, the arrays are of other lengths, or `batch_size` is not positive.
+      MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
+
+    Example:
+      input_fn = labelled_images(["1.png", "2.png"], np.float32([[0.2], [0.7]]), batch_size=2)
+    """
+    host_memory.keep_freed_memory()
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
+    lengths = {len(paths), len(labels), len(paths if sample_weight is None else sample_weight)}
+    if len(lengths) > 1 or not paths:
+        raise ValueError(f"paths, labels and sample_weight must have one length above 0, got {sorted(lengths)}")
+    examples = ImageFiles(
+        paths=list(paths),
+        labels=np.asarray(labels),
+        num_classes=num_classes,
+        sample_weight=sample_weight,
+        image_size=(int(image_size[0]), int(image_size[1])),
+        batch_size=batch_size,
+        fast=fast,
+    )
+    if cache == "features":
+        return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, seed=seed)
+    return dataclasses.replace(examples, num_epochs=num_epochs, shuffle=shuffle, seed=seed, cache=cache)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ImageFiles:
-    """The input_fn that `image_files` returns; follows all protocols of `protocols`.
+    """The input_fn that `image_files` and `labelled_images` return; follows all protocols of `protocols`.
 
     Attributes:
-      paths: of the files, sorted.
-      indices: their class indices, an int64 array.
+      paths: of the files, in order.
+      labels: an array of a label for each.
+      num_classes: of one-hot labels that are made of class indices; None: the labels stay as they are.
+      sample_weight: an array of a weight for each, or None.
       skipped: paths that are left out, as far as they have been met.
       first: how many images are left out at the beginning, over all epochs and input pipelines.
       caches: the decoded images of each input pipeline, filled when it is first called.
@@ -158,21 +211,21 @@ class ImageFiles:
     """
 
     paths: list[str]
-    indices: np.ndarray
-    num_classes: int
+    labels: np.ndarray
+    num_classes: int | None
     image_size: tuple[int, int]
-    shuffle: bool
     batch_size: int
-    num_epochs: int | None
-    prefetch_buffer_size: int | None
-    one_hot: bool
-    seed: int | None
-    on_error: str
-    cache: str | os.PathLike | None
-    fast: bool
-    deterministic: bool
-    service: str | None
-    skipped: list[str]
+    sample_weight: np.ndarray | None = None
+    shuffle: bool = False
+    num_epochs: int | None = 1
+    prefetch_buffer_size: int | None = None
+    seed: int | None = None
+    on_error: str = "raise"
+    cache: str | os.PathLike | None = None
+    fast: bool = False
+    deterministic: bool = True
+    service: str | None = None
+    skipped: list[str] = dataclasses.field(default_factory=list)
     first: int = 0
     caches: dict = dataclasses.field(default_factory=dict, repr=False)
 
@@ -180,7 +233,7 @@ class ImageFiles:
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         batches = self._batches(input_context)
-        return self._prefetched(batches.map(lambda images, labels: (to_rgb(images), labels), tf.data.AUTOTUNE))
+        return self._prefetched(batches.map(lambda images, *labels: (to_rgb(images), *labels), tf.data.AUTOTUNE))
 
     def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         """Batches as `__call__` gives them, but those of grayscale images alone have one channel."""
@@ -191,7 +244,8 @@ class ImageFiles:
 
     def fingerprint(self) -> str:
         files = key_of_files(self.paths, self.image_size, self.fast)
-        return repr((files, self.indices.tolist(), self.one_hot and self.num_classes, self.on_error))
+        weights = () if self.sample_weight is None else (self.sample_weight.tolist(),)
+        return repr((files, self.labels.tolist(), self.num_classes or False, self.on_error, *weights))
 
     def _batches(self, input_context):
         context = input_context or tf.distribute.InputContext()
@@ -222,7 +276,8 @@ class ImageFiles:
         """The function from the numbers of files in a shard, a slice of all, to batches of them."""
         # Names need not be UTF-8, as which tf.constant would encode them.
         files = tf.constant([os.fsencode(path) for path in self.paths[shard]], tf.string)
-        indices = tf.constant(self.indices[shard])
+        labels = tf.constant(self.labels[shard])
+        weights = [] if self.sample_weight is None else [tf.constant(self.sample_weight[shard])]
         decode = self._cached(shard) if self.cache is not None else None
 
         def load(numbers):
@@ -230,8 +285,8 @@ class ImageFiles:
             decoded = decode(numbers) if decode else decode_own_channels(of_batch, self.image_size, fast=self.fast)
             images, places = decoded
             bad = _others(of_batch, places)
-            of_images = tf.gather(tf.gather(indices, numbers), places)
-            batch = images, tf.one_hot(of_images, self.num_classes) if self.one_hot else of_images
+            label, *weight = (tf.gather(tf.gather(each, numbers), places) for each in [labels, *weights])
+            batch = images, tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight
             if self.on_error == "skip":
                 # Batches of one channel and of three cannot be rebatched.
                 return to_rgb(images), batch[1], bad

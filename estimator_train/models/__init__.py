@@ -1,4 +1,4 @@
-"""Compiled Keras models by name: float32 RGB images in [0, 1] in, class probabilities out."""
+"""Compiled Keras models by name, from float32 RGB images in [0, 1] to probabilities or numbers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMER_NAMES",
     "NAMES",
+    "TASKS",
     "Optimization",
     "Phase",
     "build_model",
@@ -28,6 +29,7 @@ __all__ = [
     "parse_phases",
 ]
 
+TASKS = ("classification", "multilabel", "regression")
 _SMALL = ("small_cnn", "fashion_mnist_cnn")
 NAMES = (*_SMALL, *CLASSES)
 FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
@@ -50,28 +52,33 @@ def build_model(
     weights: str | os.PathLike[str] | None = None,
     freeze: str | int | None = None,
     dropout: float | None = None,
+    task: str = "classification",
+    label_moments: tuple[float, float] | None = None,
     load_weights: bool = True,
 ) -> keras.Model:
     """Returns a compiled `tf_keras` model from (batch, height, width, 3) to (batch, num_classes), both float32.
 
-    It takes pixels in [0, 1] and one-hot labels, whatever its `weights` were trained on:
+    It takes pixels in [0, 1], whatever its `weights` were trained on, and labels as `datasets.Dataset` has them:
 
         model = build_model("efficientnet_b0", image_size=(224, 224), num_classes=2, freeze="block5c_add")
 
     Args:
       name: one of `NAMES`, or of the `FORMER_NAMES`. Names such as "resnet50_v2" are those of `tf_keras.applications`.
       image_size: (height, width) in pixels.
-      num_classes: of the softmax.
+      num_classes: how many classes or labels there are; 1 for a regression.
       weights: "imagenet", "none" for random ones, or an HDF5 file; None: ImageNet's, if the model has any. A file has
         the weights of the backbone without its top, or all of a model without a backbone.
       freeze: which layers of the backbone keep their weights: "all", "none", the first N, or all up to the layer of
         that name. None: none of random weights, else all, and in vgg16 those before the last block.
       dropout: share of the features that is dropped before the last layer in training; None: as the model has it.
+      task: "classification", which has a softmax; "multilabel", a sigmoid for each label; "regression", a number. The
+        loss and the metrics follow: see `head.Head`.
+      label_moments: mean and standard deviation of the labels of a regression, so that the model starts from these.
       load_weights: False leaves out reading `weights`, if those of a checkpoint are going to replace them anyway.
 
     Raises:
-      ValueError: there is no such model or layer, the model does not take images of that size, the weights do not fit
-        it, or random weights would be frozen.
+      ValueError: there is no such model, task or layer, the model does not take images of that size, the weights do not
+        fit it, or random weights would be frozen.
       FileNotFoundError: the weights file is not there.
       ConnectionError: the ImageNet weights could not be downloaded.
     """
@@ -80,17 +87,17 @@ def build_model(
     if load_weights:
         check_weights(weights)
     check_freeze(name, weights, freeze)
-    if name in CLASSES:
-        classifier = importlib.import_module(f"{__name__}.classifier")  # TensorFlow comes with it
-        model = classifier.build(name, image_size, num_classes, weights, freeze, load_weights=load_weights)
-    elif weights == "imagenet":
-        raise ValueError(f'{name} has no ImageNet weights; pass a weights file or "none"')
-    else:
-        model = importlib.import_module(f"{__name__}.{name}").build(image_size, num_classes)
-        if load_weights and weights is not None and is_file(weights):
-            load_file(model, weights)
-    if dropout is None:
-        return model
-    from estimator_train.models.dropout import with_dropout  # TensorFlow has come with the model
+    if task not in TASKS:
+        raise ValueError(f"there is no task {task!r}; pass one of {', '.join(TASKS)}")
+    from estimator_train.models.head import Head  # TensorFlow comes with it
 
-    return with_dropout(model, dropout)
+    head = Head(num_classes, task, label_moments, dropout)
+    if name in CLASSES:
+        classifier = importlib.import_module(f"{__name__}.classifier")
+        return classifier.build(name, image_size, head, weights, freeze, load_weights=load_weights)
+    if weights == "imagenet":
+        raise ValueError(f'{name} has no ImageNet weights; pass a weights file or "none"')
+    model = importlib.import_module(f"{__name__}.{name}").build(image_size, head)
+    if load_weights and weights is not None and is_file(weights):
+        load_file(model, weights)
+    return model

@@ -1,4 +1,4 @@
-"""A backbone of `tf_keras.applications`, with its preprocessing in front of it and a new softmax behind it."""
+"""A backbone of `tf_keras.applications`, with its preprocessing in front of it and a new head behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train.models.head import Head
 from estimator_train.models.weights import application
+from estimator_train.session import private_names
 
 # Learning rates of Adam: of a head on frozen layers alone, and of a backbone's layers.
 _RATE_OF_HEAD = 3e-3
@@ -21,7 +23,7 @@ _RATE_OF_BACKBONE = 1e-4
 def build(
     name: str,
     image_size: tuple[int, int],
-    num_classes: int,
+    head: Head,
     weights: str | os.PathLike[str] | None = None,
     freeze: str | int | None = None,
     *,
@@ -38,17 +40,17 @@ def build(
     # unfrozen, because those of small batches would undo what the layers have learned.
     features = base(inputs) if weights == "none" else base(inputs, training=False)
     if name == "vgg16":
-        features = keras.layers.Flatten()(features)  # as in the TensorFlow blog, see `default_freeze`
+        outputs = head.outputs(keras.layers.Flatten()(features))  # as in the TensorFlow blog, see `default_freeze`
     else:
-        features = keras.layers.Dropout(0.2)(keras.layers.GlobalAveragePooling2D()(features))
-    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
-    model = keras.Model(images, probabilities, name=f"{name}_classifier")
+        outputs = head.outputs(keras.layers.GlobalAveragePooling2D()(features), dropout=0.2)
+    model = keras.Model(images, outputs, name=f"{name}_classifier")
+    head.compile(model, "adam")
     freeze_backbone(model, default_freeze(name, weights) if freeze is None else freeze)
     return model
 
 
 def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
-    """Freezes the first layers of the backbone of a `model` from `build`, unfreezes the others, and compiles the model.
+    """Freezes the first layers of the backbone of a `model` from `build`, unfreezes the others, and compiles it anew.
 
     Args:
       freeze: "all", "none", the number of layers to freeze, or the name of the last layer to freeze.
@@ -62,7 +64,7 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     for layer in base.layers[:count]:
         layer.trainable = False
     rate = _RATE_OF_BACKBONE if base.trainable_weights else _RATE_OF_HEAD
-    model.compile(keras.optimizers.Adam(rate), "categorical_crossentropy", metrics=["accuracy"])
+    model.compile(**private_names.compile_arguments(model) | {"optimizer": keras.optimizers.Adam(rate)})
 
 
 def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> tf.Tensor:

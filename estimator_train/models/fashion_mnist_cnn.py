@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import tf_keras as keras
 
+from estimator_train.models.head import Head
 
-def build(image_size: tuple[int, int], num_classes: int) -> keras.Model:
+
+def build(image_size: tuple[int, int], head: Head) -> keras.Model:
     """Returns the compiled model; see `models.build_model`."""
     if min(image_size) < 10:
         raise ValueError(f"fashion_mnist_cnn takes images of at least 10 x 10 pixels, got image_size {image_size}")
@@ -18,7 +20,6 @@ def build(image_size: tuple[int, int], num_classes: int) -> keras.Model:
         features = keras.layers.Conv2D(filters, 3, activation="relu")(features)
         features = keras.layers.MaxPooling2D(2, strides=2)(features)
     features = keras.layers.Dense(64, "relu")(keras.layers.Flatten()(features))
-    probabilities = keras.layers.Dense(num_classes, "softmax", dtype="float32")(features)
-    model = keras.Model(images, probabilities, name="fashion_mnist_cnn")
-    model.compile(keras.optimizers.Adam(), "categorical_crossentropy", metrics=["accuracy"])
+    model = keras.Model(images, head.outputs(features), name="fashion_mnist_cnn")
+    head.compile(model, keras.optimizers.Adam())
     return model

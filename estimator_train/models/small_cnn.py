@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tf_keras as keras
 
+from estimator_train.models.head import Head
 
-def build(image_size: tuple[int, int], num_classes: int) -> keras.Model:
+
+def build(image_size: tuple[int, int], head: Head) -> keras.Model:
     """Returns the compiled model; see `models.build_model`."""
     if min(image_size) < 16:
         raise ValueError(f"small_cnn takes images of at least 16 x 16 pixels, got image_size {image_size}")
@@ -16,6 +18,7 @@ def build(image_size: tuple[int, int], num_classes: int) -> keras.Model:
         model.add(keras.layers.MaxPooling2D())
     # A lesion anywhere decides the class: the average instead of the maximum learns much more slowly.
     model.add(keras.layers.GlobalMaxPooling2D())
-    model.add(keras.layers.Dense(num_classes, "softmax", dtype="float32"))
-    model.compile(keras.optimizers.Adam(2e-3), "categorical_crossentropy", metrics=["accuracy"])
+    for layer in head.layers():
+        model.add(layer)
+    head.compile(model, keras.optimizers.Adam(2e-3))
     return model

@@ -39,8 +39,14 @@ class Classification:
     classes: dict[str, ClassMetrics]  # in the order of their indices
     confusion_matrix: list[list[int]]  # a row a true class, a column a predicted one
 
+    task = "classification"
+
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    def summary(self) -> dict[str, float | None]:
+        """Returns the numbers that checkpoints are compared by, the one that ranks them first."""
+        return {"accuracy": self.accuracy, "macro F1": self.macro_f1, "ROC AUC": self.macro_roc_auc}
 
 
 def classification(class_names: Sequence[str], labels: np.ndarray, probabilities: np.ndarray) -> Classification:
@@ -56,7 +62,7 @@ def classification(class_names: Sequence[str], labels: np.ndarray, probabilities
     indices = range(len(class_names))
     predicted = probabilities.argmax(axis=1)
     by_class = metrics.precision_recall_fscore_support(labels, predicted, labels=indices, zero_division=0)
-    roc_auc = [_roc_auc(labels == index, probabilities[:, index]) for index in indices]
+    roc_auc = [roc_auc_of(labels == index, probabilities[:, index]) for index in indices]
     precision, recall, f1, support = (values.tolist() for values in by_class)
     accuracy = float(np.mean(predicted == labels))
     return Classification(
@@ -66,7 +72,7 @@ def classification(class_names: Sequence[str], labels: np.ndarray, probabilities
         macro_precision=float(np.mean(precision)),
         macro_recall=float(np.mean(recall)),
         macro_f1=float(np.mean(f1)),
-        macro_roc_auc=None if None in roc_auc else float(np.mean(roc_auc)),
+        macro_roc_auc=mean_of(roc_auc),
         classes={
             name: ClassMetrics(*values)
             for name, *values in zip(class_names, precision, recall, f1, roc_auc, support, strict=True)
@@ -125,13 +131,19 @@ def table(result: Classification) -> str:
     return "\n\n".join([_class_table(names, result), matrix, f"{accuracy}, of {result.examples} examples"])
 
 
-def _roc_auc(is_class, scores):
-    """The area under the curve of one class against all others; None where there are no others, or only they."""
+def roc_auc_of(is_class: np.ndarray, scores: np.ndarray) -> float | None:
+    """Returns the area under the curve of one class against the others; None where there are none, or only they."""
     from sklearn import metrics
 
     if is_class.all() or not is_class.any() or not np.isfinite(scores).all():
         return None
     return float(metrics.roc_auc_score(is_class, scores))
+
+
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """Returns the mean; None where one of the values is None."""
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if len(defined) == len(values) else None
 
 
 def _bootstrap_interval(accuracy, examples):

@@ -11,14 +11,15 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
+import numpy as np
 from PIL import Image
 
 from estimator_train.events import read_eval_metrics
 from estimator_train.host.files import write_whole
+from estimator_train.host.paths import as_path
 from estimator_train.report import plots, run_files
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
@@ -26,17 +27,21 @@ _THUMBNAIL = 320  # pixels of the longer side
 
 
 class Mistake(NamedTuple):
-    """An example that a classifier got wrong."""
+    """An example that a model got wrong. Labels and numbers have no probability."""
 
     image: Image.Image
     name: str
     true_class: str
-    true_probability: float
+    true_probability: float | None
     predicted_class: str
-    predicted_probability: float
+    predicted_probability: float | None
 
 
-def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] | None = None) -> str:
+def write_report(
+    model_dir: str | os.PathLike[str],
+    mistakes: Sequence[Mistake] | None = None,
+    numbers: tuple[np.ndarray, np.ndarray] | None = None,
+) -> str:
     """Writes report/report.html and its plots into `model_dir`, and returns the path of report.html.
 
     All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json and the events. The numbers are those
@@ -44,6 +49,7 @@ def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] 
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, the worst first; None where none can be shown.
+      numbers: the labels and the predictions of a regression, each of shape (examples,), for their plot.
 
     Raises:
       ValueError: run.json cannot be read. A damaged timing.json and damaged lines of evaluations.jsonl are left out,
@@ -58,18 +64,21 @@ def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] 
         "metrics": _metrics(training, evaluations) + _learning_rate(training),
         "throughput": _throughput(training),
         "confusion": _confusion(classes) if classes else [],
+        "numbers": _numbers(*numbers) if numbers else [],
     }
     page = _template().render(
-        name=Path(model_dir).resolve().name,
+        name=as_path(model_dir).resolve().name,
         written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         run=run,
         last=last,
         classes=classes,
+        labels=last and last.get("multilabel"),
+        regression=last and last.get("regression"),
         timing=run_files.read_timing(model_dir),
         figures=figures,
         mistakes=mistakes,
     )
-    folder = Path(model_dir, "report")
+    folder = as_path(model_dir, "report")
     folder.mkdir(exist_ok=True)
     for figure in sum(figures.values(), []):
         write_whole(folder / f"{figure.name}.png", figure.light)
@@ -126,6 +135,11 @@ def _confusion(classes):
     right = sum(matrix[index][index] for index in range(len(matrix)))
     alt = f"Confusion matrix: {right} of {classes['examples']} examples are on its diagonal, predicted as they are."
     return [_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
+
+
+def _numbers(labels, predictions):
+    alt = f"Predicted over true numbers of {len(labels)} examples; on the line they are the same."
+    return [_figure("predictions", alt, plots.scatter, labels, predictions)]
 
 
 def _by_name(by_step):

@@ -67,6 +67,19 @@ def throughput(theme, examples_per_second, input_wait_share):
         return _png(figure)
 
 
+def scatter(theme, labels, predictions):
+    """Predicted over true numbers, a point an example, and the line on which they are the same."""
+    ends = [min(labels.min(), predictions.min()), max(labels.max(), predictions.max())]
+    with _figure(theme, height=3.6) as figure:
+        axes = figure.subplots()
+        axes.plot(ends, ends, color=theme.faint, linewidth=1)
+        axes.plot(labels, predictions, "o", color=theme.evaluation, markersize=3, alpha=0.5, markeredgewidth=0)
+        axes.set(xlabel="true", ylabel="predicted")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(linewidth=0.6)
+        return _png(figure)
+
+
 def confusion_matrix(theme, class_names, matrix):
     """Counts by true class, the rows, and predicted class; shades are shares of the true class."""
     matrix = np.array(matrix)

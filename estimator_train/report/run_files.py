@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_train.host.paths import as_path
 from estimator_train.report.classification import Classification, ClassMetrics
+from estimator_train.report.multilabel import Multilabel
+from estimator_train.report.regression import Regression
 
 log = tf.get_logger()
 
@@ -24,7 +26,7 @@ def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
       ValueError: there is none, or no settings of a run are in it.
     """
-    path = Path(model_dir, "run.json")
+    path = as_path(model_dir, "run.json")
     try:
         run = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
@@ -43,7 +45,7 @@ def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     The last line of a killed process may be torn.
     """
-    path = Path(model_dir, "evaluations.jsonl")
+    path = as_path(model_dir, "evaluations.jsonl")
     if not path.is_file():
         return []
     lines = path.read_bytes().splitlines()
@@ -56,7 +58,7 @@ def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Returns what timing.json in `model_dir` holds; None where it is missing, or, with a warning, no timing."""
-    path = Path(model_dir, "timing.json")
+    path = as_path(model_dir, "timing.json")
     if not path.is_file():
         return None
     timing = _parsed(path.read_bytes())
@@ -71,8 +73,9 @@ def _entry(line):
     entry = _parsed(line)
     if not _has(entry, checkpoint=str, step=int, metrics=dict):
         return None
-    if "classification" in entry and not _is_classification(entry["classification"]):
-        return None
+    for task, is_result in _RESULTS.items():
+        if task in entry and not is_result(entry[task]):
+            return None
     return entry
 
 
@@ -101,8 +104,25 @@ def _is_counts(data):
 
 
 def _is_classification(value):
-    names = {field.name for field in dataclasses.fields(Classification)}
-    of_class = {field.name for field in dataclasses.fields(ClassMetrics)}
     if not _has(value, examples=int, accuracy=_NUMBER, accuracy_interval=list, classes=dict, confusion_matrix=list):
         return False
-    return value.keys() == names and all(_has(each) and each.keys() == of_class for each in value["classes"].values())
+    return _has_fields(value, Classification) and all(
+        _has_fields(each, ClassMetrics) for each in value["classes"].values()
+    )
+
+
+def _is_multilabel(value):
+    has_labels = _has(value, examples=int, exact_match=_NUMBER, labels=dict) and _has_fields(value, Multilabel)
+    return has_labels and all(_has_fields(each, ClassMetrics) for each in value["labels"].values())
+
+
+def _is_regression(value):
+    errors = {"mean_absolute_error": _NUMBER, "root_mean_squared_error": _NUMBER}
+    return _has(value, examples=int, **errors) and _has_fields(value, Regression)
+
+
+def _has_fields(value, of):
+    return isinstance(value, dict) and value.keys() == {field.name for field in dataclasses.fields(of)}
+
+
+_RESULTS = {"classification": _is_classification, "multilabel": _is_multilabel, "regression": _is_regression}

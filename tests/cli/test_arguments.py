@@ -113,6 +113,7 @@ def files(tmp_path, scans):
 
 def write_files(folder, scans):
     (folder / "file").write_text("text")
+    (folder / "bad.csv").write_text("path,label\nscans,\nnowhere.png,a\n")
     (folder / "empty").mkdir()
     (folder / "classes" / "a").mkdir(parents=True)
     (folder / "classes" / "b").mkdir()
@@ -156,6 +157,19 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "file"], "file is a file"),
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
     (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
+    (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images has no task to choose"),
+    (["--dataset", "manifest", "--data-dir", "file"], "file needs one column path; its first line has text"),
+    (
+        ["--dataset", "manifest", "--data-dir", "bad.csv"],
+        "bad.csv has bad rows: line 2 has no label; line 3 has the path",
+    ),
+    (["--dataset", "manifest", "--data-dir", "bad.csv", "--task", "ranking"], "'ranking' is not one of"),
+    (["--input-fn", "data.py:train_input_fn", "--task", "regression", *OWN], "leave out --task"),
+    (["--cache", "gs://bucket/cache"], "--cache gs://bucket/cache: give a folder on a disk of this machine, or memory"),
+    (
+        ["export", "--model-dir", "run", "--format", "keras", "--out", "gs://b/x"],
+        "--out gs://b/x: give a folder of this",
+    ),
     (["--dataset", "oct2017", "--data-dir", "empty"], "CNV"),
     (["--model", "resnet"], "there is no model 'resnet'; did you mean resnet50"),
     (["--model", "small_cnn", "--freeze", "all"], "small_cnn has no backbone of keras.applications to freeze"),
@@ -328,6 +342,34 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "evaluation": "every 9 steps and at the end; 2 without a lower loss end it",
         "folder": "runs/images",
     }
+
+
+def test_folders_of_training_services_are_defaults_that_the_plan_names_and_flags_win(
+    plan, scans, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("AIP_MODEL_DIR", str(tmp_path / "vertex"))
+    monkeypatch.setenv("SM_MODEL_DIR", str(tmp_path / "sagemaker"))
+    monkeypatch.setenv("SM_CHANNEL_TRAINING", str(scans))
+    planned = plan("--dataset", "images")
+    assert planned["folder"] == f"{tmp_path}/vertex, from AIP_MODEL_DIR"
+    assert planned["files"] == f"{scans}, from SM_CHANNEL_TRAINING"
+    given = plan("--dataset", "images", "--data-dir", scans, "--model-dir", "own")
+    assert (given["folder"], given["files"]) == ("own", str(scans))
+    for split in ("train", "test"):
+        shutil.copytree(scans, tmp_path / "channels" / split)
+        monkeypatch.setenv(f"SM_CHANNEL_{split.upper()}", str(tmp_path / "channels" / split))
+    monkeypatch.delenv("SM_CHANNEL_TRAINING")
+    monkeypatch.delenv("AIP_MODEL_DIR")
+    planned = plan("--dataset", "images")
+    assert planned["folder"] == f"{tmp_path}/sagemaker, from SM_MODEL_DIR"
+    assert planned["files"] == f"{tmp_path}/channels, from SM_CHANNEL_TEST, SM_CHANNEL_TRAIN"
+    assert planned["data"].startswith("images: 16 images to train on and 16 to evaluate on")
+
+
+def test_folders_of_the_data_that_are_left_out_are_named(plan, scans, tmp_path):
+    for split in ("train", "test", "valid"):
+        shutil.copytree(scans, tmp_path / "split" / split)
+    assert plan("--dataset", "images", "--data-dir", tmp_path / "split")["files"] == f"{tmp_path}/split, without valid"
 
 
 @pytest.fixture

@@ -35,9 +35,10 @@ def test_train_and_test_folders_are_the_two_sides(fill):
     assert names(data.train_paths) == ["a/000.jpg", "b/000.jpg", "b/001.jpg"]
     assert names(data.eval_paths) == ["a/000.jpg", "b/000.jpg"]
     assert (data.train_examples, data.eval_examples) == (3, 2)
+    assert data.left_out == ("val",)
 
 
-@pytest.mark.parametrize("validation", ["val", "validation"])
+@pytest.mark.parametrize("validation", ["val", "valid", "validation"])
 def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
     folder = fill({"train/a": 3, "train/b": 3, f"{validation}/a": 1, f"{validation}/b": 1})
     assert datasets.open_dataset("images", folder).eval_paths == [

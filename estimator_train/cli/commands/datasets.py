@@ -20,7 +20,7 @@ def datasets(context):
       estimator_train datasets download oct2017 --data-dir FOLDER
     """
     if context.invoked_subcommand is None:
-        rows = [_row(name, data_sets.named(name)) for name in (*data_sets.names(), "tfds:NAME")]
+        rows = [_row(name, data_sets.named(name)) for name in (*data_sets.names(), "tfds:NAME", "hf:NAME")]
         click.echo(tabulate.tabulate(rows, ["name", "task", "size", "from", "here"]))
 
 
@@ -41,5 +41,5 @@ def download(name, data_dir):
 
 
 def _row(name, module):
-    of_their_own = not hasattr(module, "is_here") or name == "tfds:NAME"
+    of_their_own = not hasattr(module, "is_here") or name in ("tfds:NAME", "hf:NAME")
     return [name, *module.ABOUT, "" if of_their_own else "yes" if module.is_here() else "no"]

@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 
 import click
-import numpy as np
 import tabulate
 
-from estimator_train.cli import evaluation_log
+from estimator_train.cli import environment, evaluation_log
 from estimator_train.cli.parameters import OutputFile, Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
-from estimator_train.report.classification import classification, table
+from estimator_train.report import tasks
 
 _EXAMPLES = """\b
 Examples:
@@ -26,7 +25,9 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run.")
+@click.option(
+    "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
+)
 @click.option("--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint, such as FOLDER/model.ckpt-100.")
 @click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, the best first.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
@@ -40,8 +41,9 @@ Examples:
 def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, predictions):
     """Evaluate the newest checkpoint of a run, or others.
 
-    The data and the model are those that the run was trained with. Checkpoints are ranked by their accuracy, then by
-    their loss. Every evaluation is also a line of evaluations.jsonl in the folder of the run.
+    The data and the model are those that the run was trained with. Checkpoints are ranked by their accuracy (of several
+    labels, their macro F1; of numbers, R2), then by their loss. Every evaluation is also a line of evaluations.jsonl in
+    the folder of the run.
     """
     if checkpoint and all_checkpoints:
         raise click.ClickException("--checkpoint and --all exclude each other; give one")
@@ -51,7 +53,7 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
         raise click.ClickException("--predictions are those of one checkpoint; leave out --all")
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(checkpoint)
-    if predictions and not settings.class_names:
+    if predictions and not (settings.class_names or settings.task == "regression"):
         raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
     if predictions and not Path(predictions).parent.is_dir():
         raise click.ClickException(f"--predictions {predictions}: there is no folder {Path(predictions).parent}")
@@ -64,13 +66,13 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
 
     paths = [checkpoint] if checkpoint else build.checkpoint_paths(model_dir, all_checkpoints)
     results = []
-    for path, (metrics, labels, probabilities) in zip(
+    for path, (metrics, labels, outputs) in zip(
         paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True
     ):
-        result = None if labels is None else classification(settings.class_names, labels, probabilities)
+        result = None if labels is None else tasks.result(settings.task, settings.class_names, labels, outputs)
         results.append((evaluation_log.append(model_dir, path, metrics, result), result))
         if predictions and result:
-            _write_predictions(predictions, settings.class_names, data, labels, probabilities)
+            _write_predictions(predictions, settings, data, labels, outputs)
     results.sort(key=_rank)
     write = _write_json if as_json else _write_csv if as_csv else _write_ranking if all_checkpoints else _write_tables
     write(results)
@@ -80,7 +82,12 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
 def data_of_run(settings, model_dir):
     """The dataset of the run, which must have the classes that its model knows."""
     data = open_data(
-        settings.dataset, settings.data_dir, limit=settings.limit, split=settings.split, seed=settings.seed
+        settings.dataset,
+        settings.data_dir,
+        limit=settings.limit,
+        split=settings.split,
+        seed=settings.seed,
+        task=settings.task,
     )
     if data.class_names != settings.class_names:
         raise click.ClickException(
@@ -91,17 +98,16 @@ def data_of_run(settings, model_dir):
 
 
 def _rank(result):
-    summary = _summary(*result)
-    loss = summary.get("loss")
-    return -(summary.get("accuracy") or 0), math.inf if loss is None else loss
+    entry, of = result
+    best = entry["metrics"].get("accuracy") if of is None else next(iter(of.summary().values()))
+    loss = entry["metrics"].get("loss")
+    return -(best or 0), math.inf if loss is None else loss
 
 
 def _summary(entry, result):
-    """The metrics that are one number, those of the classes among them."""
+    """The metrics that are one number, those of the examples among them."""
     metrics = {name: value for name, value in entry["metrics"].items() if not isinstance(value, list)}
-    if result is not None:
-        metrics |= {"accuracy": result.accuracy, "macro F1": result.macro_f1, "ROC AUC": result.macro_roc_auc}
-    return metrics
+    return metrics if result is None else metrics | result.summary()
 
 
 def _write_ranking(results):
@@ -114,7 +120,7 @@ def _write_tables(results):
     row = {"checkpoint": entry["checkpoint"], "step": entry["step"]} | entry["metrics"]
     click.echo(tabulate.tabulate([row], headers="keys", floatfmt=".4f", missingval="n/a"))
     if result is not None:
-        click.echo(f"\n{table(result)}")
+        click.echo(f"\n{tasks.table(result)}")
 
 
 def _write_json(results):
@@ -131,7 +137,7 @@ def _write_csv(results):
 def _numbers(metrics, result):
     """Yields (metric, class, predicted class, value) of all metrics."""
     values = {} if result is None else result.to_json()
-    classes, matrix = values.pop("classes", {}), values.pop("confusion_matrix", [])
+    classes, matrix = values.pop("classes", {}) | values.pop("labels", {}), values.pop("confusion_matrix", [])
     if "accuracy_interval" in values:
         values["accuracy_low"], values["accuracy_high"] = values.pop("accuracy_interval")
     for metric, value in (metrics | values).items():
@@ -139,17 +145,20 @@ def _numbers(metrics, result):
     for name, of_class in classes.items():
         for metric, value in of_class.items():
             yield metric, name, None, value
-    for name, counts in zip(classes, matrix, strict=True):
+    for name, counts in zip(classes if matrix else (), matrix, strict=True):
         for predicted, count in zip(classes, counts, strict=True):
             yield "confusion", name, predicted, count
 
 
-def _write_predictions(file, class_names, data, labels, probabilities):
+def _write_predictions(file, settings, data, labels, outputs):
     # A dataset of image files evaluates on all of them, once and sorted; others have no names for their examples.
     paths = sorted(getattr(data, "eval_paths", []))
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["file" if paths else "example", "true_class", "predicted_class", *class_names])
-        for name, label, values in zip(names, labels, probabilities.tolist(), strict=True):
-            writer.writerow([name, class_names[label], class_names[np.argmax(values)], *values])
+        kind = tasks.KINDS[settings.task]
+        task, columns = settings.task, settings.class_names
+        writer.writerow(["file" if paths else "example", f"true_{kind}", f"predicted_{kind}", *columns])
+        for name, label, values in zip(names, labels, outputs, strict=True):
+            both = tasks.truth(task, columns, label), tasks.prediction(task, columns, values)
+            writer.writerow([name, *both, *(values.tolist() if columns else ())])

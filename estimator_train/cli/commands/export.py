@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from estimator_train.cli import environment
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
+from estimator_train.host.paths import is_remote
 
 # In the folder; "" is the folder itself. Keras 3 takes no other ending than .weights.h5.
 _FILES = {"saved_model": [""], "keras": ["model.keras"], "weights": ["weights.h5", "model.weights.h5"]}
@@ -20,7 +22,9 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option("--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run.")
+@click.option(
+    "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
+)
 @click.option(
     "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"
 )
@@ -43,6 +47,8 @@ def export(model_dir, checkpoint, file_format, out):
     """
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(checkpoint)
+    if is_remote(out):
+        raise click.ClickException(f"--out {out}: give a folder of this machine, and copy what is exported")
     check_folder(out, "--out")
     targets = [Path(out, name) for name in _FILES[file_format]]
     for target in targets:

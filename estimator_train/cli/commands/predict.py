@@ -1,4 +1,4 @@
-"""estimator_train predict: classes of image files."""
+"""estimator_train predict: classes, labels or numbers of image files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import glob
 import json
 import os
 import sys
-from pathlib import Path
 
 import click
 import tabulate
 
+from estimator_train.cli import environment
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix
 from estimator_train.datasets.images import subfolders
 from estimator_train.host.files import printable
+from estimator_train.host.paths import as_path, is_remote
+from estimator_train.report import tasks
 
 _EXAMPLES = """\b
 Examples:
@@ -26,7 +28,12 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.option(
-    "--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run on a dataset of images."
+    "--model-dir",
+    type=Text(),
+    metavar="FOLDER",
+    required=True,
+    envvar=environment.MODEL_DIR,
+    help="Folder of a run on a dataset of images.",
 )
 @click.option(
     "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"
@@ -35,7 +42,7 @@ Examples:
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, with all digits.")
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
 def predict(model_dir, checkpoint, as_json, as_csv, images):
-    """Tell the classes of images, with their probabilities.
+    """Tell the classes of images, with their probabilities; or the labels, or the number, that the run was trained on.
 
     Of a FOLDER all JPEG and PNG files are taken, those in folders below it too. What cannot be read is named on
     standard error, and the exit code is then 1.
@@ -64,7 +71,7 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     predictions = prediction.predict(settings, model_dir, checkpoint, paths)
     write = _write_json if as_json else _write_csv if as_csv else _write_table
-    write(settings.class_names, predictions)
+    write(settings, predictions)
     undecodable = [path for path in paths if path not in predictions]
     for argument in absent:
         click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
@@ -77,11 +84,15 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
 
 def _image_files(argument):
     """Paths of the images that an argument stands for; a name may hold the signs of a pattern, a folder brackets."""
-    found = [argument] if os.path.exists(argument) else _matching(argument) or _matching(argument.replace("[", "[[]"))
-    return [path for place in found for path in (_files_below(Path(place)) if os.path.isdir(place) else [place])]
+    there = as_path(argument).exists() if is_remote(argument) else os.path.exists(argument)
+    found = [argument] if there else _matching(argument) or _matching(argument.replace("[", "[[]"))
+    places = map(as_path, found)
+    return [path for place in places for path in (_files_below(place) if place.is_dir() else [str(place)])]
 
 
 def _matching(pattern):
+    if is_remote(pattern):
+        return sorted(map(str, as_path(os.path.dirname(pattern)).glob(os.path.basename(pattern))))
     return sorted(glob.glob(pattern, recursive=True))
 
 
@@ -92,28 +103,32 @@ def _files_below(folder):
     return here + [path for subfolder in subfolders(folder) for path in _files_below(subfolder)]
 
 
-def _write_table(class_names, predictions):
-    rows = [[printable(path), _best(class_names, values), *values] for path, values in predictions.items()]
-    click.echo(tabulate.tabulate(rows, headers=["file", "class", *class_names], floatfmt=".4f"))
+def _write_table(settings, predictions):
+    header, *rows = _rows(settings, predictions)
+    click.echo(tabulate.tabulate(rows, headers=header, floatfmt=".4f"))
 
 
-def _write_csv(class_names, predictions):
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["file", "class", *class_names])
-    writer.writerows([printable(path), _best(class_names, values), *values] for path, values in predictions.items())
+def _write_csv(settings, predictions):
+    csv.writer(sys.stdout, lineterminator="\n").writerows(_rows(settings, predictions))
 
 
-def _write_json(class_names, predictions):
-    entries = [
-        {
-            "file": path,
-            "class": _best(class_names, values),
-            "probabilities": dict(zip(class_names, values, strict=True)),
-        }
-        for path, values in predictions.items()
-    ]
+def _rows(settings, predictions):
+    """Yields the names of the columns, and then a row for each image."""
+    yield ["file", tasks.KINDS[settings.task], *settings.class_names]
+    for path, values in predictions.items():
+        probabilities = values.tolist() if settings.class_names else []
+        yield [printable(path), tasks.prediction(settings.task, settings.class_names, values), *probabilities]
+
+
+def _write_json(settings, predictions):
+    kind, names = tasks.KINDS[settings.task], settings.class_names
+    entries = []
+    for path, values in predictions.items():
+        predicted = tasks.prediction(settings.task, names, values)
+        entry = {"file": path, kind: predicted}
+        if kind == "labels":
+            entry[kind] = predicted.split("|") if predicted else []
+        if names:
+            entry["probabilities"] = dict(zip(names, values.tolist(), strict=True))
+        entries.append(entry)
     click.echo(json.dumps(entries, indent=2))
-
-
-def _best(class_names, probabilities):
-    return class_names[probabilities.index(max(probabilities))]

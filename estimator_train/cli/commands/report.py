@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from estimator_train.cli import completion
+from estimator_train.cli import completion, environment
 from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings
@@ -21,6 +21,7 @@ Example:
     type=Text(),
     metavar="FOLDER",
     required=True,
+    envvar=environment.MODEL_DIR,
     shell_complete=completion.folders,
     help="Folder of a run.",
 )

@@ -11,6 +11,7 @@ import cloup
 from click.core import ParameterSource
 
 from estimator_train import datasets, models, recipes
+from estimator_train.cli import environment
 from estimator_train.cli.commands import training_flags
 from estimator_train.cli.conflicts import check_conflicts, flag_of
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
@@ -29,13 +30,14 @@ from estimator_train.cli.settings import (
 )
 from estimator_train.datasets.images import ImageDataset
 from estimator_train.distribution.cluster_task import this_task
+from estimator_train.host.paths import absolute, is_remote
 
 # What a flag, given, takes the place of in the run that --config or --resume repeats.
 _INSTEAD_OF = {
-    "dataset": ("data_dir", "split", "input_fn", "eval_input_fn"),
+    "dataset": ("data_dir", "split", "task", "input_fn", "eval_input_fn"),
     "data_dir": ("input_fn", "eval_input_fn"),
     "input_fn": (
-        *("dataset", "data_dir", "limit", "split", "batch_size", "epochs", "cache", "fast", "class_weights"),
+        *("dataset", "data_dir", "limit", "split", "task", "batch_size", "epochs", "cache", "fast", "class_weights"),
         *("freeze", "phases"),
     ),
     "epochs": ("max_steps",),
@@ -137,6 +139,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         raise click.ClickException(
             f"{model_dir} holds a run that has lost its run.json; give --dataset or --input-fn, and its other flags"
         )
+    variables = _defaults_of_environment(flags)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
     if dry_run and _must_be_downloaded(flags):
@@ -159,7 +162,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         if training.class_weights:
             datasets.class_weights(data, training.class_weights)
     if task.is_chief and (not quiet or dry_run):
-        click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))
+        click.echo("\n".join(plan(settings, training, data, model_dir, last_step, variables)))
     if task.is_chief:
         _say_if_it_starts_anew(model_dir)
     if dry_run:
@@ -194,7 +197,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     if not task.is_alone:
         raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
     if settings.get("data_dir") and not settings["data_dir"].startswith("tfds:"):
-        settings["data_dir"] = os.path.abspath(settings["data_dir"])
+        settings["data_dir"] = absolute(settings["data_dir"])
     if models.is_file(settings.get("weights")):
         settings["weights"] = os.path.abspath(settings["weights"])
     model_dir = _model_dir(flags)
@@ -216,6 +219,17 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
 
     replicas = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
     return recipe_training.train(flags.recipe, settings, model_dir, replicas, verbosity)
+
+
+def _defaults_of_environment(flags):
+    """Sets --data-dir as the environment has it, if it is not given; returns {fact of the plan: the variable}."""
+    variables = {}
+    if flags.dataset and not flags.data_dir:
+        flags.data_dir, channels = environment.data_dir()
+        variables |= {"files": channels} if channels else {}
+    if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
+        variables["folder"] = environment.model_dir_variable()
+    return variables
 
 
 def _model_dir(flags):
@@ -266,15 +280,19 @@ def _settings(flags):
         elif model:
             models.check_name(model)
         models.check_weights(weights)
-    data = None
+    if flags.cache and is_remote(flags.cache):
+        raise click.ClickException(f"--cache {flags.cache}: give a folder on a disk of this machine, or memory")
+    data, task = None, flags.task or "classification"
     if flags.dataset:
-        data = open_data(flags.dataset, flags.data_dir, limit=flags.limit, split=flags.split, seed=flags.seed)
+        data = open_data(
+            flags.dataset, flags.data_dir, limit=flags.limit, split=flags.split, seed=flags.seed, task=task
+        )
         for flag, given in [("--cache", flags.cache), ("--fast", flags.fast)]:
             if given and not isinstance(data, ImageDataset):
                 raise click.ClickException(f"{flag} is for image files, and {data.name} has none; leave it out")
     settings = Settings(
         dataset=flags.dataset,
-        data_dir=flags.data_dir and os.path.abspath(flags.data_dir),
+        data_dir=flags.data_dir and absolute(flags.data_dir),
         input_fn=flags.input_fn and os.path.abspath(flags.input_fn),
         eval_input_fn=flags.eval_input_fn and os.path.abspath(flags.eval_input_fn),
         model=(os.path.abspath(model) if model and ":" in model else model) or data.default_model,
@@ -292,6 +310,8 @@ def _settings(flags):
         dropout=flags.dropout,
         freeze=flags.freeze,
         phases=flags.phases,
+        task=task,
+        label_moments=data and data.label_moments(),
     )
     return settings, data
 

@@ -6,7 +6,7 @@ import click
 import cloup
 
 from estimator_train import datasets, models, recipes
-from estimator_train.cli import completion
+from estimator_train.cli import completion, environment
 from estimator_train.cli.parameters import SEED, Augmentations, Count, ImageSize, Number, Phases, Steps, Text
 from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
 
@@ -19,14 +19,14 @@ MOST_USED = cloup.option_group(
         type=Text(),
         metavar="NAME",
         shell_complete=completion.names(datasets.names),
-        help=f"{', '.join(datasets.NAMES)} or tfds:NAME.  [default: {datasets.NAMES[0]}]",
+        help=f"{', '.join(datasets.NAMES)} tfds:NAME or hf:NAME.  [default: {datasets.NAMES[0]}]",
     ),
     cloup.option(
         "--data-dir",
         type=Text(),
         metavar="FOLDER",
         shell_complete=completion.folders,
-        help="Folder of the dataset's files.",
+        help="Folder of the dataset's files, or the file that it is in.",
     ),
     cloup.option(
         "--model",
@@ -64,6 +64,7 @@ MOST_USED = cloup.option_group(
         type=Text(),
         metavar="FOLDER",
         shell_complete=completion.folders,
+        envvar=environment.MODEL_DIR,
         help="Where checkpoints and events go.  [default: runs/DATASET]",
     ),
     cloup.option("--resume", is_flag=True, help="Go on with the run in --model-dir; where there is none, start it."),
@@ -74,6 +75,11 @@ DATA = cloup.option_group(
     cloup.option("--image-size", type=ImageSize(), help="Side of the images in pixels, or height x width."),
     cloup.option("--limit", type=Count(2), metavar="N", help="Take so many images, of each class its share."),
     cloup.option("--split", type=click.Choice(["patient"]), help="Evaluate on patients that are not trained on."),
+    cloup.option(
+        "--task",
+        type=click.Choice(models.TASKS),
+        help="What the labels of --dataset manifest are: a class, several labels, or a number.  [default: a class]",
+    ),
     cloup.option(
         "--cache",
         type=Text(),

@@ -60,9 +60,10 @@ def _as_it_is_built(settings, load_weights):
     if ":" in settings.model:
         offered = {
             "image_size": settings.image_size,
-            "num_classes": len(settings.class_names) or None,
+            "num_classes": _outputs(settings),
             "weights": settings.weights if load_weights else "none",
             "dropout": settings.dropout,
+            "task": settings.task,
         }
         build = _load_function(settings.model)
         named = inspect.signature(build).parameters
@@ -73,12 +74,19 @@ def _as_it_is_built(settings, load_weights):
         return models.build_model(
             settings.model,
             image_size=settings.image_size,
-            num_classes=len(settings.class_names),
+            num_classes=_outputs(settings),
             weights=settings.weights,
             freeze=settings.freeze,
             dropout=settings.dropout,
+            task=settings.task,
+            label_moments=settings.label_moments,
             load_weights=load_weights,
         )
+
+
+def _outputs(settings):
+    """How many outputs the model has; None where an input_fn has no classes."""
+    return 1 if settings.task == "regression" else len(settings.class_names) or None
 
 
 def build_input_fns(settings, data, training=None):

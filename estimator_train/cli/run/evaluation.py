@@ -10,23 +10,23 @@ import tensorflow as tf
 
 from estimator_train.cli.run.build import build_estimator, build_input_fns, run_errors
 from estimator_train.extenders import add_metrics
-from estimator_train.report.classification import class_indices, class_probabilities
+from estimator_train.report import tasks
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
 
 class Evaluation(NamedTuple):
-    """Metrics as of `Estimator.evaluate`; of a classifier also the examples, in order, else None."""
+    """Metrics as of `Estimator.evaluate`; of a dataset also the examples, in order, as `tasks.checked` has them."""
 
     metrics: dict
-    labels: np.ndarray | None  # class indices of shape (examples,)
-    probabilities: np.ndarray | None  # of shape (examples, classes)
+    labels: np.ndarray | None  # None where there is no dataset
+    outputs: np.ndarray | None
 
 
 def evaluate(settings, data, model_dir, checkpoint_paths):
     """Yields the `Evaluation` of each checkpoint."""
-    examples = CollectPredictions(settings.class_names)
+    examples = CollectPredictions(settings.task, settings.class_names)
     estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
     _, eval_input_fn = build_input_fns(settings, data)
     for path in checkpoint_paths:
@@ -39,20 +39,23 @@ class CollectPredictions(v1.train.SessionRunHook):
     """A hook that keeps the labels and the predictions of an evaluation of the estimator that `attach` returns.
 
     Args:
-      class_names: none where there are no classes: nothing is kept then.
+      task: of the settings.
+      class_names: of the classes or labels; none where an input_fn has no classes: nothing is kept then.
     """
 
-    def __init__(self, class_names):
+    def __init__(self, task, class_names):
+        self._task = task
         self._class_names = class_names
+        self._keeps = task == "regression" or bool(class_names)
         self._tensors = []
 
     def attach(self, estimator):
         """An Estimator of the same model and folder, whose evaluations this hook can watch."""
-        return add_metrics(estimator, self._metric_fn) if self._class_names else estimator
+        return add_metrics(estimator, self._metric_fn) if self._keeps else estimator
 
     def evaluation(self, metrics):
         """The `Evaluation` that has just given the metrics."""
-        return Evaluation(metrics, *(self._examples() if self._class_names else (None, None)))
+        return Evaluation(metrics, *(self._examples() if self._keeps else (None, None)))
 
     def after_create_session(self, session, coord):
         self._batches = []
@@ -69,15 +72,14 @@ class CollectPredictions(v1.train.SessionRunHook):
         return {}
 
     def _examples(self):
-        """(labels, probabilities) of all examples; (None, None), with a line that says why, of no classifier."""
-        num_classes = len(self._class_names)
+        """(labels, outputs) of all examples; (None, None), with a line that says why, if they are of another task."""
         labels, predictions = zip(*self._batches, strict=True)
         try:
             if len(predictions[0]) > 1:
                 raise ValueError(f"the model has the outputs {', '.join(predictions[0])}, and not one")
             (name,) = predictions[0]
             outputs = np.concatenate([batch[name] for batch in predictions])
-            return class_indices(np.concatenate(labels), num_classes), class_probabilities(outputs, num_classes)
+            return tasks.checked(self._task, self._class_names, np.concatenate(labels), outputs)
         except ValueError as error:
             click.echo(f"estimator_train: there are no metrics of the classes: {error}", err=True)
             return None, None

@@ -1,4 +1,4 @@
-"""Prediction behind `estimator_train predict`: the probabilities of images' classes."""
+"""Prediction behind `estimator_train predict`: the probabilities of images' classes or labels, or their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from estimator_train.run_config import RunConfig
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """The probabilities of the classes, a list of floats, by path, of those images that can be decoded."""
+    """The outputs, arrays of a float for each class or label, or of one, by path, of images that can be decoded."""
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     decoded = []
 
@@ -33,8 +33,7 @@ def predict(settings, model_dir, checkpoint, paths):
 
     with run_errors():
         predictions = [
-            _probabilities(prediction, settings.class_names)
-            for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
+            _outputs(prediction, settings) for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
         ]
     return dict(zip(decoded, predictions, strict=True))
 
@@ -44,13 +43,14 @@ def fault(path):
     return os.fsdecode(fault_of_file(os.fsencode(path)).numpy())
 
 
-def _probabilities(prediction, class_names):
-    """The values of the only output, one for each class."""
+def _outputs(prediction, settings):
+    """The values of the only output: one for each class or label, or one number."""
+    number = len(settings.class_names)
     values, *others = prediction.values()
-    if others or values.shape != (len(class_names),):
+    if others or values.shape != (number or 1,):
         shapes = ", ".join(f"{name} {value.shape}" for name, value in prediction.items())
         raise click.ClickException(
-            f"the model gives {shapes} for an image, and predict needs one probability for each of the "
-            f"{len(class_names)} classes"
+            f"the model gives {shapes} for an image, and predict needs "
+            + (f"one probability for each of the {number} classes or labels" if number else "one number")
         )
-    return values.tolist()
+    return values

@@ -14,8 +14,7 @@ from estimator_train.cli.run.build import build_input_fns
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.files import printable
 from estimator_train.input_fns.decoding import decode_pixels
-from estimator_train.report import image_events, plots
-from estimator_train.report.classification import classification
+from estimator_train.report import image_events, plots, tasks
 from estimator_train.report.page import Mistake, write_report
 from estimator_train.session.private_names import eager_mode
 
@@ -37,22 +36,29 @@ class Reporter:
         self._samples = None
 
     def add(self, checkpoint, evaluation):
-        """Adds an `Evaluation` to the log; of a classifier, its images too, to the events of evaluations."""
-        metrics, labels, probabilities = self._last = evaluation
-        result = None if labels is None else classification(self._settings.class_names, labels, probabilities)
+        """Adds an `Evaluation` to the log; of a dataset, its images too, to the events of evaluations."""
+        metrics, labels, outputs = self._last = evaluation
+        result = (
+            None if labels is None else tasks.result(self._settings.task, self._settings.class_names, labels, outputs)
+        )
         evaluation_log.append(self._model_dir, checkpoint, metrics, result)
         if result is not None:
             self._write_images(int(metrics["global_step"]), result)
 
     def write(self):
         """Writes the report of the evaluation that was added last; returns its path."""
-        return write_report(self._model_dir, self._mistakes())
+        _, labels, outputs = self._last
+        numbers = (labels[:, 0], outputs[:, 0]) if self._settings.task == "regression" and labels is not None else None
+        return write_report(self._model_dir, self._mistakes(), numbers)
 
     def _write_images(self, step, result):
-        class_names = self._settings.class_names
-        images = {"confusion_matrix": plots.confusion_matrix(plots.LIGHT, class_names, result.confusion_matrix)}
+        images, (_, labels, outputs) = {}, self._last
+        if result.task == "classification":
+            class_names = self._settings.class_names
+            images["confusion_matrix"] = plots.confusion_matrix(plots.LIGHT, class_names, result.confusion_matrix)
+        elif result.task == "regression":
+            images["predictions"] = plots.scatter(plots.LIGHT, labels[:, 0], outputs[:, 0])
         if self._samples is None:
-            _, labels, _ = self._last
             spread = np.linspace(0, len(labels) - 1, min(_SAMPLES, len(labels))).astype(int)
             self._samples = _images(self._settings, self._data, spread)
         captions = [self._caption(index) for index in self._samples]
@@ -60,31 +66,39 @@ class Reporter:
         image_events.write_images(os.path.join(self._model_dir, "eval"), step, images)
 
     def _caption(self, index):
-        class_names, (_, labels, probabilities) = self._settings.class_names, self._last
-        predicted = probabilities[index].argmax()
-        prediction = f"{class_names[predicted]} {probabilities[index, predicted]:.2f}"
-        return prediction if predicted == labels[index] else f"{prediction}\nis {class_names[labels[index]]}"
+        true, predicted, probability = self._read(index)
+        prediction = tasks.short(predicted) + (f" {probability:.2f}" if probability is not None else "")
+        return prediction if predicted == true else f"{prediction}\nis {tasks.short(true)}"
+
+    def _read(self, index):
+        """(what the label of an example says, what was predicted, the probability of a predicted class or None)"""
+        task, class_names, (_, labels, outputs) = self._settings.task, self._settings.class_names, self._last
+        probability = outputs[index].max() if task == "classification" else None
+        both = tasks.truth(task, class_names, labels[index]), tasks.prediction(task, class_names, outputs[index])
+        return *both, probability
 
     def _mistakes(self):
-        """The most confidently wrong predictions; None of no classifier."""
-        class_names, (_, labels, probabilities) = self._settings.class_names, self._last
+        """The worst of the wrong predictions; None of what has no examples."""
+        task, (_, labels, outputs) = self._settings.task, self._last
         if labels is None:
             return None
-        wrong = np.flatnonzero(probabilities.argmax(axis=1) != labels)
-        worst = wrong[np.argsort(-probabilities[wrong].max(axis=1), kind="stable")[:_MISTAKES]]
+        worst = tasks.worst(task, labels, outputs)[:_MISTAKES]
         images = _images(self._settings, self._data, worst)
         names = _names(self._data)
-        return [
-            Mistake(
-                image=images[index],
-                name=names[index] if names else f"example {index}",
-                true_class=class_names[labels[index]],
-                true_probability=probabilities[index, labels[index]],
-                predicted_class=class_names[probabilities[index].argmax()],
-                predicted_probability=probabilities[index].max(),
+        mistakes = []
+        for index in worst.tolist():
+            true, predicted, probability = self._read(index)
+            mistakes.append(
+                Mistake(
+                    image=images[index],
+                    name=names[index] if names else f"example {index}",
+                    true_class=tasks.short(true),
+                    true_probability=outputs[index, labels[index]] if task == "classification" else None,
+                    predicted_class=tasks.short(predicted),
+                    predicted_probability=probability,
+                )
             )
-            for index in worst.tolist()
-        ]
+        return mistakes
 
 
 def _images(settings, data, indices):

@@ -64,7 +64,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             async_checkpoints=training.async_checkpoints,
             resume_input=True,
         )
-    examples = CollectPredictions(settings.class_names)
+    examples = CollectPredictions(settings.task, settings.class_names)
     parts = _parts_to_come(settings, training, data, model_dir, last_step)
     estimators = [examples.attach(build_estimator(of, config, how, end)) for of, how, end in parts]
     estimator = estimators[0]

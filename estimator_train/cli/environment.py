@@ -1,0 +1,30 @@
+"""Folders that training services name in environment variables: Vertex AI's AIP_ and SageMaker's SM_ ones.
+
+Sources: Vertex AI, "Environment variables for special Cloud Storage directories"; SageMaker Training Toolkit,
+ENVIRONMENT_VARIABLES.md.
+"""
+
+from __future__ import annotations
+
+import os
+
+MODEL_DIR = ("AIP_MODEL_DIR", "SM_MODEL_DIR")  # the first one that is set is the default of --model-dir
+
+_CHANNEL = "SM_CHANNEL_"
+
+
+def model_dir_variable() -> str:
+    """Returns the variable that `MODEL_DIR`'s default comes from, which must be set."""
+    return next(name for name in MODEL_DIR if os.environ.get(name))
+
+
+def data_dir() -> tuple[str | None, str | None]:
+    """Returns the default of --data-dir and the variables that it comes from, or (None, None).
+
+    One channel is the folder of the data. Several, such as train and test, lie beside each other: the folder is the one
+    that they are in, as `datasets.images.open_folder` takes it.
+    """
+    channels = sorted(name for name in os.environ if name.startswith(_CHANNEL) and os.environ[name])
+    if not channels:
+        return None, None
+    return os.path.commonpath([os.environ[name] for name in channels]), ", ".join(channels)

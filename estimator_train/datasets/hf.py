@@ -1,0 +1,213 @@
+"""Image classification sets of Hugging Face: hf:NAME of their hub, or a local folder of theirs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import io
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from estimator_train.datasets.dataset import About, Dataset, stratified
+from estimator_train.host.paths import local
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+ABOUT = About("classification", "any", "a folder that Hugging Face datasets saved or can load")
+
+_HELD_OUT = ("test", "validation", "valid", "val")
+
+
+class Named:
+    """What a module of `datasets` has, for hf:`name`, or hf:`name`:CONFIG where a set has several configurations."""
+
+    ABOUT = About("classification", "any", "the Hugging Face hub")
+
+    def __init__(self, name: str) -> None:
+        self.name, _, self._config = name.partition(":")
+
+    def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
+        """Returns the dataset, which is downloaded into `data_dir` where it is not there yet.
+
+        Raises:
+          ValueError: see `open_splits`, or the package `datasets` is not installed.
+          ConnectionError: the data could not be downloaded.
+        """
+        return open_splits(f"hf:{self.name}", self._loaded(data_dir))
+
+    def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
+        """Has the package `datasets` download the data, and returns the folder that it keeps it in."""
+        self._loaded(data_dir)
+        return os.fspath(data_dir or _package(self.name).config.HF_DATASETS_CACHE)
+
+    def is_here(self) -> bool:
+        """Returns whether the data is where the package `datasets` keeps it."""
+        if importlib.util.find_spec("datasets") is None:
+            return False
+        return os.path.isdir(os.path.join(_package(self.name).config.HF_DATASETS_CACHE, self.name.replace("/", "___")))
+
+    def _loaded(self, data_dir):
+        package = _package(f"hf:{self.name}")
+        try:
+            return package.load_dataset(self.name, self._config or None, cache_dir=data_dir)
+        except Exception as error:  # of its many sources; the reason is what the user must see
+            reason = " ".join(str(error).split())[:300]
+            raise ConnectionError(f"hf:{self.name} could not be loaded ({type(error).__name__}: {reason})") from error
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HfDataset(Dataset):
+    """Two splits of the package `datasets`; the column `image` of each has encoded images."""
+
+    image: str
+    train_split: Any
+    eval_split: Any
+    train_labels: np.ndarray  # class indices
+    eval_labels: np.ndarray
+
+    @property
+    def train_examples(self) -> int:
+        return len(self.train_labels)
+
+    @property
+    def eval_examples(self) -> int:
+        return len(self.eval_labels)
+
+    def train_input_fn(
+        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
+    ) -> Callable[..., tf.data.Dataset]:
+        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
+        return self._input_fn(self.train_split, self.train_labels, image_size, options)
+
+    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
+        return self._input_fn(self.eval_split, self.eval_labels, image_size, {"batch_size": batch_size})
+
+    def class_counts(self) -> dict[str, dict[str, int]]:
+        sides = {"train": self.train_labels, "eval": self.eval_labels}
+        number = len(self.class_names)
+        return {
+            side: dict(zip(self.class_names, np.bincount(labels, minlength=number).tolist(), strict=True))
+            for side, labels in sides.items()
+        }
+
+    def limited(self, limit: int, seed: int = 0) -> HfDataset:
+        cut: dict[str, Any] = {}
+        for side in ("train", "eval"):
+            split, labels = getattr(self, f"{side}_split"), getattr(self, f"{side}_labels")
+            by_label = {
+                int(label): {row: row for row in np.flatnonzero(labels == label)} for label in np.unique(labels)
+            }
+            rows = sorted(stratified(by_label, limit, seed))
+            cut |= {f"{side}_split": split.select(rows), f"{side}_labels": labels[rows]}
+        return dataclasses.replace(self, **cut)
+
+    def _input_fn(self, split, labels, image_size, options):
+        import tensorflow as tf
+
+        from estimator_train import input_fns
+        from estimator_train.datasets.pipeline import MappedBatches
+        from estimator_train.input_fns.decoding import decode_image
+
+        spec = tf.TensorSpec((*image_size, 3), tf.float32)
+
+        def load(rows, labels):
+            encoded = tf.numpy_function(functools.partial(_encoded, split, self.image), [rows], tf.string)
+            encoded.set_shape(rows.shape)
+            images = tf.map_fn(lambda each: decode_image(each, image_size), encoded, fn_output_signature=spec)
+            return images, tf.one_hot(labels, len(self.class_names))
+
+        return MappedBatches(input_fns.arrays(np.arange(len(labels)), labels, **options), load)
+
+
+def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
+    """Returns the dataset in a folder: one of `save_to_disk`, of Parquet files, or of images as their imagefolder has.
+
+    Raises:
+      ValueError: `data_dir` is None, it cannot be loaded, or see `open_splits`.
+      FileNotFoundError: there is no such folder.
+
+    Example:
+      data = datasets.open_dataset("hf", "saved/beans")
+    """
+    if data_dir is None:
+        raise ValueError(f"hf needs --data-dir, {ABOUT.source}; hf:NAME takes NAME from their hub")
+    folder = local(data_dir)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}")
+    package = _package("hf")
+    is_saved = any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
+    try:
+        splits = package.load_from_disk(str(folder)) if is_saved else package.load_dataset(str(folder))
+    except Exception as error:  # of its many readers of files
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(f"{folder} cannot be loaded ({type(error).__name__}: {reason})") from error
+    return open_splits("hf", splits)
+
+
+def open_splits(name: str, splits: Any) -> HfDataset:
+    """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
+
+    It trains on the split `train`, and evaluates on `test` or `validation`, if its labels are known, or else on a fifth
+    of `train`, in which the classes have their shares.
+
+    Raises:
+      ValueError: there is no split `train`, or its examples are not an image with a class each.
+    """
+    package = _package(name)
+    if isinstance(splits, package.Dataset):
+        splits = {"train": splits}
+    if "train" not in splits:
+        raise ValueError(f"{name} has no split train, only {', '.join(splits)}")
+    columns = splits["train"].features
+    images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
+    labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]
+    if len(images) != 1 or len(labels) != 1:
+        raise ValueError(f"{name} is not of one image with one class each: its columns are {', '.join(columns)}")
+    (image,), (label,) = images, labels
+    held_out = next((side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0), None)
+    if held_out is None:
+        parts = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
+        train, evaluated = parts["train"], parts["test"]
+    else:
+        train, evaluated = splits["train"], splits[held_out]
+    train, evaluated = (part.cast_column(image, package.Image(decode=False)) for part in (train, evaluated))
+    with Image.open(io.BytesIO(_encoded(train, image, np.array([0]))[0])) as first:
+        width, height = first.size
+    small = max(height, width) < 96
+    return HfDataset(
+        name=name,
+        class_names=tuple(columns[label].names),
+        default_model="small_cnn" if small else "mobilenet_v2",
+        default_epochs=5,
+        image_size=(height, width) if small else (224, 224),
+        image=image,
+        train_split=train,
+        eval_split=evaluated,
+        train_labels=np.array(train[label]),
+        eval_labels=np.array(evaluated[label]),
+    )
+
+
+def _encoded(split, column, rows):
+    """The encoded images of some rows, an array of bytes; they lie in the table or in files that it names."""
+    cells = split[rows.tolist()][column]
+    return np.array([cell["bytes"] or _content(cell["path"]) for cell in cells], object)
+
+
+def _content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _package(name):
+    try:
+        import datasets
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{name} needs Hugging Face's datasets: pip install 'estimator_train[hf]'") from error
+    return datasets

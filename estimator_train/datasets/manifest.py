@@ -1,0 +1,317 @@
+"""Images in a CSV file, a row each, with a class, several labels or a number."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import hashlib
+import io
+import math
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from estimator_train.datasets.dataset import About, stratified
+from estimator_train.datasets.images import HELD_OUT, ImageDataset
+from estimator_train.host.paths import as_path, file_finder, is_remote
+from estimator_train.models import TASKS
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
+
+_COLUMNS = ("path", "label", "split", "weight")  # the last two may be missing
+_BETWEEN_LABELS = "|"
+_SHOWN = 10  # of what is wrong
+
+
+class Row(NamedTuple):
+    """A row whose cells are right."""
+
+    path: str
+    label: Any  # a class name, a set of labels or a number
+    split: str | None
+    weight: float
+    key: str  # its path as it is written, and its line: the same wherever the files lie
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ManifestDataset(ImageDataset):
+    """Image files whose labels and weights are given, in the order of the paths.
+
+    Labels are class indices of shape (n,); 0 or 1 for each label, float32 of shape (n, labels); or float32 numbers of
+    shape (n, 1). `train_weights`, float32 of shape (n,), weigh the examples of the loss in training alone.
+    """
+
+    train_labels: np.ndarray
+    eval_labels: np.ndarray
+    train_weights: np.ndarray | None
+    train_keys: list[str]
+    eval_keys: list[str]
+
+    def train_input_fn(
+        self,
+        *,
+        image_size: tuple[int, int],
+        batch_size: int,
+        num_epochs: int | None,
+        seed: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        fast: bool = False,
+    ) -> Callable[..., tf.data.Dataset]:
+        """Returns an input_fn over the shuffled training images: see `input_fns.labelled_images`."""
+        from estimator_train import input_fns
+
+        return input_fns.labelled_images(
+            self.train_paths,
+            self.train_labels,
+            image_size,
+            sample_weight=self.train_weights,
+            num_classes=self._num_classes,
+            shuffle=True,
+            batch_size=batch_size,
+            num_epochs=num_epochs,
+            seed=seed,
+            cache=cache,
+            fast=fast,
+        )
+
+    def eval_input_fn(
+        self,
+        *,
+        image_size: tuple[int, int],
+        batch_size: int,
+        cache: str | os.PathLike[str] | None = None,
+        fast: bool = False,
+    ) -> Callable[..., tf.data.Dataset]:
+        """Returns an input_fn over the evaluation images, once and in order: see `input_fns.labelled_images`."""
+        from estimator_train import input_fns
+
+        return input_fns.labelled_images(
+            self.eval_paths,
+            self.eval_labels,
+            image_size,
+            num_classes=self._num_classes,
+            batch_size=batch_size,
+            num_epochs=1,
+            cache=cache,
+            fast=fast,
+        )
+
+    @property
+    def _num_classes(self):
+        return len(self.class_names) if self.task == "classification" else None
+
+    def class_counts(self) -> dict[str, dict[str, int]]:
+        """Returns {"train" or "eval": {class or label: how many images have it}}; numbers have none."""
+        if self.task == "regression":
+            return {"train": {}, "eval": {}}
+        counts: dict[str, dict[str, int]] = {}
+        for side, labels in [("train", self.train_labels), ("eval", self.eval_labels)]:
+            one_hot = labels if labels.ndim == 2 else np.eye(len(self.class_names))[labels]
+            counts[side] = dict(zip(self.class_names, one_hot.sum(axis=0).astype(int).tolist(), strict=True))
+        return counts
+
+    def label_moments(self) -> tuple[float, float] | None:
+        if self.task != "regression":
+            return None
+        mean = float(np.average(self.train_labels[:, 0], weights=self.train_weights))
+        variance = float(np.average((self.train_labels[:, 0] - mean) ** 2, weights=self.train_weights))
+        return mean, math.sqrt(variance) or 1.0
+
+    def limited(self, limit: int, seed: int = 0) -> ManifestDataset:
+        cut: dict[str, Any] = {}
+        for side in ("train", "eval"):
+            labels, keys = getattr(self, f"{side}_labels"), getattr(self, f"{side}_keys")
+            groups = labels.tolist() if self.task == "classification" else [0] * len(keys)
+            named: dict[int, dict[str, int]] = {group: {} for group in sorted(set(groups))}
+            for number, (group, key) in enumerate(zip(groups, keys, strict=True)):
+                named[group][key] = number
+            chosen = sorted(stratified(named, limit, seed))
+            cut |= {f"{side}_labels": labels[chosen], f"{side}_keys": [keys[number] for number in chosen]}
+            paths = getattr(self, f"{side}_paths")
+            cut[f"{side}_paths"] = [paths[number] for number in chosen]
+            if side == "train" and self.train_weights is not None:
+                cut["train_weights"] = self.train_weights[chosen]
+        return dataclasses.replace(self, **cut)
+
+
+def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = "classification") -> ManifestDataset:
+    """Returns the dataset of a CSV file, given as `data_dir`.
+
+    Its first line names the columns: `path`, relative to the file, and `label`; `split` (train, or one of test, val,
+    valid, validation) and `weight` (of the example in the loss of training) may be there, and others are not read.
+    Without `split`, a fifth is set apart by the hashes of the paths, of each class.
+
+    Args:
+      task: what `label` is: "classification", a class name; "multilabel", any number of labels with | between them;
+        "regression", a number.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: `data_dir` is None or `task` another one; a column is missing; rows are bad, such as those whose image
+        is not there: the first ten are named with their lines.
+
+    Example:
+      data = open_dataset("labels.csv", task="multilabel")
+    """
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+    if data_dir is None:
+        raise ValueError(f"manifest needs --data-dir, {ABOUT.source}")
+    file = os.fspath(data_dir)
+    rows = sorted(_read(file, task), key=lambda row: row.path)
+    train, held_out = _sides(file, rows, task)
+    names = _class_names(file, train, rows, task)
+    weights = [row.weight for row in train]
+    if not any(weights):
+        raise ValueError(f"{file} has no row to train on whose weight is more than 0")
+    return ManifestDataset(
+        name="manifest",
+        task=task,
+        class_names=names,
+        default_model="mobilenet_v2",
+        default_epochs=2,
+        image_size=(224, 224),
+        train_paths=[row.path for row in train],
+        eval_paths=[row.path for row in held_out],
+        train_labels=_encoded(train, names, task),
+        eval_labels=_encoded(held_out, names, task),
+        train_weights=np.array(weights, np.float32) if any(weight != 1 for weight in weights) else None,
+        train_keys=[row.key for row in train],
+        eval_keys=[row.key for row in held_out],
+        left_out=tuple(sorted({row.split for row in rows if row.split} - {"train", held_out[0].split})),
+    )
+
+
+def _read(file, task):
+    """Returns the rows of a file."""
+    path = as_path(file)
+    if path.is_dir():
+        raise ValueError(f"{file} is a folder; give the CSV file in it")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {file}")
+    rows, faults, is_there = [], [], file_finder()
+    try:
+        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+        columns = [name.strip() for name in next(reader, [])]
+        for name in _COLUMNS[:2]:
+            if columns.count(name) != 1:
+                raise ValueError(f"{file} needs one column {name}; its first line has {', '.join(columns) or 'none'}")
+        for cells in reader:
+            if not cells:  # a blank line
+                continue
+            try:
+                rows.append(_row(cells, columns, reader.line_num, file, task))
+                if not is_there(rows[-1].path):
+                    raise ValueError(f"has the path {cells[columns.index('path')]}, and there is no such file")
+            except ValueError as error:
+                faults.append(f"line {reader.line_num} {error}")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no UTF-8 text: {error}") from error
+    except csv.Error as error:
+        raise ValueError(f"{file} line {reader.line_num}: {error}") from error
+    if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise ValueError(f"{file} has bad rows: {'; '.join(faults[:_SHOWN])}{more}")
+    return rows
+
+
+def _row(cells, columns, line, file, task):
+    if len(cells) != len(columns):
+        raise ValueError(f"has {len(cells)} values for {len(columns)} columns")
+    values = {name: value.strip() for name, value in zip(columns, cells, strict=True)}
+    if not values["path"]:
+        raise ValueError("has no path")
+    path = values["path"] if is_remote(values["path"]) else os.path.join(os.path.dirname(file), values["path"])
+    split = values.get("split")
+    if split not in (None, "train", *HELD_OUT):
+        raise ValueError(f"has the split {split!r}, not train, {', '.join(HELD_OUT[:-1])} or {HELD_OUT[-1]}")
+    weight = _number(values["weight"], "weight") if "weight" in values else 1.0
+    if weight < 0:
+        raise ValueError(f"has the weight {values['weight']}, which is less than 0")
+    return Row(path, _label(values["label"], task), split, weight, f"{values['path']}:{line}")
+
+
+def _label(text, task):
+    if task == "regression":
+        return _number(text, "label")
+    if task == "multilabel":
+        return frozenset(filter(None, map(str.strip, text.split(_BETWEEN_LABELS))))
+    if not text:
+        raise ValueError("has no label")
+    return text
+
+
+def _number(text, column):
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"has the {column} {text!r}, which is no number")
+    return number
+
+
+def _sides(file, rows, task):
+    """Returns the rows to train on, and those to evaluate on."""
+    if rows and rows[0].split is None:
+        groups = {}
+        for row in rows:
+            groups.setdefault(row.label if task == "classification" else None, []).append(row)
+        held_out = {row for group in groups.values() for row in _a_fifth(group, task)}
+        sides = [row for row in rows if row not in held_out], [row for row in rows if row in held_out]
+    else:
+        splits = {row.split for row in rows}
+        taken = next((name for name in HELD_OUT if name in splits), None)
+        sides = [row for row in rows if row.split == "train"], [row for row in rows if row.split == taken]
+    if not all(sides):
+        raise ValueError(
+            f"{file} has {len(sides[0])} rows to train on and {len(sides[1])} to evaluate on: add rows, or give each a "
+            f"split, train or {HELD_OUT[0]}"
+        )
+    return sides
+
+
+def _a_fifth(rows, task):
+    """Returns a fifth of the rows, by the hashes of their paths, but none that is the last one of a label."""
+    left = collections.Counter(name for row in rows for name in _names([row], task))
+    chosen = []
+    for row in sorted(rows, key=lambda row: hashlib.sha256(os.fsencode(row.key.rpartition(":")[0])).digest()):
+        if len(chosen) < max(1, round(len(rows) / 5)) and all(left[name] > 1 for name in _names([row], task)):
+            left.subtract(_names([row], task))
+            chosen.append(row)
+    return chosen
+
+
+def _class_names(file, train, rows, task):
+    """Returns the sorted names of the classes or labels, of each of which there must be an image to train on."""
+    of_train, of_all = (_names(side, task) for side in (train, rows))
+    if lacking := sorted(of_all - of_train):
+        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        raise ValueError(f"{file} has no rows to train on of {', '.join(lacking[:_SHOWN])}{more}")
+    least = {"classification": 2, "multilabel": 1, "regression": 0}[task]
+    if len(of_all) < least:
+        raise ValueError(f"{file} has {len(of_all)} classes or labels in its column label: at least {least} are needed")
+    return tuple(sorted(of_all))
+
+
+def _names(rows, task):
+    """Returns the set of the classes or labels of rows."""
+    if task == "regression":
+        return set()
+    return {row.label for row in rows} if task == "classification" else {name for row in rows for name in row.label}
+
+
+def _encoded(rows, names, task):
+    """Returns the labels as `ManifestDataset` has them."""
+    if task == "regression":
+        return np.array([[row.label] for row in rows], np.float32)
+    if task == "multilabel":
+        return np.array([[name in row.label for name in names] for row in rows], np.float32)
+    index_of = {name: index for index, name in enumerate(names)}
+    return np.array([index_of[row.label] for row in rows], np.int64)

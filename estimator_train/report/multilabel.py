@@ -1,0 +1,104 @@
+"""How well a model tells which of several labels an image has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tabulate
+
+from estimator_train.report.classification import ClassMetrics, mean_of, roc_auc_of
+
+THRESHOLD = 0.5  # a label is predicted from this probability on
+
+_NAME = 27  # columns of a terminal that the longest name of a label takes
+
+
+@dataclasses.dataclass(frozen=True)
+class Multilabel:
+    """The metrics of a model of labels. Macro ones are the means of those of the labels, each counted alike."""
+
+    examples: int
+    exact_match: float  # the share of examples whose labels are all right
+    macro_precision: float
+    macro_recall: float
+    macro_f1: float
+    macro_roc_auc: float | None
+    labels: dict[str, ClassMetrics]  # in the order of their places in the outputs
+
+    task = "multilabel"
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def summary(self) -> dict[str, float | None]:
+        """Returns the numbers that checkpoints are compared by, the one that ranks them first."""
+        return {"macro F1": self.macro_f1, "exact match": self.exact_match, "ROC AUC": self.macro_roc_auc}
+
+
+def multilabel(names: Sequence[str], labels: np.ndarray, probabilities: np.ndarray) -> Multilabel:
+    """Returns the `Multilabel` of what was predicted: of each example the labels of probability 0.5 or more.
+
+    Args:
+      names: of the labels, in order.
+      labels: 0 or 1, of shape (examples, labels).
+      probabilities: of the same shape.
+
+    Raises:
+      ValueError: the shapes differ, or the outputs are no probabilities.
+
+    Example:
+      multilabel(["cat", "dog"], np.array([[1, 0], [1, 1]]), np.array([[0.9, 0.2], [0.8, 0.4]])).labels["dog"].recall
+    """
+    from sklearn import metrics  # takes a second
+
+    if labels.shape[1:] != (len(names),) or probabilities.shape != labels.shape:
+        raise ValueError(f"the model gives {probabilities.shape[1:]} an example, and not one for each of {names}")
+    if probabilities.min() < 0 or probabilities.max() > 1:
+        raise ValueError("the model gives no probabilities; end it with a sigmoid")
+    is_label, is_predicted = labels > 0.5, probabilities >= THRESHOLD
+    by_label = metrics.precision_recall_fscore_support(is_label, is_predicted, average=None, zero_division=0)
+    if len(names) == 1:  # scikit-learn takes one column for the classes 0 and 1
+        by_label = [values[-1:] for values in by_label]
+    precision, recall, f1, support = (values.tolist() for values in by_label)
+    roc_auc = [roc_auc_of(is_label[:, index], probabilities[:, index]) for index in range(len(names))]
+    return Multilabel(
+        examples=len(labels),
+        exact_match=float(np.mean((is_label == is_predicted).all(axis=1))),
+        macro_precision=float(np.mean(precision)),
+        macro_recall=float(np.mean(recall)),
+        macro_f1=float(np.mean(f1)),
+        macro_roc_auc=mean_of(roc_auc),
+        labels={
+            name: ClassMetrics(*values)
+            for name, *values in zip(names, precision, recall, f1, roc_auc, support, strict=True)
+        },
+    )
+
+
+def table(result: Multilabel) -> str:
+    """Returns the lines that show a `Multilabel` on a terminal, in at most 80 columns."""
+    rows = [
+        [
+            name if len(name) <= _NAME else f"{name[: _NAME - 3]}...",
+            *_digits(of_label.precision, of_label.recall, of_label.f1, of_label.roc_auc),
+            of_label.support,
+        ]
+        for name, of_label in result.labels.items()
+    ]
+    macro = _digits(result.macro_precision, result.macro_recall, result.macro_f1, result.macro_roc_auc)
+    rows += [tabulate.SEPARATING_LINE, ["macro average", *macro, result.examples]]
+    headers = ["label", "precision", "recall", "F1", "ROC AUC", "support"]
+    lines = tabulate.tabulate(rows, headers, disable_numparse=True, colalign=["left", *["right"] * 5])
+    return f"{lines}\n\nall labels right {result.exact_match:.4f}, of {result.examples} examples"
+
+
+def text_of(names: Sequence[str], values: np.ndarray) -> str:
+    """Returns the labels of an example, as a manifest has them; none is an empty text."""
+    return "|".join(name for name, value in zip(names, values, strict=True) if value >= THRESHOLD)
+
+
+def _digits(*values):
+    return ["n/a" if value is None else f"{value:.4f}" for value in values]

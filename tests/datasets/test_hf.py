@@ -1,0 +1,103 @@
+"""Hugging Face's datasets: local folders of theirs, and what is said without the package."""
+
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from estimator_train import datasets
+
+
+def test_without_the_package_the_hint_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    for name, data_dir in (("hf:beans", None), ("hf", tmp_path)):
+        with pytest.raises(ValueError, match=r"^hf(:beans)? needs .*pip install 'estimator_train\[hf\]'$"):
+            datasets.open_dataset(name, data_dir)
+
+
+def test_a_folder_must_be_there(tmp_path):
+    with pytest.raises(ValueError, match="hf needs --data-dir"):
+        datasets.open_dataset("hf")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        datasets.open_dataset("hf", tmp_path / "nowhere")
+
+
+@pytest.fixture
+def hf(tmp_path, monkeypatch):
+    package = pytest.importorskip("datasets", exc_type=ImportError)
+    monkeypatch.setattr(package.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    package.disable_progress_bars()
+    return package
+
+
+@pytest.fixture
+def splits(hf):
+    """Gives a DatasetDict; the pixels of an image have its number, of which even ones are of class a."""
+
+    def make(kind=None, **numbers):
+        label = kind or hf.ClassLabel(names=["a", "b"])
+        columns = hf.Features({"image": hf.Image(), "label": label, "note": hf.Value("string")})
+        return hf.DatasetDict(
+            {
+                split: hf.Dataset.from_dict(
+                    {
+                        "image": [Image.fromarray(np.full((6, 8, 3), index, np.uint8)) for index in range(number)],
+                        "label": [index % 2 for index in range(number)],
+                        "note": ["x"] * number,
+                    },
+                    features=columns,
+                )
+                for split, number in numbers.items()
+            }
+        )
+
+    return make
+
+
+def test_a_saved_set_is_read_and_its_order_goes_on_in_the_middle(splits, tmp_path):
+    splits(train=10, validation=4).save_to_disk(tmp_path / "saved")
+    data = datasets.open_dataset("hf", tmp_path / "saved")
+    assert (data.name, data.class_names, data.image_size) == ("hf", ("a", "b"), (6, 8))
+    assert data.class_counts() == {"train": {"a": 5, "b": 5}, "eval": {"a": 2, "b": 2}}
+    ((images, labels),) = data.eval_input_fn(image_size=(3, 4), batch_size=8)()
+    assert images.shape == (4, 3, 4, 3)
+    np.testing.assert_allclose(images[:, 0, 0, 0] * 255, range(4), atol=1e-3)
+    np.testing.assert_array_equal(labels, np.eye(2)[[0, 1, 0, 1]])
+    input_fn = data.train_input_fn(image_size=(6, 8), batch_size=4, num_epochs=2, seed=3)
+    order = np.concatenate([images[:, 0, 0, 0] for images, _ in input_fn()])
+    rest = np.concatenate([images[:, 0, 0, 0] for images, _ in input_fn.starting_at(12, 3)()])
+    np.testing.assert_array_equal(rest, order[12:])
+    assert data.limited(4).class_counts() == {"train": {"a": 2, "b": 2}, "eval": {"a": 2, "b": 2}}
+
+
+def test_without_labels_to_evaluate_on_a_fifth_is_set_apart(splits, hf, tmp_path):
+    both = splits(train=20, test=4)
+    both["test"] = both["test"].map(lambda row: {"label": -1})
+    both.save_to_disk(tmp_path / "saved")
+    data = datasets.open_dataset("hf", tmp_path / "saved")
+    assert data.class_counts() == {"train": {"a": 8, "b": 8}, "eval": {"a": 2, "b": 2}}
+
+
+def test_folders_of_parquet_files_and_of_images_are_read(splits, hf, tmp_path):
+    (tmp_path / "parquet").mkdir()
+    splits(train=6)["train"].to_parquet(tmp_path / "parquet" / "train-00000-of-00001.parquet")
+    splits(train=4)["train"].to_parquet(tmp_path / "parquet" / "test-00000-of-00001.parquet")
+    data = datasets.open_dataset("hf", tmp_path / "parquet")
+    assert (data.train_examples, data.eval_examples) == (6, 4)
+    for split in ("train", "test"):
+        for name in ("cat", "dog"):
+            (tmp_path / "folder" / split / name).mkdir(parents=True)
+            for index in range(3):
+                Image.new("RGB", (8, 6)).save(tmp_path / "folder" / split / name / f"{index}.png")
+    data = datasets.open_dataset("hf", tmp_path / "folder")
+    assert data.class_names == ("cat", "dog") and data.class_counts()["eval"] == {"cat": 3, "dog": 3}
+
+
+def test_other_columns_and_folders_are_refused(splits, hf, tmp_path):
+    splits(kind=hf.Value("int64"), train=2).save_to_disk(tmp_path / "saved")
+    with pytest.raises(ValueError, match="not of one image with one class each: its columns are image, label, note$"):
+        datasets.open_dataset("hf", tmp_path / "saved")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty cannot be loaded"):
+        datasets.open_dataset("hf", tmp_path / "empty")

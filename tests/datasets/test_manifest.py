@@ -1,0 +1,140 @@
+"""CSV manifests: what they may hold, how they are split, and how their bad rows are named."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from estimator_train import datasets
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """Writes rows, the columns first, and empty files for their paths; returns the path of the manifest."""
+
+    def write(*rows, missing=()):
+        for row in rows[1:]:
+            if row[0] and row[0] not in missing:
+                (tmp_path / row[0]).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / row[0]).touch()
+        with open(tmp_path / "labels.csv", "w", newline="", encoding="utf-8-sig") as file:
+            csv.writer(file).writerows(rows)
+        return tmp_path / "labels.csv"
+
+    return write
+
+
+def open_manifest(path, task="classification"):
+    return datasets.open_dataset("manifest", path, task=task)
+
+
+def test_classes_are_sorted_and_paths_are_relative_to_the_manifest(manifest, tmp_path):
+    data = open_manifest(
+        manifest(("path", "label", "note", "split"), ("b/1.png", "NORMAL", "x", "train"), ("a.png", "CNV", "", "train"),
+                 ("c.png", "CNV", "", "valid"), ("d.png", "NORMAL", "", "valid"))
+    )  # fmt: skip
+    assert (data.name, data.task, data.class_names) == ("manifest", "classification", ("CNV", "NORMAL"))
+    assert data.train_paths == [str(tmp_path / "a.png"), str(tmp_path / "b/1.png")]
+    assert data.train_labels.tolist() == [0, 1] and data.eval_labels.tolist() == [0, 1]
+    assert data.class_counts() == {"train": {"CNV": 1, "NORMAL": 1}, "eval": {"CNV": 1, "NORMAL": 1}}
+    assert data.train_weights is None and data.label_moments() is None
+
+
+def test_several_labels_have_a_column_each_and_an_empty_cell_none(manifest):
+    data = open_manifest(
+        manifest(("path", "label", "split"), ("a", "cat| dog", "train"), ("b", "", "train"), ("c", "dog", "test"),
+                 ("d", "cat", "val")), "multilabel"
+    )  # fmt: skip
+    assert data.class_names == ("cat", "dog")
+    assert data.train_labels.tolist() == [[1, 1], [0, 0]] and data.eval_labels.tolist() == [[0, 1]]
+    assert data.class_counts() == {"train": {"cat": 1, "dog": 1}, "eval": {"cat": 0, "dog": 1}}
+    assert data.left_out == ("val",)
+
+
+def test_numbers_have_their_mean_and_deviation_and_weights_are_those_of_training(manifest):
+    rows = [("1", "3.5", "train", "2"), ("2", "-1", "train", "0"), ("3", "2e1", "test", "9")]
+    data = open_manifest(manifest(("path", "label", "split", "weight"), *rows), "regression")
+    assert data.class_names == () and data.train_labels.dtype == np.float32
+    assert data.train_labels.tolist() == [[3.5], [-1]] and data.eval_labels.tolist() == [[20]]
+    assert data.label_moments() == (3.5, 1.0)  # weighed
+    assert data.train_weights.tolist() == [2, 0]
+
+
+def test_without_a_split_a_fifth_of_each_class_is_set_apart_and_no_label_loses_its_last_image(manifest):
+    rows = [(f"{index}.png", label) for index, label in enumerate(["a"] * 10 + ["b"] * 5 + ["rare"])]
+    data = open_manifest(manifest(("path", "label"), *rows))
+    assert data.class_counts()["eval"] == {"a": 2, "b": 1, "rare": 0}
+    assert data.class_counts()["train"]["rare"] == 1
+    again = open_manifest(manifest(("path", "label"), *reversed(rows)))
+    assert again.eval_paths == data.eval_paths
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_limited_one_keeps_labels_and_weights_with_their_paths(manifest, task):
+    rows = [(f"{i}", f"{i % 2}", "train" if i < 20 else "test", f"{i + 1}") for i in range(40)]
+    data = open_manifest(manifest(("path", "label", "split", "weight"), *rows), task).limited(6)
+    assert (data.train_examples, data.eval_examples) == (6, 6)
+    numbers = [int(path.rpartition("/")[2]) for path in data.train_paths]
+    assert data.train_labels.ravel().tolist() == [number % 2 for number in numbers]
+    assert data.train_weights.tolist() == [number + 1 for number in numbers]
+    if task == "classification":
+        assert data.class_counts()["train"] == {"0": 3, "1": 3}
+
+
+def test_all_bad_rows_are_named_with_their_lines_at_once(manifest):
+    rows = [
+        ("1", "1.5", "train", "1"), ("gone", "2", "train", "1"), ("2", "two", "train", "1"), ("3", "2", "trian", "1"),
+        ("4", "2", "train", "-1"), ("", "2", "train", "1"), ("5", "2"), ("6", "nan", "train", "1"),
+    ]  # fmt: skip
+    path = manifest(("path", "label", "split", "weight"), *rows, missing=["gone"])
+    with pytest.raises(ValueError) as caught:
+        open_manifest(path, "regression")
+    assert str(caught.value) == f"{path} has bad rows: " + "; ".join(
+        [
+            "line 3 has the path gone, and there is no such file",
+            "line 4 has the label 'two', which is no number",
+            "line 5 has the split 'trian', not train, test, val, valid or validation",
+            "line 6 has the weight -1, which is less than 0",
+            "line 7 has no path",
+            "line 8 has 2 values for 4 columns",
+            "line 9 has the label 'nan', which is no number",
+        ]
+    )
+
+
+def test_of_many_bad_rows_ten_are_named(manifest):
+    with pytest.raises(ValueError, match=r"line 11 has the path 9.*such file; and 5 more$"):
+        open_manifest(
+            manifest(("path", "label"), *((f"{i}", "a") for i in range(15)), missing=[f"{i}" for i in range(15)])
+        )
+
+
+@pytest.mark.parametrize(
+    "rows, task, refusal",
+    [
+        ([("file", "label"), ("a", "b")], "classification", "needs one column path; its first line has file, label$"),
+        ([("path", "label"), ("a", "x"), ("b", "x")], "classification", "has 1 classes or labels .*at least 2"),
+        ([("path", "label", "split"), ("a", "x", "train")], "multilabel", "1 rows to train on and 0 to evaluate on"),
+        (
+            [("path", "label", "split"), ("a", "x", "train"), ("b", "y", "test")],
+            "classification",
+            "has no rows to train on of y$",
+        ),
+        ([("path", "label"), ("a", "")], "classification", "bad rows: line 2 has no label$"),
+        ([("path", "label")], "kinds", "task must be one of classification, multilabel, regression, got 'kinds'$"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_on_is_refused_in_a_line(manifest, rows, task, refusal):
+    with pytest.raises(ValueError, match=refusal) as caught:
+        open_manifest(manifest(*rows), task)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file .*/nowhere.csv"):
+        open_manifest(tmp_path / "nowhere.csv")
+    with pytest.raises(ValueError, match="is a folder; give the CSV file in it"):
+        open_manifest(tmp_path)
+    (tmp_path / "latin.csv").write_bytes(b"path,label\n\xe9,1\n")
+    with pytest.raises(ValueError, match="is no UTF-8 text"):
+        open_manifest(tmp_path / "latin.csv")
