@@ -137,6 +137,7 @@ def diagnosis(timing, training, input_fn):
     """Says what limits a training, given its `TimingHook.summary()`: see `report.diagnosis`."""
     flags = {"--cache": training.cache, "--steps-per-loop": training.steps_per_loop > 1}
     flags |= {"--cache features": training.cache == "features", "--mixed-precision": training.mixed_precision}
+    flags["--async-checkpoints"] = training.async_checkpoints
     ceiling = None if training.cache == "features" else input_ceiling(input_fn)
     return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])
 
