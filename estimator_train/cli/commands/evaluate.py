@@ -12,14 +12,16 @@ import click
 import numpy as np
 import tabulate
 
-from estimator_train.cli import evaluation_log
+from estimator_train.cli import evaluation_log, predictions_file
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.parameters import OutputFile, Text
-from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
+from estimator_train.cli.settings import Settings, open_data
 from estimator_train.report.classification import classification, table
 
 _EXAMPLES = """\b
 Examples:
   estimator_train evaluate --model-dir runs/oct2017
+  estimator_train evaluate --model-dir runs/oct2017 --checkpoint best
   estimator_train evaluate --model-dir runs/oct2017 --all
   estimator_train evaluate --model-dir runs/oct2017 --json --predictions predictions.csv
 """
@@ -27,7 +29,7 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.option("--model-dir", type=Text(), metavar="FOLDER", required=True, help="Folder of a run.")
-@click.option("--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint, such as FOLDER/model.ckpt-100.")
+@checkpoint_option
 @click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, the best first.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, a number a row, with all digits.")
@@ -41,16 +43,17 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
     """Evaluate the newest checkpoint of a run, or others.
 
     The data and the model are those that the run was trained with. Checkpoints are ranked by their accuracy, then by
-    their loss. Every evaluation is also a line of evaluations.jsonl in the folder of the run.
+    their loss. Every evaluation is also a line of evaluations.jsonl in the folder of the run, and the last one of a
+    classifier its predictions.csv.
     """
-    if checkpoint and all_checkpoints:
+    if checkpoint != "latest" and all_checkpoints:
         raise click.ClickException("--checkpoint and --all exclude each other; give one")
     if as_json and as_csv:
         raise click.ClickException("--json and --csv exclude each other; give one")
     if predictions and all_checkpoints:
         raise click.ClickException("--predictions are those of one checkpoint; leave out --all")
     settings = Settings.of_run(model_dir)
-    checkpoint = checkpoint_prefix(checkpoint)
+    checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if predictions and not settings.class_names:
         raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
     if predictions and not Path(predictions).parent.is_dir():
@@ -69,6 +72,8 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
     ):
         result = None if labels is None else classification(settings.class_names, labels, probabilities)
         results.append((evaluation_log.append(model_dir, path, metrics, result), result))
+        if result:
+            predictions_file.write(model_dir, data, settings.class_names, labels, probabilities)
         if predictions and result:
             _write_predictions(predictions, settings.class_names, data, labels, probabilities)
     results.sort(key=_rank)
@@ -146,7 +151,7 @@ def _numbers(metrics, result):
 
 def _write_predictions(file, class_names, data, labels, probabilities):
     # A dataset of image files evaluates on all of them, once and sorted; others have no names for their examples.
-    paths = sorted(getattr(data, "eval_paths", []))
+    paths = predictions_file.image_paths(data)
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")

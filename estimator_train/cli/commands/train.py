@@ -11,8 +11,10 @@ import cloup
 from click.core import ParameterSource
 
 from estimator_train import datasets, models, recipes
+from estimator_train.cli.checkpoint_flag import best_checkpoint
 from estimator_train.cli.commands import training_flags
 from estimator_train.cli.conflicts import check_conflicts, flag_of
+from estimator_train.cli.monitor import Monitor, check_monitor
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
 from estimator_train.cli.settings import (
     Settings,
@@ -128,6 +130,10 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     if earlier is not None:
         settings.check_same(earlier, model_dir)
     training = _training(flags, data)
+    if training.monitor:
+        check_monitor(
+            Monitor.of(training.monitor), settings.class_names, training.keep_best and best_checkpoint(model_dir)
+        )
     last_step = training.max_steps or (data and training.epochs * steps_per_epoch(settings, training, data))
     if task.is_chief and (not quiet or dry_run):
         click.echo("\n".join(plan(settings, training, data, model_dir, last_step)))

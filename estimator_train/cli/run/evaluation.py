@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_train.cli.run.build import build_estimator, build_input_fns, run_errors
 from estimator_train.extenders import add_metrics
-from estimator_train.report.classification import class_indices, class_probabilities
+from estimator_train.report.classification import class_indices, class_probabilities, classification
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -40,10 +40,12 @@ class CollectPredictions(v1.train.SessionRunHook):
 
     Args:
       class_names: none where there are no classes: nothing is kept then.
+      metric: of a `Classification`, that the evaluations are to give among theirs; None: none.
     """
 
-    def __init__(self, class_names):
+    def __init__(self, class_names, metric=None):
         self._class_names = class_names
+        self._metric = metric
         self._tensors = []
 
     def attach(self, estimator):
@@ -64,9 +66,19 @@ class CollectPredictions(v1.train.SessionRunHook):
         self._batches.append(run_values.results)
 
     def _metric_fn(self, labels, predictions):
-        """Adds no metric, and gets hold of the tensors."""
+        """Gets hold of the tensors, and adds the metric, which is computed once all examples are there."""
         self._tensors = labels, predictions
-        return {}
+        if self._metric is None:
+            return {}
+        value = tf.ensure_shape(tf.numpy_function(self._value, [], tf.float64), [])
+        return {self._metric: (value, tf.nest.flatten(labels)[0])}  # nothing is left to update in a step
+
+    def _value(self):
+        labels, probabilities = self._examples()
+        if labels is None:
+            return np.nan
+        value = getattr(classification(self._class_names, labels, probabilities), self._metric)
+        return np.float64(np.nan if value is None else value)
 
     def _examples(self):
         """(labels, probabilities) of all examples; (None, None), with a line that says why, of no classifier."""
