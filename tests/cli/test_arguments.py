@@ -145,6 +145,7 @@ def write_files(folder, scans):
 
 
 OWN = ["--eval-input-fn", "data.py:train_input_fn", "--model", "data.py:train_input_fn"]
+KEEP_BEST = ["--evaluate-every", "5", "--keep-best"]
 
 
 WRONG = [
@@ -210,12 +211,7 @@ WRONG = [
     (["--evaluate-every", "5", "--monitor", "accuracy"], "--monitor is what --early-stopping and --keep-best go by"),
     (["--keep-best", "--monitor", "score"], "is a lower or a higher score better? Give score:min or score:max."),
     (
-        [
-            "--input-fn",
-            "data.py:train_input_fn",
-            *OWN,
-            *["--evaluate-every", "5", "--keep-best", "--monitor", "macro_f1"],
-        ],
+        ["--input-fn", "data.py:train_input_fn", *OWN, *KEEP_BEST, "--monitor", "macro_f1"],
         "--monitor macro_f1 is computed of classes, and an --input-fn does not name them",
     ),
     (["--evaluate-every", "0"], "--evaluate-every"),

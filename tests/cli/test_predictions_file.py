@@ -23,9 +23,10 @@ def test_examples_that_are_no_files_are_called_by_their_number(tmp_path):
     assert list(predictions_file.read(tmp_path)) == ["0", "1"]
 
 
-@pytest.mark.parametrize(
-    "content", [None, b"", b"a,b\n", b"example,true_class,predicted_class,probability\nx,A\n", b"\xff"]
-)
+HEADER = b"example,true_class,predicted_class,probability\n"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"a,b\n", HEADER + b"x,A\n", HEADER + b"\xff,A,A,1\n"])
 def test_damaged_ones_are_none(content, tmp_path):
     if content is not None:
         (tmp_path / "predictions.csv").write_bytes(content)

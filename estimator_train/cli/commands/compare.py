@@ -37,7 +37,7 @@ def compare(model_dirs, out):
     images changed sides: are right in one run and wrong in the other. The page has the curves, all numbers of the
     classes and the names of these images, too.
     """
-    folders = list({os.path.realpath(folder): folder for folder in reversed(model_dirs)}.values())[::-1]
+    folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:
         raise click.ClickException(f"compare takes two runs or more; give another folder beside {folders[0]}")
     if not Path(out).parent.is_dir():
