@@ -67,6 +67,7 @@ def test_help_answers_without_tensorflow(run, arguments):
             "",
             [
                 "bench",
+                "compare",
                 "datasets",
                 "evaluate",
                 "export",
