@@ -18,7 +18,7 @@ setup(
     packages=find_packages(include=["estimator_train", "estimator_train.*"]),
     package_data={
         "estimator_train": ["py.typed", "*.pyi"],  # the hints count for those who install the package
-        "estimator_train.report": ["report.html"],
+        "estimator_train.report": ["comparison.html", "report.html", "style.html"],
     },
     python_requires=">=3.10",
     install_requires=[

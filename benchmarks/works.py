@@ -101,6 +101,17 @@ def evaluated_training(*, evaluations=4, every=62):
     return Benchmark(what, sides, [("train_and_evaluate", TF_KERAS), ("train_and_evaluate", TF215)])
 
 
+def evaluated_throughput(*, steps=60, every=15):
+    """The examples a second that are printed of a training with evaluations on the way, beside the same without."""
+    with_evaluations, without = f"evaluated and saved every {every} steps", "neither evaluated nor saved on the way"
+    sides = {
+        with_evaluations: Side("ours", "trained_on", {"steps": steps, "every": every}),
+        without: Side("ours", "trained_on", {"steps": steps}),
+    }
+    what = f"{steps} steps of a CNN of convolutions, batch 32, as TimingHook counts them"
+    return Benchmark(what, sides, [(with_evaluations, without)])
+
+
 def evaluate_files(*, images=128):
     """An evaluation as the command makes it, with the predictions, beside tf_keras' own without."""
     sides = {"estimator_train evaluate": Side("ours", "evaluate_files")}
@@ -198,6 +209,7 @@ WORKS = (
         step_overhead,
         keras3_steps,
         evaluated_training,
+        evaluated_throughput,
         evaluate_files,
         flagship_epoch,
         flagship_epochs,

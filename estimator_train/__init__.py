@@ -26,7 +26,7 @@ _HOMES = {
         ),
         "drop_in": "install",
         "estimator": "Estimator",
-        "exporter": "BestCheckpointExporter BestExporter Exporter FinalExporter LatestExporter",
+        "exporter": "BestCheckpointExporter BestExporter Exporter FinalExporter LatestExporter compare_by",
         "extenders": "add_metrics",
         "heads": (
             "BinaryClassHead Head LogisticRegressionHead MultiClassHead MultiHead MultiLabelHead PoissonRegressionHead "

@@ -26,6 +26,7 @@ from estimator_train.exporter import BestExporter as BestExporter
 from estimator_train.exporter import Exporter as Exporter
 from estimator_train.exporter import FinalExporter as FinalExporter
 from estimator_train.exporter import LatestExporter as LatestExporter
+from estimator_train.exporter import compare_by as compare_by
 from estimator_train.extenders import add_metrics as add_metrics
 from estimator_train.graph.warm_start import VocabInfo as VocabInfo
 from estimator_train.graph.warm_start import WarmStartSettings as WarmStartSettings

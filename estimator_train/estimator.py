@@ -21,7 +21,7 @@ from estimator_train.events import write_eval_metrics
 from estimator_train.export import InputReceiver, new_export_directory
 from estimator_train.graph.model import GraphModel
 from estimator_train.graph.warm_start import WarmStartSettings
-from estimator_train.host import host_memory, model_dirs
+from estimator_train.host import host_memory, model_dirs, time_spent
 from estimator_train.host.training_lock import training_lock
 from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
 from estimator_train.run_config import RunConfig, TaskType, default_session_config
@@ -227,6 +227,10 @@ class Estimator:
         """
         steps = _whole("steps", steps)
         hooks = check_hooks(hooks)
+        with time_spent.counted_as(time_spent.EVALUATION):
+            return self._evaluate(input_fn, steps, hooks, checkpoint_path, name)
+
+    def _evaluate(self, input_fn, steps, hooks, checkpoint_path, name):
         checkpoint = checkpoint_path or self.latest_checkpoint()
         if checkpoint is None:
             log.info(

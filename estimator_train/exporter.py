@@ -5,10 +5,11 @@ from __future__ import annotations
 import abc
 import inspect
 import json
+import operator
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -142,11 +143,35 @@ class LatestExporter(_SavedModelExporter):
         return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
 
 
-def _loss_smaller(best_eval_result, current_eval_result):
-    for name, result in {"best": best_eval_result, "current": current_eval_result}.items():
-        if not result or "loss" not in result:
-            raise ValueError(f"{name}_eval_result has no loss: {result}; give the exporter a compare_fn.")
-    return best_eval_result["loss"] > current_eval_result["loss"]
+def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., bool]:
+    """Returns a `compare_fn` for `BestExporter` and `BestCheckpointExporter` that goes by one metric.
+
+        exporter = et.BestCheckpointExporter(compare_fn=et.compare_by("accuracy", "max"))
+
+    A value that is not a number is worse than any other.
+
+    Args:
+      metric: its name in evaluations.
+      direction: "min" if lower values are better, "max" if higher ones are.
+
+    Raises:
+      ValueError: `direction` is neither; when called: a result has no such metric.
+    """
+    if direction not in ("min", "max"):
+        raise ValueError(f'direction must be "min" or "max", given: {direction!r}')
+    is_better = operator.lt if direction == "min" else operator.gt
+
+    def compare_fn(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
+        for name, result in {"best": best_eval_result, "current": current_eval_result}.items():
+            if not result or metric not in result:
+                raise ValueError(f"{name}_eval_result has no {metric}: {result}; give the exporter a compare_fn.")
+        best, current = best_eval_result[metric], current_eval_result[metric]
+        return bool(is_better(current, best) or (np.isnan(best) and not np.isnan(current)))
+
+    return compare_fn
+
+
+_loss_smaller = compare_by("loss", "min")
 
 
 def _check_compare_fn(compare_fn):

@@ -16,6 +16,7 @@ from estimator_train.distribution.completion import marking_completion
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
+from estimator_train.host import time_spent
 from estimator_train.model_fn import EpochHook, InputFn, ModeKeys, check_hooks
 
 v1 = tf.compat.v1
@@ -298,7 +299,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         path = tf.train.latest_checkpoint(self._estimator.model_dir)
         # A CheckpointSaverHook of the user's may save elsewhere.
         is_current = path is not None and checkpoints.read_global_step(path) == global_step_value
-        with self._estimator._just_saved(path if is_current else None):
+        with time_spent.counted_as(time_spent.EVALUATION), self._estimator._just_saved(path if is_current else None):
             for evaluation in due:
                 evaluation.run(path, is_the_final_export=False)
         for hook in self._epoch_hooks if due else ():
@@ -315,9 +316,10 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
 
     def _start(self, global_step):
         self._started = True
-        _watch(self._evaluations, self._train_spec.hooks)
-        for evaluation in self._evaluations:
-            evaluation.start(self._estimator.latest_checkpoint(), global_step)
+        with time_spent.counted_as(time_spent.EVALUATION):
+            _watch(self._evaluations, self._train_spec.hooks)
+            for evaluation in self._evaluations:
+                evaluation.start(self._estimator.latest_checkpoint(), global_step)
 
 
 def _watch(evaluations, hooks):

@@ -7,9 +7,8 @@ import tensorflow as tf
 from estimator_train.checkpoints.saver_hook import (
     DiscardingSaverHook,
     SaverHook,
-    WaitUntilWritten,
     add_listeners,
-    wait_before_listeners,
+    prepare_listeners,
 )
 from estimator_train.distribution import synchronous
 from estimator_train.events import event_writer
@@ -87,14 +86,11 @@ def _chief_hooks(spec, config, savers, listeners, timer):
     if savers:
         add_listeners(savers[0], listeners)
     elif timer:
-        waits = [WaitUntilWritten(spec.scaffold)] if config.async_checkpoints and listeners else []
         save_graph_def = config.checkpoint_save_graph_def
-        hooks.append(
-            SaverHook(config.model_dir, timer, spec.scaffold, [*waits, *listeners], save_graph_def=save_graph_def)
-        )
-    if config.async_checkpoints:
-        for saver in savers:
-            wait_before_listeners(saver, spec.scaffold)
+        savers = [SaverHook(config.model_dir, timer, spec.scaffold, listeners, save_graph_def=save_graph_def)]
+        hooks += savers
+    for saver in savers:
+        prepare_listeners(saver, spec.scaffold, config.async_checkpoints)
     hooks += spec.training_chief_hooks
     if config.log_step_count_steps or config.save_summary_steps:
         event_writer(config.model_dir)  # before the user's hooks ask TensorFlow for one by a relative path

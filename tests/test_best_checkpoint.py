@@ -195,3 +195,28 @@ def test_a_kill_at_any_moment_leaves_a_whole_best_and_its_result(estimator, kill
         if not killed:
             break
     assert kept == sorted(kept) and set(kept) == set(results) and len(kept) > 8
+
+
+@pytest.mark.parametrize(
+    ("direction", "best", "current", "is_better"),
+    [
+        ("min", 1.0, 0.5, True),
+        ("min", 0.5, 0.5, False),
+        ("max", 0.5, 1.0, True),
+        ("max", 1.0, 0.5, False),
+        ("max", np.nan, 0.5, True),
+        ("min", 0.5, np.nan, False),
+        ("min", np.nan, np.nan, False),
+    ],
+)
+def test_compare_by_goes_by_one_metric(direction, best, current, is_better):
+    compare_fn = et.compare_by("auc", direction)
+    et.BestExporter(compare_fn=compare_fn)
+    assert compare_fn(best_eval_result={"auc": best}, current_eval_result={"auc": current}) is is_better
+    with pytest.raises(ValueError, match="current_eval_result has no auc"):
+        compare_fn(best_eval_result={"auc": best}, current_eval_result={"loss": 1.0})
+
+
+def test_compare_by_knows_two_directions():
+    with pytest.raises(ValueError, match='must be "min" or "max", given: \'up\''):
+        et.compare_by("auc", "up")

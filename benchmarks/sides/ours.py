@@ -51,6 +51,24 @@ def evaluated_training(evaluations, every):
     return run
 
 
+def trained_on(steps, every=None):
+    """Seconds of the steps as TimingHook counts them, with an evaluation and a checkpoint after each `every`."""
+
+    def run():
+        estimator = et.model_to_estimator(parts.deep_cnn(keras), model_dir=tempfile.mkdtemp())
+        timing = et.TimingHook()
+        if every:
+            eval_spec = et.EvalSpec(lambda: batches, parts.EVALUATED, every_steps=every)
+            et.train_and_evaluate(estimator, et.TrainSpec(lambda: batches, steps, [timing]), eval_spec)
+        else:
+            estimator.train(lambda: batches, hooks=[timing], max_steps=steps)
+        return {"wall": timing.summary()["seconds"]}
+
+    batches = parts.repeated_batch((32, 32, 3))
+    run()
+    return run
+
+
 def evaluate_files(files):
     """With the predictions that the command's metrics of the classes are computed from."""
     from estimator_train import input_fns
@@ -155,5 +173,5 @@ def replicas(count, steps):
 
 if __name__ == "__main__":
     works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
-    works += (predict_again, startup, replicas)
+    works += (predict_again, startup, replicas, trained_on)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 
 import tensorflow as tf
 
 from estimator_train.checkpoints import object_based
+from estimator_train.host import time_spent
 from estimator_train.session import private_names
 
 v1 = tf.compat.v1
@@ -68,13 +70,24 @@ class WaitUntilWritten(v1.train.CheckpointSaverListener):
         object_based.wait_for(self._scaffold.saver)
 
 
+class CountTime(v1.train.CheckpointSaverListener):
+    """Counts the time that saving takes as that of checkpoints, without that of later listeners."""
+
+    def before_save(self, session, global_step_value):
+        self._start = time.perf_counter()
+
+    def after_save(self, session, global_step_value):
+        time_spent.add(time_spent.CHECKPOINT, time.perf_counter() - self._start)
+
+
 def add_listeners(hook, listeners):
     """Puts `listeners` behind the other listeners of a user's CheckpointSaverHook, each once."""
     own = [listener for listener in private_names.listeners(hook) if listener not in listeners]
     private_names.set_listeners(hook, [*own, *listeners])
 
 
-def wait_before_listeners(hook, scaffold):
-    """Makes a user's CheckpointSaverHook wait until its checkpoint is on disk before its listeners are called."""
-    others = [each for each in private_names.listeners(hook) if not isinstance(each, WaitUntilWritten)]
-    private_names.set_listeners(hook, [WaitUntilWritten(scaffold), *others] if others else [])
+def prepare_listeners(hook, scaffold, is_async):
+    """Puts ours before the other listeners of a CheckpointSaverHook: these find the checkpoint on disk."""
+    others = [each for each in private_names.listeners(hook) if not isinstance(each, WaitUntilWritten | CountTime)]
+    waits = [WaitUntilWritten(scaffold)] if is_async and others else []
+    private_names.set_listeners(hook, [*waits, CountTime(), *others])

@@ -8,6 +8,7 @@ import click
 
 from estimator_train import __version__
 from estimator_train.cli.commands.bench import bench
+from estimator_train.cli.commands.compare import compare
 from estimator_train.cli.commands.datasets import datasets
 from estimator_train.cli.commands.evaluate import evaluate
 from estimator_train.cli.commands.export import export
@@ -62,7 +63,7 @@ def commands():
     """
 
 
-for _command in (train, evaluate, report, predict, export, run, launch, datasets, recipes, memory, bench):
+for _command in (train, evaluate, report, compare, predict, export, run, launch, datasets, recipes, memory, bench):
     commands.add_command(_command)
 
 

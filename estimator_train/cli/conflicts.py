@@ -70,6 +70,11 @@ RULES = (
         ("evaluate_every",),
         "{flag} goes by evaluations on the way; give --evaluate-every STEPS, too",
     ),
+    Needs(
+        ("monitor",),
+        ("early_stopping", "keep_best"),
+        "--monitor is what --early-stopping and --keep-best go by; give one of them, too",
+    ),
     Excludes(
         ("input_fn",),
         ("dataset", "data_dir"),

@@ -12,7 +12,10 @@ def timing_line(timing, model_dir, step):
     if timing["examples_per_second"]:
         parts.append(f"{timing['examples_per_second']:.1f} examples/s")
         parts.append(f"{timing['input_wait_share']:.0%} of the time spent waiting for input")
-    return f"trained {', '.join(parts)}"
+    line = f"trained {', '.join(parts)}"
+    between = {kind: timing[f"{kind}_seconds"] for kind in ("evaluation", "checkpoint")}
+    took = [f"{kind}s took {seconds:.1f} s" for kind, seconds in between.items() if seconds > 0.1]
+    return f"{line}; {', '.join(took)}" if took else line
 
 
 def as_typed(model_dir, checkpoint):

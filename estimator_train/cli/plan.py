@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from estimator_train import datasets
+from estimator_train.cli.monitor import Monitor
 from estimator_train.cli.settings import optimization_of
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.model_dirs import checkpoints_among
@@ -183,7 +184,9 @@ def _checkpoints(training):
 def _evaluation(training):
     if not training.evaluate_every:
         return "at the end"
-    stop = f"; {training.early_stopping} without a lower loss end it" if training.early_stopping else ""
+    monitor = Monitor.of(training.monitor)
+    without = f"without a {monitor.better} {monitor.metric}"
+    stop = f"; {training.early_stopping} {without} end it" if training.early_stopping else ""
     best = "; the best checkpoint is kept" if training.keep_best else ""
     return f"every {training.evaluate_every} steps and at the end{stop}{best}"
 

@@ -138,6 +138,7 @@ class Training:
     scale_learning_rate: bool = False
     class_weights: str | None = None
     augment: str | None = None
+    monitor: str | None = None  # METRIC:min or METRIC:max; None: the loss
 
     @property
     def num_replicas(self):
@@ -184,7 +185,15 @@ def save_run(model_dir, settings, **about):
     write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
 
 
-_FILES = ("run.json", "timing.json", "evaluations.jsonl", "checkpoint", "graph.pbtxt", "report/report.html")
+_FILES = (
+    "run.json",
+    "timing.json",
+    "evaluations.jsonl",
+    "predictions.csv",
+    "checkpoint",
+    "graph.pbtxt",
+    "report/report.html",
+)
 _FOLDERS = ("eval", "report", "export")
 
 # How long, on what and from where a recipe is trained: a run that goes on may have others.
@@ -310,14 +319,6 @@ def check_model_dir(model_dir):
     for path in (folder / name for name in _FOLDERS):
         if path.exists() and not path.is_dir():
             raise click.ClickException(f"{path} is no folder, and a run keeps one of that name; move it elsewhere")
-
-
-def checkpoint_prefix(path):
-    """The path prefix of the checkpoint that `--checkpoint` gives, which must be there; None where it gives none."""
-    prefix = path and path.removesuffix(".index")
-    if prefix and not as_path(f"{prefix}.index").exists():
-        raise click.ClickException(f"--checkpoint {prefix}: there is no such checkpoint")
-    return prefix
 
 
 def _text(value):

@@ -127,6 +127,14 @@ def make_stop_at_checkpoint_step_hook(
     return _StopAtSavedStepHook(estimator.model_dir, last_step, wait_after_file_check_secs)
 
 
+class MissingMetricError(ValueError):
+    """Evaluations do not have the metric that early stopping watches, but those of `names`."""
+
+    def __init__(self, metric, names):
+        super().__init__(f"The early stopping watches the metric {metric!r}, and the evaluation has {names}.")
+        self.metric, self.names = metric, names
+
+
 class _StopHook(tf.compat.v1.train.SessionRunHook):
     """Stops training once `should_stop_fn()` is true. It adds nothing to the graph, so nothing to checkpoints."""
 
@@ -170,6 +178,11 @@ class StopOnMetricHook(_StopHook):
         self._metric_name = metric_name
         self._condition = condition
         self._eval_dir = eval_dir
+        self._is_checked = False
+
+    def begin(self):
+        super().begin()
+        self._read_files = None
 
     def watch(self, metric_names):
         """Settles which evaluation is watched, and checks that it has the metric.
@@ -187,12 +200,18 @@ class StopOnMetricHook(_StopHook):
         for name, names in metric_names.items():
             if self._estimator.eval_dir(name) == self._eval_dir:
                 self._check_metric(names())
+                self._is_checked = True
 
     def _should_stop(self):
         eval_dir = self._eval_dir or self._estimator.eval_dir()
-        results = read_eval_metrics(os.path.join(eval_dir, "*.tfevents.*"))
+        pattern = os.path.join(eval_dir, "*.tfevents.*")
+        files = {path: tf.io.gfile.stat(path).length for path in tf.io.gfile.glob(pattern)}
+        if files == self._read_files:  # asked after each step, it would else read them all again
+            return False
+        self._read_files = files
+        results = read_eval_metrics(pattern)
         values = {step: metrics[self._metric_name] for step, metrics in results.items() if self._metric_name in metrics}
-        if results and not values:
+        if results and not values and not self._is_checked:
             self._check_metric(set().union(*results.values()))
         reason = self._condition(values)
         if reason is not None:
@@ -201,9 +220,7 @@ class StopOnMetricHook(_StopHook):
 
     def _check_metric(self, names):
         if self._metric_name not in names:
-            raise ValueError(
-                f"The early stopping watches the metric {self._metric_name!r}, and the evaluation has {sorted(names)}."
-            )
+            raise MissingMetricError(self._metric_name, sorted(names))
 
 
 class _StopAtSavedStepHook(tf.compat.v1.train.SessionRunHook):

@@ -9,6 +9,7 @@ from typing import TextIO
 import tensorflow as tf
 import tqdm
 
+from estimator_train.host import time_spent
 from estimator_train.session import step_outputs
 
 v1 = tf.compat.v1
@@ -17,7 +18,11 @@ v1 = tf.compat.v1
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
     """A progress bar on a terminal; plain lines where the output is none.
 
-    With `steps` or `max_steps` of `Estimator.train` it tells the time to go.
+    Examples a second are those of training alone, without checkpoints and evaluations. With `steps` or `max_steps` of
+    `Estimator.train` it tells the time to go, which counts the checkpoints and evaluations to come, too: those so far
+    say how long they take and how often they come.
+
+        estimator.train(input_fn, hooks=[et.ProgressHook()], max_steps=1000)
 
     Args:
       every_secs: seconds between two plain lines; the bar renews its numbers twice a second.
@@ -43,10 +48,14 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
         self._step = self._first_step = session.run(self._fetches["step"])
         self._shown_step = self._step
-        self._start = self._shown_at = time.monotonic()
+        self._start = self._shown_at = time.perf_counter()
+        self._spent_before = time_spent.total()
+        self._interruptions, self._interrupted_at = 0.0, self._step
         self._examples = 0
         if self._on_terminal and self._bar is None:
-            self._bar = tqdm.tqdm(total=self._last_step, initial=self._step, unit="step", file=self._file)
+            self._bar = tqdm.tqdm(
+                total=self._last_step, initial=self._step, file=self._file, bar_format=self._bar_format("?")
+            )
 
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
@@ -57,9 +66,12 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._step = int(run_values.results["step"]) + 1
         self._values = run_values.results["values"]
         self._examples += sum(run_values.results["examples"])
+        interruptions = time_spent.total() - self._spent_before
+        if interruptions > self._interruptions:
+            self._interruptions, self._interrupted_at = interruptions, self._step
         if self._bar is not None:
             self._bar.update(self._step - self._bar.n)  # a recovered session goes back
-        if time.monotonic() - self._shown_at >= self._every_secs:
+        if time.perf_counter() - self._shown_at >= self._every_secs:
             self._show()
 
     def end(self, session: tf.compat.v1.Session) -> None:
@@ -69,17 +81,30 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             self._bar.close()
 
     def _show(self):
-        self._shown_at, self._shown_step = time.monotonic(), self._step
+        self._shown_at, self._shown_step = time.perf_counter(), self._step
         texts = [f"{name} {value:.4g}" for name, value in self._values.items() if not value.ndim]
-        seconds = self._shown_at - self._start
+        training_seconds = self._shown_at - self._start - self._interruptions
         if self._examples:
-            texts.append(f"{self._examples / seconds:.3g} examples/s")
+            texts.append(f"{self._examples / training_seconds:.3g} examples/s")
+        to_go = None if self._last_step is None else tqdm.tqdm.format_interval(self._seconds_to_go(training_seconds))
         if self._bar is not None:
+            self._bar.bar_format = self._bar_format(to_go)
             self._bar.set_postfix_str(", ".join(texts))
             return
         of_last_step = ""
-        if self._last_step is not None:
+        if to_go is not None:
             of_last_step = f"/{self._last_step}"
-            to_go = seconds / (self._step - self._first_step) * (self._last_step - self._step)
-            texts.append(f"{tqdm.tqdm.format_interval(to_go)} to go")
+            texts.append(f"{to_go} to go")
         print(f"step {self._step}{of_last_step}: {', '.join(texts)}", file=self._file, flush=True)
+
+    def _seconds_to_go(self, training_seconds):
+        a_step = training_seconds / (self._step - self._first_step)
+        if self._interruptions:
+            a_step += self._interruptions / (self._interrupted_at - self._first_step)
+        return a_step * (self._last_step - self._step)
+
+    def _bar_format(self, to_go):
+        """That of tqdm, without its steps a second and its time to go: both would count evaluations as steps."""
+        if self._last_step is None:
+            return "{n_fmt} steps [{elapsed}{postfix}]"
+        return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}} [{{elapsed}}<{to_go}{{postfix}}]"

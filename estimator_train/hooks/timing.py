@@ -1,32 +1,46 @@
-"""TimingHook: seconds a step, examples a second, and how much of it all is waiting for input."""
+"""TimingHook: seconds a step, examples a second, and where the time of a training went."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import os
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_train.events import event_writer
+from estimator_train.host import time_spent
 from estimator_train.host.files import write_whole
 from estimator_train.session import step_outputs
 
 v1 = tf.compat.v1
+log = tf.get_logger()
+
+_FILE_SECS = 60  # between two writes of timing.json
 
 
 class TimingHook(tf.compat.v1.train.SessionRunHook):
     """Measures every training step; the grown-up TimeHistory.
 
-    A step's time runs from `before_run` to `after_run`, and so holds what hooks before this one in the list do, such as
-    writing a checkpoint. With `RunConfig(steps_per_loop=n)` each of a call's n steps counts with an nth of its time.
-    The first call of a session is warm-up, which the summary tells apart. Tracing comes before it and is in no step.
+    A step's time runs from `before_run` to `after_run`, less the checkpoints and the evaluations in between, so it
+    holds what other hooks before this one in the list do. With `RunConfig(steps_per_loop=n)` each of a call's n steps
+    counts with an nth of its time. The first call of a session is warm-up, which the summary tells apart. Tracing comes
+    before it and is in no step.
+
+    `timing.json` holds the `summary()`, and in `sessions` one of each hook that has timed a training in `output_dir`,
+    with the time when it started and its first and last global step: a training that was resumed has several. It is
+    written every minute and at the end.
+
+        timing = et.TimingHook(estimator.model_dir)
+        estimator.train(input_fn, hooks=[timing])
+        print(timing.summary()["examples_per_second"])
 
     Args:
-      output_dir: directory for `timing.json`, written at the end, and for TensorBoard's scalars; None: neither.
+      output_dir: directory for `timing.json` and for TensorBoard's scalars; None: neither.
       every_n_steps: steps between two writes of the scalars `examples/sec` and `input_wait_share`.
     """
 
@@ -34,6 +48,9 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._output_dir = output_dir
         self._every_n_steps = every_n_steps
         self._calls = []
+        self._earlier_sessions: list[dict[str, Any]] | None = None
+        self._ended = _Whole(0.0, dict.fromkeys(time_spent.seconds(), 0.0))
+        self._begun = None
 
     @property
     def times(self) -> list[float]:
@@ -41,6 +58,9 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         return _step_times(self._calls)
 
     def begin(self) -> None:
+        if self._begun is not None:  # the last training has failed: it had no end
+            self._ended = self._whole(until=self._seen)
+        self._begun = self._seen = _now()
         graph = v1.get_default_graph()
         tensors = {name: step_outputs.find(graph, name) for name in step_outputs.ABOUT_STEPS}
         self._fetches = {name: tensor for name, tensor in tensors.items() if tensor is not None}
@@ -50,15 +70,21 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
         self._is_first = True
+        if self._earlier_sessions is None:
+            self._started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+            self._first_step = self._last_step = int(session.run(self._global_step))
+            self._earlier_sessions = _sessions_in(self._file) if self._output_dir and self._first_step else []
+            self._written_at = time.perf_counter()
 
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
-        self._start = time.perf_counter()
+        self._start, self._spent = time.perf_counter(), time_spent.total()
         return v1.train.SessionRunArgs(self._fetches)
 
     def after_run(
         self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
     ) -> None:
-        seconds = time.perf_counter() - self._start
+        self._seen = _now()
+        seconds = self._seen.seconds - self._start - (time_spent.total() - self._spent)
         values = run_values.results
         call = _Call(
             steps=int(values.get(step_outputs.STEPS, 1)),  # a graph of a model_fn does one
@@ -72,22 +98,32 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         if self._writer and not call.is_warmup:
             self._unwritten.append(call)
             if sum(call.steps for call in self._unwritten) >= self._every_n_steps:
-                self._write_scalars(run_context.session.run(self._global_step))
+                self._last_step = int(run_context.session.run(self._global_step))
+                self._write_scalars(self._last_step)
+                if time.perf_counter() - self._written_at > _FILE_SECS:
+                    self._write_file()
 
     def end(self, session: tf.compat.v1.Session) -> None:
+        self._ended, self._begun = self._whole(), None
+        self._last_step = int(session.run(self._global_step))
         if self._output_dir:
-            write_whole(os.path.join(self._output_dir, "timing.json"), json.dumps(self.summary(), indent=2) + "\n")
+            self._write_file()
 
     def summary(self) -> dict[str, float | None]:
         """What was measured, a dict of numbers; None where nothing was, or where the graph does not tell.
 
-        `steps`, `seconds`: in total, without warm-up, as all but the last two. `mean_seconds`, `p50_seconds`,
-        `p95_seconds`: of a step. `steps_per_second`; `examples_per_second`, over all replicas; `input_wait_share`,
-        between 0 and 1; `warmup_steps`, `warmup_seconds`.
+        `steps`, `seconds`: of training in total, without warm-up. `mean_seconds`, `p50_seconds`, `p95_seconds`: of a
+        step. `steps_per_second`; `examples_per_second`, over all replicas; `input_wait_share`, between 0 and 1, and
+        `input_wait_seconds` of `seconds`; `warmup_steps`, `warmup_seconds`.
+
+        `whole_seconds`, from the begin of sessions to their ends, is the sum of `seconds`, `warmup_seconds`,
+        `checkpoint_seconds`, `evaluation_seconds` (with what exporters do), and `other_seconds`: starting sessions,
+        later hooks, and all else between steps.
         """
         measured = _total(call for call in self._calls if not call.is_warmup)
         warmup = _total(call for call in self._calls if call.is_warmup)
         times = _step_times(call for call in self._calls if not call.is_warmup)
+        whole, spent = self._whole()
         return {
             "steps": measured.steps,
             "seconds": measured.seconds,
@@ -99,7 +135,31 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             "input_wait_share": _ratio(measured.input_seconds, measured.seconds),
             "warmup_steps": warmup.steps,
             "warmup_seconds": warmup.seconds,
+            "whole_seconds": whole,
+            "input_wait_seconds": None if math.isnan(measured.input_seconds) else float(measured.input_seconds),
+            "checkpoint_seconds": spent[time_spent.CHECKPOINT],
+            "evaluation_seconds": spent[time_spent.EVALUATION],
+            "other_seconds": whole - measured.seconds - warmup.seconds - sum(spent.values()),
         }
+
+    @property
+    def _file(self):
+        return os.path.join(self._output_dir, "timing.json")
+
+    def _whole(self, until=None):
+        """The time of all sessions, of the current one up to now."""
+        if self._begun is None:
+            return self._ended
+        until = until or _now()
+        spent = {kind: self._ended.spent[kind] + until.spent[kind] - self._begun.spent[kind] for kind in until.spent}
+        return _Whole(self._ended.seconds + until.seconds - self._begun.seconds, spent)
+
+    def _write_file(self):
+        summary = self.summary()
+        steps = {"started": self._started, "first_step": self._first_step, "last_step": self._last_step}
+        sessions = [*self._earlier_sessions, steps | summary]
+        write_whole(self._file, json.dumps(summary | {"sessions": sessions}, indent=2) + "\n")
+        self._written_at = time.perf_counter()
 
     def _write_scalars(self, global_step):
         window = _total(self._unwritten)
@@ -115,6 +175,17 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._writer.add_summary(summary, global_step)
 
 
+class _Whole(NamedTuple):
+    """Seconds, or a time, and those of `time_spent`."""
+
+    seconds: float
+    spent: dict[str, float]
+
+
+def _now():
+    return _Whole(time.perf_counter(), time_spent.seconds())
+
+
 class _Call(NamedTuple):
     """One session.run."""
 
@@ -123,6 +194,22 @@ class _Call(NamedTuple):
     examples: float
     input_seconds: float
     is_warmup: bool = False
+
+
+def _sessions_in(path: str) -> list[dict[str, Any]]:
+    """The sessions in the timing.json at `path`; where it cannot be read, none, with a warning."""
+    if not tf.io.gfile.exists(path):
+        return []
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            timing = json.load(file)
+        sessions = timing.get("sessions", [timing])  # earlier versions kept the last alone
+        if not all(isinstance(session, dict) for session in sessions):
+            raise ValueError("its sessions are no objects")
+    except (tf.errors.OpError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        log.warning("%s is no timing of a training, so earlier sessions are left out: %s", path, error)
+        return []
+    return sessions
 
 
 def _total(calls):

@@ -1,4 +1,4 @@
-"""What limits a training: its input or its steps, how far each could go, and what to turn."""
+"""What limits a training: its input, its steps or its evaluations, how far each could go, and what to turn."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from estimator_train.distribution.replica_input import batch_size, call_input_fn
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.input_fns.protocols import on_host_and_device, without_changes
 
+_MUCH = 0.1  # a share of the time
 _SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
 
 
@@ -37,14 +38,15 @@ def diagnose(
 ) -> str:
     """A paragraph from `TimingHook.summary()` and `input_ceiling`; `turned`: the flags that are turned already.
 
-    The ceiling of the steps is what they would do if none waited for input.
+    The ceiling of the steps is what they would do if none waited for input. Evaluations and checkpoints are no part of
+    a step; a sentence names them where they take more than a tenth of the whole time.
     """
     wait, rate = timing["input_wait_share"], timing["examples_per_second"]
     of_steps = rate / max(1 - wait, 1e-9)
     ceilings = f"the steps alone would take {of_steps:.1f} examples/s"
     if input_examples_per_second is not None:
         ceilings += f", the input alone gives {input_examples_per_second:.1f}"
-    is_bound_by_input = wait > 0.1
+    is_bound_by_input = wait > _MUCH
     by = "input" if is_bound_by_input else "compute"
     advice: dict[str, str | None]
     if is_bound_by_input:
@@ -63,4 +65,21 @@ def diagnose(
             "": "--gpus N, or a larger --batch-size",
         }
     to_turn = "; ".join(text for flag, text in advice.items() if text and flag not in turned)
-    return f"Bound by {by}: {wait:.0%} of the time was waiting for input; {ceilings}. To turn: {to_turn}."
+    bound = f"Bound by {by}: {wait:.0%} of the time was waiting for input; {ceilings}. To turn: {to_turn}."
+    return " ".join([bound, *_interruptions(timing, turned)])
+
+
+def _interruptions(timing, turned):
+    """A sentence for evaluations and for checkpoints if they take long."""
+    advice = {
+        "evaluation": {"--evaluate-every": "--evaluate-every with more steps"},
+        "checkpoint": {
+            "--async-checkpoints": "--async-checkpoints",
+            "--save-checkpoints-steps": "--save-checkpoints-steps with more steps",
+        },
+    }
+    for kind, flags in advice.items():
+        share = timing.get(f"{kind}_seconds", 0) / timing.get("whole_seconds", 1)
+        if share > _MUCH:
+            to_turn = " or ".join(text for flag, text in flags.items() if flag not in turned)
+            yield f"{kind.capitalize()}s took {share:.0%} of the whole time: {to_turn} would take less."

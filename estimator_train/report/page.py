@@ -10,8 +10,8 @@ import io
 import math
 import os
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jinja2
 import numpy as np
@@ -57,7 +57,7 @@ def write_report(
     """
     run = run_files.read_run(model_dir)
     evaluations = run_files.read_evaluations(model_dir)
-    training = _by_name(read_eval_metrics(f"{model_dir}/events.out.tfevents.*"))
+    training = _of_training(model_dir)
     last = evaluations[-1] if evaluations else None
     classes = last and last.get("classification")
     figures = {
@@ -66,7 +66,7 @@ def write_report(
         "confusion": _confusion(classes) if classes else [],
         "numbers": _numbers(*numbers) if numbers else [],
     }
-    page = _template().render(
+    page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
         written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         run=run,
@@ -86,31 +86,51 @@ def write_report(
     return str(folder / "report.html")
 
 
-class _Figure(NamedTuple):
+class Figure(NamedTuple):
+    """A plot in the colours of both themes."""
+
     name: str
     alt: str
     light: bytes  # PNG
     dark: bytes
 
 
-def _figure(name, alt, plot, *values):
+def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -> Figure:
+    """Returns the `Figure` that `plot`, a function of `plots`, draws of the values."""
     light, dark = (plot(theme, *values) for theme in (plots.LIGHT, plots.DARK))
-    return _Figure(re.sub(r"\W+", "_", name), alt, light, dark)
+    return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
 
 
 def _metrics(training, evaluations):
     """A figure for each metric, the loss first."""
-    of_evaluations = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
-    names = dict.fromkeys(["loss", *training, *of_evaluations])
     figures = []
-    for name in names:
-        sides = {"training": training.get(name, {}), "evaluation": of_evaluations.get(name, {})}
-        if name in _RATES or not any(sides.values()):
-            continue
+    for name, sides in _sides(training, evaluations).items():
         ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
         alt = f"{name} over the global steps: {', '.join(ends)}."
-        figures.append(_figure(name, alt, plots.curves, name, *sides.values()))
+        figures.append(draw_figure(name, alt, plots.curves, name, *sides.values()))
     return figures
+
+
+def curves_of(
+    model_dir: str | os.PathLike[str], evaluations: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, dict[int, float]]]:
+    """Returns {metric: {"training": {step: value}, "evaluation": {step: value}}} of a run, the loss first.
+
+    Args:
+      evaluations: the entries of its evaluations.jsonl.
+    """
+    return _sides(_of_training(model_dir), evaluations)
+
+
+def _of_training(model_dir):
+    return _by_name(read_eval_metrics(f"{model_dir}/events.out.tfevents.*"))
+
+
+def _sides(training, evaluations):
+    of_evaluations = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
+    names = [name for name in dict.fromkeys(["loss", *training, *of_evaluations]) if name not in _RATES]
+    sides = {name: {"training": training.get(name, {}), "evaluation": of_evaluations.get(name, {})} for name in names}
+    return {name: of_both for name, of_both in sides.items() if any(of_both.values())}
 
 
 def _learning_rate(training):
@@ -118,7 +138,7 @@ def _learning_rate(training):
     if not rates:
         return []
     alt = f"The learning rate over the global steps, {list(rates.values())[-1]:.4g} at last."
-    return [_figure("learning_rate", alt, plots.curves, "learning rate", rates, {})]
+    return [draw_figure("learning_rate", alt, plots.curves, "learning rate", rates, {})]
 
 
 def _throughput(training):
@@ -127,19 +147,19 @@ def _throughput(training):
         return []
     mean = sum(examples.values()) / len(examples)
     alt = f"Examples a second over the global steps, {mean:.4g} on average, and the share of time spent on input."
-    return [_figure("throughput", alt, plots.throughput, examples, waits)]
+    return [draw_figure("throughput", alt, plots.throughput, examples, waits)]
 
 
 def _confusion(classes):
     matrix = classes["confusion_matrix"]
     right = sum(matrix[index][index] for index in range(len(matrix)))
     alt = f"Confusion matrix: {right} of {classes['examples']} examples are on its diagonal, predicted as they are."
-    return [_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
+    return [draw_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
 
 
 def _numbers(labels, predictions):
     alt = f"Predicted over true numbers of {len(labels)} examples; on the line they are the same."
-    return [_figure("predictions", alt, plots.scatter, labels, predictions)]
+    return [draw_figure("predictions", alt, plots.scatter, labels, predictions)]
 
 
 def _by_name(by_step):
@@ -153,7 +173,8 @@ def _by_name(by_step):
 
 
 @functools.cache
-def _template():
+def template(name: str) -> jinja2.Template:
+    """Returns a template of this folder."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__name__, "."),
         autoescape=True,
@@ -162,7 +183,7 @@ def _template():
         lstrip_blocks=True,
     )
     environment.filters |= {"png_uri": lambda png: _data_uri(png, "png"), "thumbnail_uri": _thumbnail_uri}
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def _thumbnail_uri(image):

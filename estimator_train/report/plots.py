@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 from typing import NamedTuple
 
 import matplotlib
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -49,6 +51,16 @@ def curves(theme, name, training, evaluation):
         if min(values) > 0 and max(values) > 100 * min(values):
             axes.set_yscale("log")
         axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+        return _png(figure)
+
+
+def compared_curves(theme, name, runs):
+    """A value over the steps of several runs, as {run: {step: value}}."""
+    with _figure(theme, height=2.7) as figure:
+        axes = _over_steps(figure.subplots(), name)
+        for (label, points), color in zip(runs.items(), itertools.cycle(colormaps["tab10"].colors)):
+            _plot(axes, points, color, label=literal(label))
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
         return _png(figure)
 
 

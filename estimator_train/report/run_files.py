@@ -18,6 +18,8 @@ log = tf.get_logger()
 
 _NUMBER = (int, float)
 _TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
+_PARTS = ("warmup", "checkpoint", "evaluation", "other", "whole")
+_SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part in _PARTS))
 
 
 def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
@@ -57,15 +59,26 @@ def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Returns what timing.json in `model_dir` holds; None where it is missing, or, with a warning, no timing."""
+    """Returns what timing.json in `model_dir` holds; None where it is missing, or, with a warning, no timing.
+
+    Of its sessions, those of earlier versions are left out: they do not tell where their time went.
+    """
     path = as_path(model_dir, "timing.json")
     if not path.is_file():
         return None
     timing = _parsed(path.read_bytes())
     if isinstance(timing, dict) and all(isinstance(timing.get(name, ""), (*_NUMBER, type(None))) for name in _TIMES):
-        return timing
+        sessions = timing.get("sessions")
+        whole = [each for each in sessions if _is_session(each)] if isinstance(sessions, list) else []
+        return timing | {"sessions": whole}
     log.warning("%s is left out, it is no timing of a training; the next training writes it anew", path)
     return None
+
+
+def _is_session(session):
+    if not _has(session, started=str, **dict.fromkeys(_SESSION, _NUMBER)):
+        return False
+    return isinstance(session.get("input_wait_seconds"), (*_NUMBER, type(None)))
 
 
 def _entry(line):

@@ -67,6 +67,7 @@ def test_help_answers_without_tensorflow(run, arguments):
             "",
             [
                 "bench",
+                "compare",
                 "datasets",
                 "evaluate",
                 "export",
@@ -148,6 +149,7 @@ def write_files(folder, scans):
 PHASES = "freeze=all epochs=1; freeze=none epochs=2"
 OWN = ["--eval-input-fn", "data.py:train_input_fn", "--model", "data.py:train_input_fn"]
 SCANS = ["--dataset", "images", "--data-dir", "scans"]
+KEEP_BEST = ["--evaluate-every", "5", "--keep-best"]
 
 
 WRONG = [
@@ -239,6 +241,12 @@ WRONG = [
     (["--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
     (["--early-stopping", "3"], "--early-stopping goes by evaluations on the way; give --evaluate-every STEPS"),
     (["--keep-best"], "--keep-best goes by evaluations on the way; give --evaluate-every STEPS"),
+    (["--evaluate-every", "5", "--monitor", "accuracy"], "--monitor is what --early-stopping and --keep-best go by"),
+    (["--keep-best", "--monitor", "score"], "is a lower or a higher score better? Give score:min or score:max."),
+    (
+        ["--input-fn", "data.py:train_input_fn", *OWN, *KEEP_BEST, "--monitor", "macro_f1"],
+        "--monitor macro_f1 is computed of classes, and this run has none",
+    ),
     (["--evaluate-every", "0"], "--evaluate-every"),
     (["--steps", "9", "--epochs", "1"], "No such option '--steps'"),
     (["--speed", "9"], "No such option '--speed'"),
@@ -278,7 +286,23 @@ WRONG = [
     (["evaluate", "--model-dir", "empty"], "holds no run"),
     (["evaluate", "--model-dir", "run", "--checkpoint", "run/model.ckpt-9"], "there is no such checkpoint"),
     (["evaluate", "--model-dir", "run", "--checkpoint", "x", "--all"], "--checkpoint and --all exclude each other"),
+    (["evaluate", "--model-dir", "run", "--checkpoint", "best", "--all"], "--checkpoint and --all exclude each other"),
     (["report", "--model-dir", "odd"], "odd/timing.json is no file"),
+    *(
+        ([*command, "--checkpoint", "best"], "--checkpoint best: run has none; training keeps it with --evaluate-every")
+        for command in (
+            ["evaluate", "--model-dir", "run"],
+            ["report", "--model-dir", "run"],
+            ["predict", "--model-dir", "run", "file"],
+            ["export", "--model-dir", "run", "--format", "keras", "--out", "new"],
+        )
+    ),
+    (["compare"], "Missing argument"),
+    (["compare", "run"], "compare takes two runs or more; give another folder beside run"),
+    (["compare", "run", "./run"], "compare takes two runs or more"),
+    (["compare", "run", "nowhere"], "--model-dir nowhere: there is no such folder"),
+    (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
+    (["compare", "run", "other", "--out", "nowhere/page.html"], "--out nowhere/page.html: there is no folder nowhere"),
     (["predict", "--model-dir", "run"], "Missing argument"),
     (["predict", "file"], "--model-dir"),
     (["predict", "--model-dir", "empty", "file"], "holds no run"),

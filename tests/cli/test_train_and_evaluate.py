@@ -6,6 +6,7 @@ Model folders are absolute: TensorFlow keeps a writer of events for each name as
 import json
 import re
 
+import pytest
 import tensorflow as tf
 
 
@@ -57,3 +58,31 @@ def test_a_data_set_that_is_stopped_early_says_so(command, scans, tmp_path):
     last = evaluated(output)[-1]
     assert last < 200 and last % 5 == 0
     assert f"stopped at step {last}: the loss did not fall in 1 evaluations" in output
+
+
+def test_another_metric_chooses_the_checkpoint_and_ends_the_training(command, scans, tmp_path):
+    run = tmp_path / "run"
+    flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16", "--seed", "1"]
+    flags += ["--model-dir", run, "--batch-size", "4", "--max-steps", "60", "--evaluate-every", "4"]
+    code, output, _ = command(*flags, "--early-stopping", "2", "--keep-best", "--monitor", "macro_f1")
+    assert code == 0
+    assert "4 steps and at the end; 2 without a higher macro_f1 end it; the best checkpoint is kept" in output
+    entries = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
+    values = {entry["step"]: entry["metrics"]["macro_f1"] for entry in entries}
+    assert values == {entry["step"]: pytest.approx(entry["classification"]["macro_f1"]) for entry in entries}
+    best, last = max(values, key=values.get), max(values)
+    assert last == best + 8 < 60  # the first of the highest value, and two evaluations more
+    assert f"stopped at step {last}: the macro_f1 did not rise in 2 evaluations" in output
+    assert output.splitlines()[-1].endswith(f"best_checkpoint/model.ckpt-{best}")
+
+    code, output, _ = command("evaluate", "--model-dir", run, "--checkpoint", "best", "--json")
+    (entry,) = json.loads(output)
+    assert (entry["step"], entry["classification"]["macro_f1"]) == (best, pytest.approx(values[best]))
+
+
+def test_a_metric_that_evaluations_do_not_have_is_refused_before_training(command, own_flags, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "4", "--evaluate-every", "2", "--keep-best"]
+    code, output, errors = command(*flags, "--monitor", "mse")
+    assert code == 2 and not evaluated(output)
+    line = "--monitor mse: the evaluation has no such metric; it has loss, and of a dataset macro_precision"
+    assert errors.splitlines()[-1].startswith(f"estimator_train: {line}")

@@ -6,6 +6,7 @@ import tf_keras as keras
 
 import estimator_train as et
 from estimator_train import experimental as early
+from estimator_train.hooks import early_stopping
 
 v1 = tf.compat.v1
 EVERY_STEP = {"run_every_secs": None, "run_every_steps": 1}
@@ -204,6 +205,17 @@ def test_an_unknown_metric_is_an_error_before_training(make_estimator):
     with pytest.raises(ValueError, match=r"watches the metric 'los', and the evaluation has \['loss'\]"):
         et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[hook], max_steps=4), AT_5)
     assert steps_trained(estimator) == 0
+
+
+@of_model_fn
+def test_evaluations_are_read_once_however_often_the_hook_is_asked(make_estimator, monkeypatch):
+    estimator, steps = make_estimator(), []
+    read = early_stopping.read_eval_metrics
+    monkeypatch.setattr(early_stopping, "read_eval_metrics", lambda pattern: steps.append(read(pattern)) or steps[-1])
+    for max_steps in (5, 7):  # a hook starts anew with each training
+        hook = early.stop_if_lower_hook(estimator, "loss", 0.5, **EVERY_STEP)
+        et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[hook], max_steps=max_steps), AT_5)
+    assert [max(results, default=None) for results in steps] == [None, 2, 4, 5]
 
 
 def test_an_unknown_metric_is_an_error_outside_of_train_and_evaluate(estimator):

@@ -2,10 +2,12 @@
 
 import io
 import re
+import time
 
 import pytest
 
 import estimator_train as et
+from estimator_train.host import time_spent
 
 
 class Terminal(io.StringIO):
@@ -15,12 +17,13 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def train(classifier, data, batches, tmp_path):
-    """Trains with a ProgressHook of those arguments."""
+    """Trains with a ProgressHook, or with several hooks."""
 
-    def train(hook, steps_per_loop=1, **arguments):
+    def train(hooks, steps_per_loop=1, **arguments):
+        hooks = hooks if isinstance(hooks, list) else [hooks]
         config = et.RunConfig(save_checkpoints_steps=1000, steps_per_loop=steps_per_loop)
         estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run", config=config)
-        estimator.train(batches(data, 16, epochs=None), hooks=[hook], **arguments)
+        estimator.train(batches(data, 16, epochs=None), hooks=hooks, **arguments)
 
     return train
 
@@ -67,3 +70,34 @@ def test_the_default_file_is_standard_error(train, capsys):
     captured = capsys.readouterr()
     assert "step 1/1: loss" in captured.err
     assert captured.out == ""
+
+
+@pytest.fixture
+def timed_lines(monkeypatch):
+    """The lines of a training of 10 steps of a second, evaluated for 20 s after each fourth, by a fake clock."""
+    clock, file = [0.0], io.StringIO()
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+
+    class Steps(et.SessionRunHook):
+        step = 0
+
+        def after_run(self, run_context, run_values):
+            self.step += 1
+            clock[0] += 1
+            if self.step % 4 == 0:
+                with time_spent.counted_as(time_spent.EVALUATION):
+                    clock[0] += 20
+
+    def lines(train):
+        train([Steps(), et.ProgressHook(every_secs=0, file=file)], max_steps=10)
+        return file.getvalue().splitlines()
+
+    return lines
+
+
+def test_evaluations_are_no_steps_and_count_in_the_time_to_go(timed_lines, train):
+    lines = timed_lines(train)
+    assert all("16 examples/s" in line for line in lines)
+    to_go = [line.split(", ")[-1] for line in lines]
+    assert to_go[2:5] == ["00:07 to go", "00:36 to go", "00:30 to go"]  # 20 s each 4 steps, from the first on
+    assert to_go[-1] == "00:00 to go"

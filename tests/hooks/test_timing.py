@@ -1,5 +1,6 @@
 """TimingHook counts every step and example, tells warm-up apart, and shows where the time went."""
 
+import contextlib
 import glob
 import json
 import time
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
+from estimator_train.host import time_spent
 from estimator_train.session import step_outputs
 from estimator_train.session.function_session import FunctionSessionCreator, HookGraph
 
@@ -18,9 +20,10 @@ v1 = tf.compat.v1
 class FakeSteps:
     """Each call gives the next of the given dicts of step values."""
 
-    def __init__(self, calls):
+    def __init__(self, calls, first_step, at_call):
         self.calls = iter(calls)
-        self.global_step = 0
+        self.global_step = first_step
+        self.at_call = at_call
 
     def start(self):
         pass
@@ -29,6 +32,7 @@ class FakeSteps:
         values = next(self.calls, None)
         if values is None:
             raise tf.errors.OutOfRangeError(None, None, "end")
+        self.at_call()
         self.global_step += values.get(step_outputs.STEPS, 1)
         return {name: np.asarray(value) for name, value in values.items()}
 
@@ -38,12 +42,14 @@ def call(steps=1, examples=8, input_seconds=0.0):
     return dict(zip(step_outputs.ABOUT_STEPS, numbers, strict=True))
 
 
-def run(hook, calls):
-    """Drives the hook with calls whose step values are given."""
+def run(hook, calls, *, first_step=0, at_call=lambda: None, before=(), after=()):
+    """Drives the hook, between other hooks, with calls whose step values are given."""
     graph = HookGraph({name: tf.TensorSpec([], value.dtype) for name, value in calls[0].items()})
     with graph.graph.as_default():
-        creator = FunctionSessionCreator(v1.train.Scaffold(), graph, FakeSteps(calls), [graph.step_op])
-        with v1.train.MonitoredSession(creator, [hook]) as session:
+        creator = FunctionSessionCreator(
+            v1.train.Scaffold(), graph, FakeSteps(calls, first_step, at_call), [graph.step_op]
+        )
+        with v1.train.MonitoredSession(creator, [*before, hook, *after]) as session:
             while not session.should_stop():
                 session.run(graph.step_op)
     return hook
@@ -77,6 +83,56 @@ def test_examples_and_input_wait_are_those_of_all_calls_after_warm_up():
     assert summary["input_wait_share"] == pytest.approx(1.5 / summary["seconds"])
 
 
+class Passes(et.SessionRunHook):
+    """Lets time pass on a fake clock after each step, as that of `kind`."""
+
+    def __init__(self, clock, seconds, kind=None):
+        self.clock, self.seconds, self.kind = clock, seconds, kind
+
+    def after_run(self, run_context, run_values):
+        with contextlib.nullcontext() if self.kind is None else time_spent.counted_as(self.kind):
+            self.clock[0] += self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What time.perf_counter() gives, a list of one."""
+    clock = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    return clock
+
+
+def test_the_parts_of_the_time_add_up_to_the_whole(clock):
+    def step():
+        clock[0] += 2
+
+    before = [Passes(clock, 10, time_spent.EVALUATION)]
+    after = [Passes(clock, 3, time_spent.CHECKPOINT), Passes(clock, 0.5)]
+    hook, start = et.TimingHook(), clock[0]
+    run(hook, [call(input_seconds=0.25)] * 5, at_call=step, before=before, after=after)
+    summary = hook.summary()
+    assert summary["whole_seconds"] == clock[0] - start == 5 * (2 + 10 + 3 + 0.5)
+    parts = {name: summary[f"{name}_seconds"] for name in ("warmup", "checkpoint", "evaluation", "other")}
+    assert parts == {"warmup": 2, "checkpoint": 15, "evaluation": 50, "other": 2.5}
+    assert summary["seconds"] + sum(parts.values()) == summary["whole_seconds"]
+    assert (summary["seconds"], summary["input_wait_seconds"], summary["examples_per_second"]) == (8, 1, 4)
+
+
+def test_a_training_that_failed_counts_up_to_its_last_step(clock):
+    hook = et.TimingHook()
+
+    def fail_after_two():
+        clock[0] += 1
+        if len(hook.times) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(hook, [call()] * 5, at_call=fail_after_two)
+    clock[0] += 1000  # until somebody goes on
+    run(hook, [call()] * 3, at_call=lambda: clock.__setitem__(0, clock[0] + 1))
+    assert (hook.summary()["whole_seconds"], hook.summary()["other_seconds"]) == (5, 0)
+
+
 def test_what_was_not_measured_is_none():
     empty = run(et.TimingHook(), [call()]).summary()
     assert (empty["steps"], empty["warmup_steps"]) == (0, 1)
@@ -91,7 +147,10 @@ def test_what_was_not_measured_is_none():
 
 def test_the_end_writes_timing_json_and_the_steps_write_events(tmp_path):
     hook = run(et.TimingHook(str(tmp_path), every_n_steps=4), [call(steps=2)] * 6)
-    assert json.loads((tmp_path / "timing.json").read_text()) == hook.summary()
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    (session,) = timing.pop("sessions")
+    assert timing == hook.summary()
+    assert timing.items() <= session.items() and (session["first_step"], session["last_step"]) == (0, 12)
     v1.summary.FileWriterCache.get(str(tmp_path)).flush()
     tags = [
         (event.step, value.tag)
@@ -146,3 +205,64 @@ def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
         estimator.train(lambda slow=slow: input_fn(slow), hooks=[hook])
         shares[slow] = hook.summary()["input_wait_share"]
     assert 0 <= shares[False] < shares[True] <= 1
+
+
+def test_evaluations_and_checkpoints_of_a_training_are_no_steps(classifier, data, batches, tmp_path):
+    class Sleep(et.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            time.sleep(0.02)
+
+    class Around(et.SessionRunHook):
+        def begin(self):
+            self.start = time.perf_counter()
+
+        def end(self, session):
+            self.seconds = time.perf_counter() - self.start
+
+    def train(max_steps):
+        timing, around = et.TimingHook(tmp_path), Around()
+        train_spec = et.TrainSpec(batches(data, 16, epochs=None), max_steps, hooks=[around, timing])
+        et.train_and_evaluate(
+            estimator, train_spec, et.EvalSpec(batches(data, 16), None, hooks=[Sleep()], every_steps=2)
+        )
+        return timing.summary(), around.seconds
+
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    for max_steps, evaluations in [(5, 2), (8, 2)]:  # resumed, it evaluates at step 5 and 7
+        summary, seconds = train(max_steps)
+        assert summary["whole_seconds"] == pytest.approx(seconds, rel=0.02, abs=0.01)
+        assert summary["evaluation_seconds"] >= evaluations * 6 * 0.02
+        assert summary["checkpoint_seconds"] > 0
+        assert summary["seconds"] + summary["warmup_seconds"] < seconds - summary["evaluation_seconds"]
+        assert summary["other_seconds"] >= 0
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    assert [(each["first_step"], each["last_step"]) for each in timing["sessions"]] == [(0, 5), (5, 8)]
+    assert [each["steps"] + each["warmup_steps"] for each in timing["sessions"]] == [5, 3]
+
+
+@pytest.mark.parametrize("sessions", ["", "[1]", '{"sessions": 5}', '{"sessions": [5]}'])
+def test_a_damaged_timing_json_is_begun_anew(sessions, tmp_path, log_lines):
+    (tmp_path / "timing.json").write_text(sessions)
+    run(et.TimingHook(tmp_path), [call()], first_step=3)
+    (session,) = json.loads((tmp_path / "timing.json").read_text())["sessions"]
+    assert (session["first_step"], session["last_step"]) == (3, 4)
+    assert any("timing.json is no timing of a training" in line for line in log_lines)
+
+
+def test_a_training_from_the_start_drops_the_sessions_of_another(tmp_path):
+    for first_step in (0, 2, 0):
+        run(et.TimingHook(tmp_path), [call()] * 2, first_step=first_step)
+    (session,) = json.loads((tmp_path / "timing.json").read_text())["sessions"]
+    assert session["first_step"] == 0
+
+
+def test_what_a_killed_training_has_measured_is_kept(clock, tmp_path):
+    def step():
+        clock[0] += 40
+        if clock[0] > 300:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(et.TimingHook(tmp_path, every_n_steps=1), [call()] * 9, at_call=step)
+    (session,) = json.loads((tmp_path / "timing.json").read_text())["sessions"]
+    assert (session["last_step"], session["steps"]) == (4, 3)

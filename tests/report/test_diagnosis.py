@@ -25,6 +25,16 @@ def test_a_training_that_does_not_wait_is_bound_by_compute():
     assert "--steps-per-loop 50" not in diagnose(timing(0.02, mean_seconds=0.002), turned=["--steps-per-loop"])
 
 
+def test_evaluations_and_checkpoints_that_take_long_are_named():
+    took = timing(0.02) | {"whole_seconds": 100.0, "evaluation_seconds": 62.0, "checkpoint_seconds": 11.0}
+    text = diagnose(took, turned=["--async-checkpoints"])
+    assert text.endswith(
+        "Evaluations took 62% of the whole time: --evaluate-every with more steps would take less. "
+        "Checkpoints took 11% of the whole time: --save-checkpoints-steps with more steps would take less."
+    )
+    assert "Evaluations" not in diagnose(took | {"evaluation_seconds": 1.0})
+
+
 def test_the_ceiling_of_the_input_is_that_of_what_training_takes():
     class InputFn:
         def __call__(self):

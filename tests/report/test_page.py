@@ -60,6 +60,9 @@ def run_dir(tmp_path):
     ]
     (tmp_path / "evaluations.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in evaluations))
     timing = {"steps_per_second": 2.5, "examples_per_second": 80.0, "input_wait_share": 0.25}
+    session = {"started": "2026-01-01T00:00:00+00:00", "first_step": 0, "last_step": 201, "input_wait_seconds": 20.0}
+    session |= {"seconds": 80.5, "warmup_seconds": 1.0, "whole_seconds": 143.5, "other_seconds": 2.0}
+    timing["sessions"] = [session | {"checkpoint_seconds": 10.25, "evaluation_seconds": 49.75}]
     (tmp_path / "timing.json").write_text(json.dumps(timing))
     (tmp_path / "run.json").write_text(json.dumps(RUN))
     return tmp_path
@@ -84,6 +87,7 @@ def test_what_the_run_has_is_shown(run_dir, mistakes):
     page = Page(path)
     for text in ("75.0 %", "0.6125", "model.ckpt-201", "80", "25 %", "24×32", "small_cnn", "NORMAL 0.800"):
         assert text in page.text
+    assert "0 to 201" in page.text and "49.8" in page.text  # of the session
     written = sorted(file.name for file in (run_dir / "report").iterdir())
     plotted = ["accuracy.png", "confusion_matrix.png", "learning_rate.png", "loss.png", "throughput.png"]
     assert written == sorted([*plotted, "report.html"])

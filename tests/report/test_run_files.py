@@ -39,11 +39,20 @@ def test_a_run_without_evaluations_and_timing_has_none(tmp_path, warnings):
 @pytest.mark.parametrize("text", ["", '{"steps_per', "[1]", json.dumps(TIMING | {"input_wait_share": "much"}), "{}"])
 def test_a_timing_that_is_none_is_left_out_and_reported(text, tmp_path, warnings):
     (tmp_path / "timing.json").write_text(json.dumps(TIMING))
-    assert run_files.read_timing(tmp_path) == TIMING
+    assert run_files.read_timing(tmp_path) == TIMING | {"sessions": []}
     (tmp_path / "timing.json").write_text(text)
     assert run_files.read_timing(tmp_path) is None
     (warning,) = warnings
     assert "timing.json is left out" in warning
+
+
+def test_sessions_that_do_not_tell_where_their_time_went_are_left_out(tmp_path, warnings):
+    numbers = ("first_step", "last_step", "seconds", "warmup_seconds", "whole_seconds", "checkpoint_seconds")
+    numbers += ("evaluation_seconds", "other_seconds")
+    session = {"started": "then", "input_wait_seconds": None} | dict.fromkeys(numbers, 1)
+    (tmp_path / "timing.json").write_text(json.dumps(TIMING | {"sessions": [TIMING, session, 5]}))
+    assert run_files.read_timing(tmp_path)["sessions"] == [session]
+    assert not warnings
 
 
 @pytest.mark.parametrize("text", ["", '{"settings"', "[1]", '{"settings": {}}', "\udcff"])

@@ -11,14 +11,16 @@ from pathlib import Path
 import click
 import tabulate
 
-from estimator_train.cli import environment, evaluation_log
+from estimator_train.cli import environment, evaluation_log, predictions_file
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.parameters import OutputFile, Text
-from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
+from estimator_train.cli.settings import Settings, open_data
 from estimator_train.report import tasks
 
 _EXAMPLES = """\b
 Examples:
   estimator_train evaluate --model-dir runs/oct2017
+  estimator_train evaluate --model-dir runs/oct2017 --checkpoint best
   estimator_train evaluate --model-dir runs/oct2017 --all
   estimator_train evaluate --model-dir runs/oct2017 --json --predictions predictions.csv
 """
@@ -28,7 +30,7 @@ Examples:
 @click.option(
     "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
 )
-@click.option("--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint, such as FOLDER/model.ckpt-100.")
+@checkpoint_option
 @click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, the best first.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, a number a row, with all digits.")
@@ -43,16 +45,16 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
 
     The data and the model are those that the run was trained with. Checkpoints are ranked by their accuracy (of several
     labels, their macro F1; of numbers, R2), then by their loss. Every evaluation is also a line of evaluations.jsonl in
-    the folder of the run.
+    the folder of the run, and the last one of a classifier its predictions.csv.
     """
-    if checkpoint and all_checkpoints:
+    if checkpoint != "latest" and all_checkpoints:
         raise click.ClickException("--checkpoint and --all exclude each other; give one")
     if as_json and as_csv:
         raise click.ClickException("--json and --csv exclude each other; give one")
     if predictions and all_checkpoints:
         raise click.ClickException("--predictions are those of one checkpoint; leave out --all")
     settings = Settings.of_run(model_dir)
-    checkpoint = checkpoint_prefix(checkpoint)
+    checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if predictions and not (settings.class_names or settings.task == "regression"):
         raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
     if predictions and not Path(predictions).parent.is_dir():
@@ -71,6 +73,8 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
     ):
         result = None if labels is None else tasks.result(settings.task, settings.class_names, labels, outputs)
         results.append((evaluation_log.append(model_dir, path, metrics, result), result))
+        if result and settings.task == "classification":
+            predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
         if predictions and result:
             _write_predictions(predictions, settings, data, labels, outputs)
     results.sort(key=_rank)
@@ -152,7 +156,7 @@ def _numbers(metrics, result):
 
 def _write_predictions(file, settings, data, labels, outputs):
     # A dataset of image files evaluates on all of them, once and sorted; others have no names for their examples.
-    paths = sorted(getattr(data, "eval_paths", []))
+    paths = predictions_file.image_paths(data)
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")

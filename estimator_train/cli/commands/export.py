@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from estimator_train.cli import environment
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.parameters import Text
-from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
+from estimator_train.cli.settings import Settings, check_folder, one_line_errors
 from estimator_train.host.paths import is_remote
 
 # In the folder; "" is the folder itself. Keras 3 takes no other ending than .weights.h5.
@@ -25,9 +26,7 @@ Examples:
 @click.option(
     "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
 )
-@click.option(
-    "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"
-)
+@checkpoint_option
 @click.option(
     "--format",
     "file_format",
@@ -46,7 +45,7 @@ def export(model_dir, checkpoint, file_format, out):
     images:serving_default images as they are after decoding: float32 RGB in [0, 1].
     """
     settings = Settings.of_run(model_dir)
-    checkpoint = checkpoint_prefix(checkpoint)
+    checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if is_remote(out):
         raise click.ClickException(f"--out {out}: give a folder of this machine, and copy what is exported")
     check_folder(out, "--out")

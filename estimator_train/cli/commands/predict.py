@@ -12,8 +12,9 @@ import click
 import tabulate
 
 from estimator_train.cli import environment
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.parameters import Text
-from estimator_train.cli.settings import Settings, checkpoint_prefix
+from estimator_train.cli.settings import Settings
 from estimator_train.datasets.images import subfolders
 from estimator_train.host.files import printable
 from estimator_train.host.paths import as_path, is_remote
@@ -35,9 +36,7 @@ Examples:
     envvar=environment.MODEL_DIR,
     help="Folder of a run on a dataset of images.",
 )
-@click.option(
-    "--checkpoint", type=Text(), metavar="PATH", help="Path of a checkpoint.  [default: the newest of the run]"
-)
+@checkpoint_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, with all digits.")
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
@@ -52,7 +51,7 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
     settings = Settings.of_run(model_dir)
     if not settings.dataset:
         raise click.ClickException(f"--model-dir {model_dir} was trained by an input_fn, not on a dataset of images")
-    checkpoint = checkpoint_prefix(checkpoint)
+    checkpoint = checkpoint_prefix(model_dir, checkpoint)
     found = {argument: _image_files(argument) for argument in images}
     present = list(dict.fromkeys(path for paths in found.values() for path in paths))
     absent = [argument for argument, paths in found.items() if not paths]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from estimator_train.cli import completion, environment
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings
@@ -25,13 +26,15 @@ Example:
     shell_complete=completion.folders,
     help="Folder of a run.",
 )
-def report(model_dir):
+@checkpoint_option
+def report(model_dir, checkpoint):
     """Write a report of a run, one HTML file with curves, numbers and the worst mistakes.
 
-    The newest checkpoint is evaluated for it. The file, report/report.html in the folder of the run, needs nothing
-    else to be read; the plots are beside it as PNG files. Training writes the same report at its end.
+    The checkpoint is evaluated for it. The file, report/report.html in the folder of the run, needs nothing else to be
+    read; the plots are beside it as PNG files. Training writes the same report at its end.
     """
     settings = Settings.of_run(model_dir)
+    checkpoint = checkpoint_prefix(model_dir, checkpoint)
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
     from estimator_train.cli.run import (
@@ -40,7 +43,8 @@ def report(model_dir):
         reporting,  # TensorFlow comes with them
     )
 
-    (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
+    if checkpoint is None:
+        (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint])
     reporter = reporting.Reporter(settings, data, model_dir)
     reporter.add(checkpoint, result)

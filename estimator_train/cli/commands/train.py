@@ -12,8 +12,10 @@ from click.core import ParameterSource
 
 from estimator_train import datasets, models, recipes
 from estimator_train.cli import environment
+from estimator_train.cli.checkpoint_flag import best_checkpoint
 from estimator_train.cli.commands import training_flags
 from estimator_train.cli.conflicts import check_conflicts, flag_of
+from estimator_train.cli.monitor import Monitor, check_monitor
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
 from estimator_train.cli.settings import (
     Settings,
@@ -161,6 +163,10 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         optimization_of(settings, training).check_steps(last_step)
         if training.class_weights:
             datasets.class_weights(data, training.class_weights)
+    if training.monitor:
+        check_monitor(
+            Monitor.of(training.monitor), settings.class_names, training.keep_best and best_checkpoint(model_dir)
+        )
     if task.is_chief and (not quiet or dry_run):
         click.echo("\n".join(plan(settings, training, data, model_dir, last_step, variables)))
     if task.is_chief:

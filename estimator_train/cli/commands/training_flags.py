@@ -7,6 +7,7 @@ import cloup
 
 from estimator_train import datasets, models, recipes
 from estimator_train.cli import completion, environment
+from estimator_train.cli.monitor import Metric
 from estimator_train.cli.parameters import SEED, Augmentations, Count, ImageSize, Number, Phases, Steps, Text
 from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
 
@@ -214,8 +215,13 @@ CHECKPOINTS = cloup.option_group(
     ),
     cloup.option("--async-checkpoints", is_flag=True, help="Train on while a checkpoint is written."),
     cloup.option("--evaluate-every", type=Steps(), metavar="STEPS", help="Steps between evaluations on the way."),
-    cloup.option("--early-stopping", type=Count(), metavar="N", help="Stop after N evaluations without a lower loss."),
-    cloup.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint of the lowest loss in export/."),
+    cloup.option("--early-stopping", type=Count(), metavar="N", help="Stop after N evaluations without a better loss."),
+    cloup.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint of the best loss in export/."),
+    cloup.option(
+        "--monitor",
+        type=Metric(),
+        help="What these two go by instead of the loss: accuracy, macro_f1, macro_roc_auc or any metric.",
+    ),
 )
 
 OUTPUT = cloup.option_group(

@@ -17,9 +17,11 @@ import tf_keras as keras
 
 import estimator_train
 from estimator_train import checkpoints, datasets, distribution, input_fns, models
+from estimator_train.cli.monitor import OF_CLASSES
 from estimator_train.cli.settings import check_function, one_line_errors, optimization_of
 from estimator_train.distribution.completion import FailedChiefError
 from estimator_train.distribution.synchronous import LostWorkerError
+from estimator_train.hooks.early_stopping import MissingMetricError
 from estimator_train.host.training_lock import ModelDirInUseError
 from estimator_train.keras.parts.layer_graph import LayerGraphError
 from estimator_train.keras_estimator import model_to_estimator
@@ -167,6 +169,12 @@ def run_errors():
     except (LostWorkerError, FailedChiefError, DeletedModelDirError) as error:
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
+    except MissingMetricError as error:
+        computed = f"and of a dataset {', '.join(OF_CLASSES)}"
+        line = (
+            f"--monitor {error.metric}: the evaluation has no such metric; it has {', '.join(error.names)}, {computed}"
+        )
+        raise click.ClickException(line) from error
     except tf.compat.v1.train.NanLossDuringTrainingError:
         click.echo(f"estimator_train: {_NAN_LOSS}", err=True)
         sys.exit(1)

@@ -41,11 +41,13 @@ class CollectPredictions(v1.train.SessionRunHook):
     Args:
       task: of the settings.
       class_names: of the classes or labels; none where an input_fn has no classes: nothing is kept then.
+      metric: of a `tasks.Result`, that the evaluations are to give among theirs; None: none.
     """
 
-    def __init__(self, task, class_names):
+    def __init__(self, task, class_names, metric=None):
         self._task = task
         self._class_names = class_names
+        self._metric = metric
         self._keeps = task == "regression" or bool(class_names)
         self._tensors = []
 
@@ -67,9 +69,19 @@ class CollectPredictions(v1.train.SessionRunHook):
         self._batches.append(run_values.results)
 
     def _metric_fn(self, labels, predictions):
-        """Adds no metric, and gets hold of the tensors."""
+        """Gets hold of the tensors, and adds the metric, which is computed once all examples are there."""
         self._tensors = labels, predictions
-        return {}
+        if self._metric is None:
+            return {}
+        value = tf.ensure_shape(tf.numpy_function(self._value, [], tf.float64), [])
+        return {self._metric: (value, tf.nest.flatten(labels)[0])}  # nothing is left to update in a step
+
+    def _value(self):
+        labels, outputs = self._examples()
+        if labels is None:
+            return np.nan
+        value = getattr(tasks.result(self._task, self._class_names, labels, outputs), self._metric, None)
+        return np.float64(np.nan if value is None else value)
 
     def _examples(self):
         """(labels, outputs) of all examples; (None, None), with a line that says why, if they are of another task."""

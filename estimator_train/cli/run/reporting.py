@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.cli import evaluation_log
+from estimator_train.cli import evaluation_log, predictions_file
 from estimator_train.cli.run.build import build_input_fns
 from estimator_train.host.dataset_iterators import iterate
-from estimator_train.host.files import printable
 from estimator_train.input_fns.decoding import decode_pixels
 from estimator_train.report import image_events, plots, tasks
 from estimator_train.report.page import Mistake, write_report
@@ -43,6 +41,8 @@ class Reporter:
         )
         evaluation_log.append(self._model_dir, checkpoint, metrics, result)
         if result is not None:
+            if self._settings.task == "classification":
+                predictions_file.write(self._model_dir, self._data, self._settings.class_names, labels, outputs)
             self._write_images(int(metrics["global_step"]), result)
 
     def write(self):
@@ -84,7 +84,7 @@ class Reporter:
             return None
         worst = tasks.worst(task, labels, outputs)[:_MISTAKES]
         images = _images(self._settings, self._data, worst)
-        names = _names(self._data)
+        names = predictions_file.image_names(self._data)
         mistakes = []
         for index in worst.tolist():
             true, predicted, probability = self._read(index)
@@ -103,7 +103,7 @@ class Reporter:
 
 def _images(settings, data, indices):
     """{index: PIL image} of the examples that are evaluated, in order."""
-    paths = _paths(data)
+    paths = predictions_file.image_paths(data)
     if paths:
         return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
     _, eval_input_fn = build_input_fns(settings, data)
@@ -120,12 +120,3 @@ def _image(path):
     with eager_mode():  # a training evaluates, and reports, inside its graph
         pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
     return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))
-
-
-def _names(data):
-    return [printable(os.path.join(Path(path).parent.name, Path(path).name)) for path in _paths(data)]
-
-
-def _paths(data):
-    """Paths of the examples that are evaluated, in order; none of data that is not in image files."""
-    return sorted(getattr(data, "eval_paths", []))

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import os
 
 import click
@@ -14,6 +15,7 @@ import tqdm
 
 from estimator_train import checkpoints, distribution
 from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, timing_line
+from estimator_train.cli.monitor import OF_CLASSES, Monitor
 from estimator_train.cli.plan import steps_per_epoch
 from estimator_train.cli.run.build import (
     DeletedModelDirError,
@@ -27,9 +29,12 @@ from estimator_train.cli.run.evaluation import CollectPredictions
 from estimator_train.cli.run.provenance import provenance
 from estimator_train.cli.settings import one_line_errors, run_file
 from estimator_train.cli.signals import StopEvaluation, StopOnSignal, Stopped
-from estimator_train.exporter import BestCheckpointExporter, Exporter
+from estimator_train.exporter import BestCheckpointExporter, Exporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook
-from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
+from estimator_train.hooks.early_stopping import (
+    stop_if_no_decrease_hook,
+    stop_if_no_increase_hook,
+)
 from estimator_train.host.training_lock import training_lock
 from estimator_train.report.diagnosis import diagnose, input_ceiling
 from estimator_train.run_config import RunConfig
@@ -64,7 +69,9 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             async_checkpoints=training.async_checkpoints,
             resume_input=True,
         )
-    examples = CollectPredictions(settings.task, settings.class_names)
+    monitor = Monitor.of(training.monitor)
+    computed = monitor.metric if monitor.metric in OF_CLASSES else None
+    examples = CollectPredictions(settings.task, settings.class_names, computed)
     parts = _parts_to_come(settings, training, data, model_dir, last_step)
     estimators = [examples.attach(build_estimator(of, config, how, end)) for of, how, end in parts]
     estimator = estimators[0]
@@ -118,7 +125,8 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     if timing.summary()["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
         say(diagnosis(timing.summary(), training, input_fns[0]))
     if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
-        say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
+        fall = "fall" if monitor.direction == "min" else "rise"
+        say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     say(f"the report is {report}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
@@ -162,6 +170,7 @@ def diagnosis(timing, training, input_fn):
     """Says what limits a training, given its `TimingHook.summary()`: see `report.diagnosis`."""
     flags = {"--cache": training.cache, "--steps-per-loop": training.steps_per_loop > 1}
     flags |= {"--cache features": training.cache == "features", "--mixed-precision": training.mixed_precision}
+    flags["--async-checkpoints"] = training.async_checkpoints
     ceiling = None if training.cache == "features" else input_ceiling(input_fn)
     return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])
 
@@ -169,16 +178,19 @@ def diagnosis(timing, training, input_fn):
 def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note):
     """Trains, saying evaluations on the way; returns the metrics of the last checkpoint, or None in a cluster."""
     train_input_fn, eval_input_fn = input_fns
-    if training.early_stopping:
+    monitor = Monitor.of(training.monitor)
+    if training.early_stopping or training.keep_best:  # without patience the hook checks that there is such a metric
+        make_hook = stop_if_no_decrease_hook if monitor.direction == "min" else stop_if_no_increase_hook
+        patience = training.early_stopping * training.evaluate_every if training.early_stopping else math.inf
         # Asked after every step, it stops at that of the evaluation, and not one interval later.
-        patience = training.early_stopping * training.evaluate_every
-        stop = stop_if_no_decrease_hook(estimator, "loss", patience, run_every_secs=None, run_every_steps=1)
+        stop = make_hook(estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)
         hooks = [*hooks, stop]
+    best = BestCheckpointExporter(compare_fn=compare_by(*monitor))
     eval_spec = EvalSpec(
         eval_input_fn,
         steps=None,
         hooks=eval_hooks,
-        exporters=[note, *([BestCheckpointExporter()] if training.keep_best else [])],
+        exporters=[note, best] if training.keep_best else note,
         start_delay_secs=0,
         throttle_secs=0,
         every_steps=training.evaluate_every,

@@ -1,0 +1,45 @@
+"""--checkpoint of the commands that read a run: the best, the latest or any other of its checkpoints."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from estimator_train.cli.parameters import Text
+from estimator_train.cli.plan import newest_checkpoint
+from estimator_train.host.paths import as_path
+
+checkpoint_option = click.option(
+    "--checkpoint",
+    type=Text(),
+    metavar="best|latest|PATH",
+    default="latest",
+    show_default=True,
+    help="The one that --keep-best keeps, the newest, or one such as FOLDER/model.ckpt-100.",
+)
+
+
+def checkpoint_prefix(model_dir: str, checkpoint: str) -> str | None:
+    """Returns the path prefix of the checkpoint that `--checkpoint` gives, or None for the newest of `model_dir`.
+
+    Raises:
+      click.ClickException: there is no such checkpoint.
+    """
+    if checkpoint == "latest":
+        return None
+    prefix = best_checkpoint(model_dir) if checkpoint == "best" else checkpoint.removesuffix(".index")
+    if prefix is None:
+        raise click.ClickException(
+            f"--checkpoint best: {model_dir} has none; training keeps it with --evaluate-every STEPS --keep-best"
+        )
+    if not as_path(f"{prefix}.index").exists():
+        raise click.ClickException(f"--checkpoint {prefix}: there is no such checkpoint")
+    return prefix
+
+
+def best_checkpoint(model_dir: str) -> str | None:
+    """Returns the path prefix of the checkpoint that --keep-best keeps in `model_dir`, or None."""
+    folder = as_path(model_dir, "export", "best_checkpoint")
+    name = newest_checkpoint(folder)
+    return name and os.path.join(folder, name)

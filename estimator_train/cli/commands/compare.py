@@ -1,0 +1,65 @@
+"""estimator_train compare: what sets runs apart, as a table and as a page."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import click
+
+from estimator_train.cli.parameters import OutputFile
+from estimator_train.cli.predictions_file import NAME
+from estimator_train.cli.settings import Settings
+from estimator_train.report import comparison
+
+_EXAMPLES = """\b
+Examples:
+  estimator_train compare runs/oct2017 runs/again
+  estimator_train compare runs/* --out comparison.html
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("model_dirs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.option(
+    "--out",
+    type=OutputFile(),
+    metavar="FILE",
+    default="comparison.html",
+    show_default=True,
+    help="The page to write, one HTML file.",
+)
+def compare(model_dirs, out):
+    """Compare the folders of runs, each with the first.
+
+    The table has the numbers of their last evaluations, the F1 of each class, the settings that differ, and how many
+    images changed sides: are right in one run and wrong in the other. The page has the curves, all numbers of the
+    classes and the names of these images, too.
+    """
+    folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
+    if len(folders) < 2:
+        raise click.ClickException(f"compare takes two runs or more; give another folder beside {folders[0]}")
+    if not Path(out).parent.is_dir():
+        raise click.ClickException(f"--out {out}: there is no folder {Path(out).parent}")
+    settings = [Settings.of_run(folder) for folder in folders]
+    for folder, of_run in zip(folders, settings, strict=True):
+        if set(of_run.class_names) != set(settings[0].class_names):
+            raise click.ClickException(
+                f"{folder} knows {_classes(of_run)} and {folders[0]} {_classes(settings[0])}; compare runs of the "
+                "same classes"
+            )
+
+    from estimator_train.cli.run import comparing  # TensorFlow comes with it
+
+    runs = comparing.compare(folders, out)
+    click.echo(comparison.table(runs))
+    for run in runs:
+        if run.classes and run.predictions is None:
+            again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
+            click.echo(f"estimator_train: {run.name} has no {NAME} to find images by; it comes with: {again}", err=True)
+    click.echo(f"\nthe comparison is {out}")
+
+
+def _classes(settings):
+    return f"the classes {', '.join(settings.class_names)}" if settings.class_names else "no classes"

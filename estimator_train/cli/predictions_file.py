@@ -1,0 +1,65 @@
+"""predictions.csv in the folder of a run: how the last evaluation classified each example, for `compare`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from estimator_train.cli.settings import one_line_errors
+from estimator_train.host.files import printable, write_whole
+from estimator_train.host.paths import as_path
+from estimator_train.report.comparison import Prediction
+
+NAME = "predictions.csv"
+_COLUMNS = ["example", "true_class", "predicted_class", "probability"]
+
+
+def write(
+    model_dir: str | os.PathLike[str],
+    data: Any,
+    class_names: tuple[str, ...],
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+) -> None:
+    """Replaces the predictions of the run in `model_dir`.
+
+    Args:
+      data: the dataset that was evaluated on.
+      labels: class indices, of shape (examples,).
+      probabilities: of shape (examples, classes).
+    """
+    names = image_names(data) or map(str, range(len(labels)))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    best = probabilities.argmax(axis=1)
+    for name, label, index, most in zip(names, labels, best, probabilities.max(axis=1), strict=True):
+        writer.writerow([name, class_names[label], class_names[index], f"{most:.4f}"])
+    with one_line_errors():
+        write_whole(as_path(model_dir, NAME), text.getvalue())
+
+
+def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
+    """Returns the predictions of the run in `model_dir` by the examples' names; None where there are none to read."""
+    try:
+        header, *rows = csv.reader(io.StringIO(as_path(model_dir, NAME).read_text(encoding="utf-8"), newline=""))
+    except (OSError, ValueError, csv.Error):
+        return None
+    if header != _COLUMNS or any(len(row) != len(header) for row in rows):
+        return None
+    return {name: Prediction(*values) for name, *values in rows}
+
+
+def image_paths(data: Any) -> list[str]:
+    """Returns the paths of the examples that are evaluated, in order; none of data that is not in image files."""
+    return sorted(getattr(data, "eval_paths", []))
+
+
+def image_names(data: Any) -> list[str]:
+    """Returns FOLDER/FILE of those, where FOLDER is that of the file."""
+    return [printable(os.path.join(Path(path).parent.name, Path(path).name)) for path in image_paths(data)]

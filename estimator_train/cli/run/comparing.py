@@ -1,0 +1,38 @@
+"""Comparisons behind `estimator_train compare`: runs as they are in their folders."""
+
+from __future__ import annotations
+
+from estimator_train.cli import predictions_file
+from estimator_train.cli.settings import one_line_errors
+from estimator_train.report import run_files
+from estimator_train.report.comparison import Run
+from estimator_train.report.comparison_page import write_comparison
+from estimator_train.report.page import curves_of
+
+
+def compare(model_dirs, page):
+    """Writes the comparison of those runs to the file `page`; returns the `Run`s."""
+    runs = [_read(model_dir) for model_dir in model_dirs]
+    with one_line_errors():
+        write_comparison(page, runs)
+    return runs
+
+
+def _read(model_dir):
+    """The `Run` in `model_dir`, called by that name."""
+    with one_line_errors():
+        run = run_files.read_run(model_dir)
+    evaluations = run_files.read_evaluations(model_dir)
+    facts = run["settings"] | run.get("training", {}) | {name: run.get(name) for name in ("devices", "git_commit")}
+    return Run(
+        name=model_dir,
+        facts=facts | run.get("versions", {}),
+        evaluation=evaluations[-1] if evaluations else None,
+        curves={
+            name if side == "evaluation" else f"{name} of training": points
+            for name, sides in curves_of(model_dir, evaluations).items()
+            for side, points in sides.items()
+            if points
+        },
+        predictions=predictions_file.read(model_dir),
+    )

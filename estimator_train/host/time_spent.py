@@ -1,0 +1,58 @@
+"""Counts the seconds that checkpoints and evaluations take, which are no steps of a training.
+
+Whatever saves or evaluates counts its own time here; hooks that time a training read the sums before and after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+CHECKPOINT, EVALUATION = "checkpoint", "evaluation"
+
+
+class _Thread(threading.local):
+    """The sums of one thread: trainings in several threads do not mix."""
+
+    def __init__(self):
+        self.seconds = {CHECKPOINT: 0.0, EVALUATION: 0.0}
+        self.seconds_inside = 0.0  # of the blocks inside the one that is open
+
+
+_thread = _Thread()
+
+
+@contextlib.contextmanager
+def counted_as(kind: str) -> Iterator[None]:
+    """Counts the time of the block, less that of such blocks inside it.
+
+    Args:
+      kind: CHECKPOINT or EVALUATION.
+    """
+    start, outside = time.perf_counter(), _thread.seconds_inside
+    _thread.seconds_inside = 0.0
+    try:
+        yield
+    finally:
+        inside, _thread.seconds_inside = _thread.seconds_inside, outside
+        whole = time.perf_counter() - start
+        _thread.seconds[kind] += whole - inside
+        _thread.seconds_inside += whole
+
+
+def add(kind: str, seconds: float) -> None:
+    """Counts seconds that have just passed."""
+    _thread.seconds[kind] += seconds
+    _thread.seconds_inside += seconds
+
+
+def seconds() -> dict[str, float]:
+    """Returns the seconds of each kind in this thread so far."""
+    return dict(_thread.seconds)
+
+
+def total() -> float:
+    """Returns the seconds of all kinds in this thread so far."""
+    return sum(_thread.seconds.values())

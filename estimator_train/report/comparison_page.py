@@ -1,0 +1,43 @@
+"""The page that compares runs: one HTML file with their curves, their numbers and the examples that changed sides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from estimator_train.host.files import write_whole
+from estimator_train.report import comparison, plots
+from estimator_train.report.comparison import Run
+from estimator_train.report.page import draw_figure, template
+
+_SHOWN = 200  # examples of a list
+
+
+def write_comparison(path: str | os.PathLike[str], runs: Sequence[Run]) -> str:
+    """Writes the page that compares `runs` to `path`, and returns that.
+
+    runs = [comparison.Run("a", {"seed": 1}, None, {}, None), comparison.Run("b", {"seed": 2}, None, {}, None)]
+    write_comparison("comparison.html", runs)
+    """
+    page = template("comparison.html").render(
+        names=[run.name for run in runs],
+        numbers=comparison.numbers(runs),
+        classes=comparison.class_numbers(runs),
+        facts=comparison.differing_facts(runs),
+        changes=comparison.changes(runs),
+        figures=_figures(runs),
+        shown=_SHOWN,
+    )
+    write_whole(path, page)
+    return str(path)
+
+
+def _figures(runs):
+    """A figure for each value that is known over the steps."""
+    figures = []
+    for name in dict.fromkeys(name for run in runs for name in run.curves):
+        of_runs = {run.name: run.curves[name] for run in runs if name in run.curves}
+        ends = [f"{run} ends at {list(points.values())[-1]:.4g}" for run, points in of_runs.items()]
+        alt = f"{name} over the global steps: {', '.join(ends)}."
+        figures.append(draw_figure(name, alt, plots.compared_curves, name, of_runs))
+    return figures

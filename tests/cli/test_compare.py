@@ -1,0 +1,53 @@
+"""estimator_train compare: two runs on the same classes as a table and a page; the checkpoint that is evaluated."""
+
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def two_runs(trained, tmp_path_factory):
+    """Two copies of a run, of which the second has another seed."""
+    folder = tmp_path_factory.mktemp("compared")
+    for name in ("first", "second"):
+        shutil.copytree(trained.model_dir, folder / name)
+    run_json = folder / "second" / "run.json"
+    run = json.loads(run_json.read_text())
+    run["settings"]["seed"] = 2
+    run_json.write_text(json.dumps(run))
+    return folder
+
+
+def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_path):
+    first, second = two_runs / "first", two_runs / "second"
+    code, output, errors = command("compare", first, second)
+    assert code == 0 and "has no predictions.csv" not in errors  # nor an evaluation to have them of
+    assert "seed" in output and "accuracy" not in output
+
+    best = second / "export" / "best_checkpoint"
+    best.mkdir(parents=True)
+    for file in second.glob("model.ckpt-0.*"):
+        shutil.copy(file, best)
+    (best / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-0"\n')
+    assert command("evaluate", "--model-dir", first)[0] == 0
+    assert command("report", "--model-dir", second, "--checkpoint", "best")[0] == 0
+    entries = [json.loads((folder / "evaluations.jsonl").read_text()) for folder in (first, second)]
+    assert [entry["checkpoint"] for entry in entries] == ["model.ckpt-12", "model.ckpt-0"]
+
+    code, output, errors = command("compare", first, second, first)
+    assert (code, errors) == (0, "")
+    lines = [line.split() for line in output.splitlines()]
+    assert ["checkpoint", "model.ckpt-12", "model.ckpt-0"] in lines and ["seed", "1", "2"] in lines
+    assert ["accuracy", *(f"{entry['classification']['accuracy']:.4f}" for entry in entries)] in lines
+    right = [entry["classification"]["accuracy"] * 4 for entry in entries]
+    line = next(line for line in output.splitlines() if line.startswith(f"{second}: of 4 examples, "))
+    better, worse = (int(number) for number in line.split(": of 4 examples, ")[1].split() if number.isdecimal())
+    assert better - worse == right[1] - right[0]
+    assert output.splitlines()[-1] == "the comparison is comparison.html"
+    assert "Examples that changed sides" in (tmp_path / "comparison.html").read_text()
+
+    (first / "predictions.csv").unlink()
+    _, output, errors = command("compare", second, first, "--out", tmp_path / "other.html")
+    assert errors.startswith(f"estimator_train: {first} has no predictions.csv to find images by; it comes with: ")
+    assert "of 4 examples" not in output and (tmp_path / "other.html").exists()

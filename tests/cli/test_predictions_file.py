@@ -1,0 +1,33 @@
+"""The predictions of a run are written with its evaluations, and read as far as they are whole."""
+
+import types
+
+import numpy as np
+import pytest
+
+from estimator_train.cli import predictions_file
+
+LABELS, PROBABILITIES = np.array([0, 1]), np.array([[0.25, 0.75], [0.1, 0.9]])
+
+
+def test_they_are_read_by_the_names_of_the_images(tmp_path):
+    data = types.SimpleNamespace(eval_paths=["/data/B, C/2.png", "/data/A/1.jpeg"])
+    predictions_file.write(tmp_path, data, ("A", "B, C"), LABELS, PROBABILITIES)
+    read = predictions_file.read(tmp_path)
+    assert read == {"A/1.jpeg": ("A", "B, C", "0.7500"), "B, C/2.png": ("B, C", "B, C", "0.9000")}
+    assert [prediction.is_right for prediction in read.values()] == [False, True]
+
+
+def test_examples_that_are_no_files_are_called_by_their_number(tmp_path):
+    predictions_file.write(tmp_path, None, ("A", "B"), LABELS, PROBABILITIES)
+    assert list(predictions_file.read(tmp_path)) == ["0", "1"]
+
+
+HEADER = b"example,true_class,predicted_class,probability\n"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"a,b\n", HEADER + b"x,A\n", HEADER + b"\xff,A,A,1\n"])
+def test_damaged_ones_are_none(content, tmp_path):
+    if content is not None:
+        (tmp_path / "predictions.csv").write_bytes(content)
+    assert predictions_file.read(tmp_path) is None

@@ -1,0 +1,102 @@
+"""What sets runs apart is computed from what is known of them, and shown on a terminal and as a page."""
+
+import html.parser
+from pathlib import Path
+
+import pytest
+
+from estimator_train.report.comparison import Prediction, Run, changes, class_numbers, differing_facts, numbers, table
+from estimator_train.report.comparison_page import write_comparison
+
+
+def run(name, accuracy, predicted, **facts):
+    """A run that has predicted these classes of four examples, the first two of class A and the others of B."""
+    of_class = {"precision": accuracy, "recall": 1.0, "f1": accuracy, "roc_auc": None, "support": 2}
+    classification = {"accuracy": accuracy, "macro_f1": accuracy, "macro_roc_auc": None}
+    classification["classes"] = {"<A>": of_class, "B": of_class}
+    metrics = {"accuracy": accuracy, "loss": 1 - accuracy, "recalls": [1.0, None]}
+    evaluation = {"checkpoint": "model.ckpt-9", "step": 9, "metrics": metrics, "classification": classification}
+    predictions = {
+        f"{true}/{index}.png": Prediction(true, of, "0.9000")
+        for index, (true, of) in enumerate(zip(["<A>", "<A>", "B", "B"], predicted, strict=True))
+    }
+    curves = {"loss": {3: 1.0, 9: 1 - accuracy}, "loss of training": {1: 2.0, 8: 0.5}}
+    return Run(name, {"model": "small_cnn", "image_size": [24, 32]} | facts, evaluation, curves, predictions)
+
+
+@pytest.fixture
+def runs():
+    return [
+        run("runs/a", 0.5, ["<A>", "B", "B", "<A>"], seed=1, git_commit=None),
+        run("runs/b", 0.75, ["B", "<A>", "B", "B"], seed=2, git_commit=None, weights="imagenet"),
+    ]
+
+
+def test_settings_that_differ_are_told_and_no_others(runs):
+    assert differing_facts(runs) == {"seed": ["1", "2"], "weights": ["none", "imagenet"]}
+
+
+def test_numbers_are_those_of_the_last_evaluations(runs):
+    assert numbers(runs) == {
+        "checkpoint": ["model.ckpt-9", "model.ckpt-9"],
+        "accuracy": ["0.5000", "0.7500"],
+        "macro F1": ["0.5000", "0.7500"],
+        "loss": ["0.5000", "0.2500"],
+    }
+    assert class_numbers(runs)["<A>"]["F1"] == ["0.5000", "0.7500"]
+
+
+def test_images_that_changed_sides_are_found_among_those_that_both_have(runs):
+    first, second = runs
+    del first.predictions["B/3.png"]
+    (change,) = changes(runs)
+    assert (change.shared, list(change.right_now), list(change.wrong_now)) == (3, ["<A>/1.png"], ["<A>/0.png"])
+    assert change.right_now["<A>/1.png"] == (("<A>", "B", "0.9000"), ("<A>", "<A>", "0.9000"))
+    assert changes([first, second._replace(predictions=None)]) == []
+
+
+def test_a_terminal_gets_tables_in_its_width(runs):
+    long = runs[1]._replace(name="runs/of/a/very/long/name/of/a/folder", facts={"command": "x" * 100})
+    text = table([runs[0], long])
+    *tables, _ = text.splitlines()
+    assert max(map(len, tables)) <= 80 and tables[0].endswith("...long/name/of/a/folder")
+    for part in ("0.7500", "setting", f"{long.name}: of 4 examples, 2 are right that were wrong, and 1 are wrong"):
+        assert part in text
+
+
+def test_a_run_without_evaluations_can_be_compared(runs):
+    begun = runs[0]._replace(name="runs/begun", evaluation=None, predictions=None, curves={})
+    assert numbers([runs[0], begun])["accuracy"] == ["0.5000", "n/a"]
+    assert class_numbers([runs[0], begun]) == {}
+    assert "examples" not in table([runs[0], begun])
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.text, self.tags = "", []
+        self.feed(Path(path).read_text())
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_has_all_of_it_and_needs_nothing_else(runs, tmp_path):
+    path = write_comparison(tmp_path / "comparison.html", runs)
+    page = Page(path)
+    for text in ("runs/a and runs/b", "imagenet", "0.7500", "<A>/1.png", "B/3.png", "Right only in runs/b: 2"):
+        assert text in page.text
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert [image["alt"].split(" over")[0] for image in images] == ["loss", "loss of training"]
+    assert all(image["src"].startswith("data:image/png;base64,") for image in images)
+    assert not [value for _, attributes in page.tags for value in attributes.values() if value and "://" in value]
+
+
+def test_the_page_says_what_is_not_known(runs, tmp_path):
+    begun = runs[0]._replace(name="runs/begun", evaluation=None, predictions=None, curves={})
+    page = Page(write_comparison(tmp_path / "comparison.html", [begun, begun._replace(name="runs/other")]))
+    for text in ("There are none.", "neither events of training nor", "no numbers of classes", "are not known"):
+        assert text in page.text
