@@ -68,7 +68,8 @@ def _classes(data):
 
 def _files(settings, data):
     paths = [*getattr(data, "train_paths", []), *getattr(data, "eval_paths", [])]  # of image files
-    return os.path.commonpath(paths) if paths else settings.data_dir
+    folder = os.path.commonpath(paths) if paths else settings.data_dir
+    return f"{folder}, which training draws first" if paths and not os.path.exists(folder) else folder
 
 
 def _model(settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import TextIO
@@ -12,6 +13,9 @@ import tqdm
 from estimator_train.session import step_outputs
 
 v1 = tf.compat.v1
+
+_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}, {remaining} to go{postfix}"
+_WITHOUT_END = "step {n_fmt}, {elapsed} so far{postfix}"
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
@@ -46,7 +50,13 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._start = self._shown_at = time.monotonic()
         self._examples = 0
         if self._on_terminal and self._bar is None:
-            self._bar = tqdm.tqdm(total=self._last_step, initial=self._step, unit="step", file=self._file)
+            self._bar = tqdm.tqdm(
+                total=self._last_step,
+                initial=self._step,
+                file=self._file,
+                dynamic_ncols=True,
+                bar_format=_WITHOUT_END if self._last_step is None else _BAR,
+            )
 
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
@@ -75,7 +85,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if self._examples:
             texts.append(f"{self._examples / seconds:.3g} examples/s")
         if self._bar is not None:
-            self._bar.set_postfix_str(", ".join(texts))
+            self._bar.set_postfix_str(", ".join(self._fitting(texts)))
             return
         of_last_step = ""
         if self._last_step is not None:
@@ -83,3 +93,11 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             to_go = seconds / (self._step - self._first_step) * (self._last_step - self._step)
             texts.append(f"{tqdm.tqdm.format_interval(to_go)} to go")
         print(f"step {self._step}{of_last_step}: {', '.join(texts)}", file=self._file, flush=True)
+
+    def _fitting(self, texts):
+        """Those of the texts that the terminal is wide enough for: metrics are left out, the last of them first."""
+        shown = self._bar.format_dict
+        columns = shown["ncols"] or math.inf
+        while texts and len(tqdm.tqdm.format_meter(**shown | {"ncols": None, "postfix": ", ".join(texts)})) > columns:
+            texts = [*texts[:-2], *texts[-1:]] if len(texts) > 2 else texts[:-1]
+        return texts

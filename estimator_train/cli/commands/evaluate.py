@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 
 import click
-import numpy as np
 import tabulate
 
-from estimator_train.cli import evaluation_log
 from estimator_train.cli.parameters import OutputFile, Text
 from estimator_train.cli.settings import Settings, checkpoint_prefix, open_data
-from estimator_train.report.classification import classification, table
+from estimator_train.cli.startup import starting_tensorflow
 
 _EXAMPLES = """\b
 Examples:
@@ -57,10 +55,10 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
         raise click.ClickException(f"--predictions {predictions}: there is no folder {Path(predictions).parent}")
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
-    from estimator_train.cli.run import (
-        build,  # TensorFlow comes with them
-        evaluation,  # TensorFlow comes with them
-    )
+    with starting_tensorflow():
+        from estimator_train.cli import evaluation_log
+        from estimator_train.cli.run import build, evaluation
+        from estimator_train.report.classification import classification
 
     paths = [checkpoint] if checkpoint else build.checkpoint_paths(model_dir, all_checkpoints)
     results = []
@@ -114,6 +112,8 @@ def _write_tables(results):
     row = {"checkpoint": entry["checkpoint"], "step": entry["step"]} | entry["metrics"]
     click.echo(tabulate.tabulate([row], headers="keys", floatfmt=".4f", missingval="n/a"))
     if result is not None:
+        from estimator_train.report.classification import table  # NumPy comes with it
+
         click.echo(f"\n{table(result)}")
 
 
@@ -151,5 +151,6 @@ def _write_predictions(file, class_names, data, labels, probabilities):
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["file" if paths else "example", "true_class", "predicted_class", *class_names])
-        for name, label, values in zip(names, labels, probabilities.tolist(), strict=True):
-            writer.writerow([name, class_names[label], class_names[np.argmax(values)], *values])
+        predicted = probabilities.argmax(axis=1)
+        for name, label, best, values in zip(names, labels, predicted, probabilities.tolist(), strict=True):
+            writer.writerow([name, class_names[label], class_names[best], *values])

@@ -8,6 +8,7 @@ import click
 
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, checkpoint_prefix, one_line_errors
+from estimator_train.cli.startup import starting_tensorflow
 
 # In the folder; "" is the folder itself. Keras 3 takes no other ending than .weights.h5.
 _FILES = {"saved_model": [""], "keras": ["model.keras"], "weights": ["weights.h5", "model.weights.h5"]}
@@ -49,7 +50,8 @@ def export(model_dir, checkpoint, file_format, out):
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
             raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
 
-    from estimator_train.cli.run import build, export  # TensorFlow comes with them
+    with starting_tensorflow():
+        from estimator_train.cli.run import build, export
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)

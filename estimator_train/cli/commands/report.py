@@ -8,6 +8,7 @@ from estimator_train.cli import completion
 from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings
+from estimator_train.cli.startup import starting_tensorflow
 
 _EXAMPLES = """\b
 Example:
@@ -33,11 +34,8 @@ def report(model_dir):
     settings = Settings.of_run(model_dir)
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
-    from estimator_train.cli.run import (
-        build,  # TensorFlow comes with them
-        evaluation,  # TensorFlow comes with them
-        reporting,  # TensorFlow comes with them
-    )
+    with starting_tensorflow():
+        from estimator_train.cli.run import build, evaluation, reporting
 
     (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint])

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train import distribution
-from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, timing_line
+from estimator_train.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_line
 from estimator_train.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
@@ -108,7 +108,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     step = metrics["global_step"]
     say(timing_line(timing.summary(), model_dir, step))
     if timing.summary()["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
-        say(diagnosis(timing.summary(), training, input_fns[0]))
+        say(on_terminal([diagnosis(timing.summary(), training, input_fns[0])]))
     if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
         say(f"stopped at step {step}: the loss did not fall in {training.early_stopping} evaluations")
     say(f"the report is {report}")
