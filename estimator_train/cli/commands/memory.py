@@ -57,10 +57,8 @@ _RULES = (
 @click.option(
     "--model",
     type=Text(),
-    metavar="NAME",
     shell_complete=completion.names(lambda: models.NAMES),
-    help="Instead of a recipe: a model as training takes it; all of its layers that can be are trained."
-    "  [default: the dataset's]",
+    help="Instead of a recipe: a model by name, or FILE:FUNCTION, as training takes it.  [default: the dataset's]",
 )
 @click.option("--image-size", type=ImageSize(), help="Side of the images, or height x width.  [default: the dataset's]")
 @click.option("--batch-size", type=Count(), metavar="N", help="Examples a step.  [default: the dataset's, else 1]")
@@ -73,7 +71,7 @@ _RULES = (
     help="Of each device.",
 )
 def memory(device_memory, **flags):
-    """Estimate the memory that training takes: of a recipe on one device and split over several, else on each device.
+    """Estimate the memory that training takes: of a recipe, split over several devices too, or of a model on each device.
 
     Nothing is trained, and the devices need not be there.
 
