@@ -51,7 +51,7 @@ TRAIN = "--model small_cnn --weights none --image-size 32 --batch-size 4 --max-s
 TRAIN_OWN = "--max-steps 2"
 RESUME = "--max-steps 3"
 # Appended to what is no training.
-SMALL = {"memory": "--volume 8 --filters 2"}
+SMALL = {"memory --recipe": "--volume 8 --filters 2", "memory --model": "--image-size 32"}
 # A training whose folder no later command of the page names, or that is another way to make it.
 ONLY_PLAN = "--dry-run --model-dir only-planned"
 
@@ -230,7 +230,7 @@ def follow(command, later, monkeypatch):
     if arguments[:1] == ["launch"]:  # one process of those that it would start, alone
         with launch.make_context("launch", arguments[1:]) as context:
             arguments = list(context.params["arguments"])
-    arguments += shlex.split(SMALL.get(arguments[0], "")) if arguments else []
+    arguments += shlex.split(SMALL.get(" ".join(arguments[:2]), ""))
     if not arguments or arguments[0].startswith("--"):
         arguments += shlex.split(instead_of_training(arguments, later))
         arguments = ["--replicas" if argument == "--gpus" else argument for argument in arguments]

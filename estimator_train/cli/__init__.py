@@ -19,6 +19,7 @@ from estimator_train.cli.commands.recipes import recipes
 from estimator_train.cli.commands.report import report
 from estimator_train.cli.commands.run import run
 from estimator_train.cli.commands.train import train
+from estimator_train.cli.synonyms import meant_by
 from estimator_train.cli.termination import Terminated, raising_terminated
 
 _EXAMPLES = """\b
@@ -44,7 +45,7 @@ class _Commands(click.Group):
     """Trains where no subcommand is named."""
 
     def parse_args(self, ctx, args):
-        trains = args and args[0].startswith("-") and args[0] not in ("--help", "--version")
+        trains = args and args[0].startswith("-") and args[0] not in ("-h", "--help", "--version")
         if trains or not (args or ctx.resilient_parsing):  # the shell, completing the first word, is told the commands
             args = ["train", *args]
         return super().parse_args(ctx, args)
@@ -54,7 +55,7 @@ class _Commands(click.Group):
         return [*super().shell_complete(ctx, incomplete), *flags]
 
 
-@click.group(cls=_Commands, epilog=_EXAMPLES)
+@click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="estimator_train")
 def commands():
     """Train, evaluate and look after Estimators on today's TensorFlow.
@@ -80,6 +81,8 @@ def main():
             outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
             print(end="", flush=True)
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            error.possibilities = meant_by(error)
         prefix = click.style("estimator_train:", fg="red")
         lines = getattr(error.__cause__, "lines", [error.format_message()])  # of an error that is meant to have several
         message = "\n".join(" ".join(line.split()) for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -120,15 +121,15 @@ RULES = (
 )
 
 
-def check_conflicts(flags: SimpleNamespace) -> None:
-    """Refuses `flags`, by their names in Python, in the words of the first rule that they break.
+def check_conflicts(flags: SimpleNamespace, rules: Iterable[Excludes | Needs] = RULES) -> None:
+    """Refuses `flags`, by their names in Python, in the words of the first of the rules that they break.
 
     A flag is given where its value is true, so one with a default that is true is in no rule.
 
     Raises:
       click.ClickException: a rule is broken.
     """
-    for rule in RULES:
+    for rule in rules:
         given, others = ([name for name in names if _is_given(flags, name)] for names in rule[:2])
         if given and bool(others) == isinstance(rule, Excludes):
             named = {"flag": flag_of(given[0]), "other": flag_of(others[0]) if others else ""}

@@ -1,7 +1,19 @@
-"""The lines that a training ends with."""
+"""The lines that a training begins and ends with."""
 
 import os
 import shlex
+import shutil
+import sys
+import textwrap
+
+
+def on_terminal(lines, indent=0):
+    """The text of `lines`: on a terminal as wide as it is, with what goes on in the next line indented."""
+    if sys.stdout.isatty():
+        # A path is not broken, so that it can be copied.
+        options = {"width": shutil.get_terminal_size().columns, "break_long_words": False, "break_on_hyphens": False}
+        lines = [textwrap.fill(line, subsequent_indent=" " * indent, **options) for line in lines]
+    return "\n".join(lines)
 
 
 def timing_line(timing, model_dir, step):

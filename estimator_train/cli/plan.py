@@ -97,6 +97,8 @@ def _files(settings, data):
     left_out = getattr(data, "left_out", ())
     local = paths and not is_remote(paths[0])
     where = os.path.commonpath(paths) if local else settings.data_dir
+    if local and not os.path.exists(where):
+        return f"{where}, which training draws first"
     return f"{where}, without {', '.join(left_out)}" if left_out else where
 
 

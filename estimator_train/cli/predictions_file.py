@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from estimator_train.cli.settings import one_line_errors
+from estimator_train.cli.settings import Settings, one_line_errors
 from estimator_train.host.files import printable, write_whole
 from estimator_train.host.paths import as_path
+from estimator_train.report import tasks
 from estimator_train.report.comparison import Prediction
 
 NAME = "predictions.csv"
@@ -42,6 +43,25 @@ def write(
         writer.writerow([name, class_names[label], class_names[index], f"{most:.4f}"])
     with one_line_errors():
         write_whole(as_path(model_dir, NAME), text.getvalue())
+
+
+def write_all(file: str, settings: Settings, data: Any, labels: np.ndarray, outputs: np.ndarray) -> None:
+    """Writes what is true and what is predicted of each example to `file`, with every probability or number.
+
+    Args:
+      data, labels, outputs: as an evaluation of `settings` gives them; None for the data of an input_fn.
+    """
+    # A dataset of image files evaluates on all of them, once and sorted; others have no names for their examples.
+    paths = image_paths(data)
+    names = paths or range(len(labels))
+    with open(file, "w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        kind = tasks.KINDS[settings.task]
+        task, columns = settings.task, settings.class_names
+        writer.writerow(["file" if paths else "example", f"true_{kind}", f"predicted_{kind}", *columns])
+        for name, label, values in zip(names, labels, outputs, strict=True):
+            both = tasks.truth(task, columns, label), tasks.prediction(task, columns, values)
+            writer.writerow([name, *both, *(values.tolist() if columns else ())])
 
 
 def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:

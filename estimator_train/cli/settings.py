@@ -240,11 +240,16 @@ def _read(path):
     return values
 
 
-def open_data(dataset, data_dir, *, limit, split, seed, task):
-    """Opens the dataset of a run; the arguments are those of its settings."""
+def open_data(dataset, data_dir, *, limit, split, seed, task="classification", draw=True):
+    """Opens the dataset of a run; the arguments are those of its settings.
+
+    Without `draw`, an embedded dataset that is not there yet names the files that it will have.
+    """
     options = {"split": split} if split else {}
     if task != "classification":
         options["task"] = task
+    if not draw and dataset == datasets.NAMES[0]:
+        options["draw"] = False
     with one_line_errors():
         return datasets.open_dataset(dataset, data_dir, limit=limit, limit_seed=seed or 0, **options)
 

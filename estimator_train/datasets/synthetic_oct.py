@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import platformdirs
@@ -46,22 +47,30 @@ _NAMES = [name for name, _, _ in _LAYERS]
 _VITREOUS, _BEYOND = 32, 18
 
 
-def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> ImageDataset:
-    """Returns the dataset of `seed`, drawn into `data_dir`, or the user's cache folder, where that is not there yet."""
-    return open_folder(
-        download(data_dir, seed=seed),
-        name="synthetic_oct",
-        class_names=CLASS_NAMES,
-        default_model="small_cnn",
-        default_epochs=12,
-        image_size=(96, 96),
-    )
+def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0, draw: bool = True) -> ImageDataset:
+    """Returns the dataset of `seed`, drawn into `data_dir`, or the user's cache folder, where that is not there yet.
+
+    Without `draw` nothing is written: where the files are not there yet, the paths are those that they will have.
+    """
+    about: dict[str, Any] = {
+        "name": "synthetic_oct",
+        "class_names": CLASS_NAMES,
+        "default_model": "small_cnn",
+        "default_epochs": 12,
+        "image_size": (96, 96),
+    }
+    folder = local(data_dir or _home(seed))
+    if draw or not _is_to_draw(folder):
+        return open_folder(download(data_dir, seed=seed), **about)
+    paths = [path for path, *_ in _drawings(folder, seed, IMAGES_PER_CLASS)]
+    train, test = ([str(path) for path in paths if path.parts[-3] == split] for split in IMAGES_PER_CLASS)
+    return ImageDataset(**about, train_paths=train, eval_paths=test)
 
 
 def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:
     """Draws the images of `seed` where they are not there yet: see `open_dataset`. Returns their folder."""
     folder = local(data_dir or _home(seed))
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if _is_to_draw(folder):
         draw_dataset(folder, seed=seed)
     return folder
 
@@ -104,15 +113,23 @@ def _home(seed):
     return Path(platformdirs.user_cache_dir("estimator_train"), "synthetic_oct", f"seed-{seed}")
 
 
-def _draw_files(folder, seed, images_per_class):
-    drawings = []
+def _is_to_draw(folder):
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def _drawings(folder, seed, images_per_class):
+    """Yields (path, class name, key of the random generator) of every image."""
     for split, (split_name, number) in enumerate(images_per_class.items()):
         for label, class_name in enumerate(CLASS_NAMES):
-            class_folder = folder / split_name / class_name
-            class_folder.mkdir(parents=True)
             for index in range(number):
-                path = class_folder / f"{class_name}-{(split + 1) * 100_000 + index}-1.jpeg"
-                drawings.append((path, class_name, (seed, label, split, index)))
+                path = folder / split_name / class_name / f"{class_name}-{(split + 1) * 100_000 + index}-1.jpeg"
+                yield path, class_name, (seed, label, split, index)
+
+
+def _draw_files(folder, seed, images_per_class):
+    drawings = list(_drawings(folder, seed, images_per_class))
+    for class_folder in {path.parent for path, *_ in drawings}:
+        class_folder.mkdir(parents=True)
 
     def draw(drawing):
         path, class_name, key = drawing

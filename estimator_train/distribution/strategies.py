@@ -10,6 +10,8 @@ from estimator_train.distribution.cluster_task import ClusterTask, read_tf_confi
 from estimator_train.distribution.server import check_address
 from estimator_train.session import private_names
 
+_OR_REPLICAS = "use --replicas {} for CPU replicas"
+
 
 def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
     """A `tf.distribute.MirroredStrategy` over the first `count` GPUs, with memory growth set on them.
@@ -20,7 +22,7 @@ def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.Mirrored
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    _first_gpus(count, f"use --replicas {count} for CPU replicas")
+    _first_gpus(count, _OR_REPLICAS.format(count))
     return _mirrored([f"GPU:{index}" for index in range(count)], all_reduce)
 
 
@@ -101,17 +103,32 @@ def show_gpus(count: int) -> None:
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    tf.config.set_visible_devices(_first_gpus(count, f"use --replicas {count} for CPU replicas"), "GPU")
+    tf.config.set_visible_devices(_first_gpus(count, _OR_REPLICAS.format(count)), "GPU")
+
+
+def check_gpus(count: int) -> None:
+    """Checks that TensorFlow sees `count` GPUs.
+
+    Raises:
+      ValueError: fewer GPUs are visible.
+    """
+    _visible_gpus(count, _OR_REPLICAS.format(count))
 
 
 def _first_gpus(count, or_instead=""):
+    visible = _visible_gpus(count, or_instead)
+    let_memory_grow(visible[:count])
+    return visible[:count]
+
+
+def _visible_gpus(count, or_instead):
+    """The GPUs that TensorFlow sees, `count` or more; `or_instead` is what to do where there are fewer."""
     visible = tf.config.list_physical_devices("GPU")
     if count > len(visible):
         ways = [f"use --gpus {len(visible)}"] if visible else []
         ways += [or_instead] if or_instead else []
         raise ValueError("; ".join([f"--gpus {count}: TensorFlow sees {len(visible)}", *ways]))
-    let_memory_grow(visible[:count])
-    return visible[:count]
+    return visible
 
 
 def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import TextIO
@@ -54,7 +55,11 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._examples = 0
         if self._on_terminal and self._bar is None:
             self._bar = tqdm.tqdm(
-                total=self._last_step, initial=self._step, file=self._file, bar_format=self._bar_format("?")
+                total=self._last_step,
+                initial=self._step,
+                file=self._file,
+                dynamic_ncols=True,
+                bar_format=self._bar_format("?"),
             )
 
     def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
@@ -89,7 +94,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         to_go = None if self._last_step is None else tqdm.tqdm.format_interval(self._seconds_to_go(training_seconds))
         if self._bar is not None:
             self._bar.bar_format = self._bar_format(to_go)
-            self._bar.set_postfix_str(", ".join(texts))
+            self._bar.set_postfix_str(", ".join(self._fitting(texts)))
             return
         of_last_step = ""
         if to_go is not None:
@@ -104,7 +109,15 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         return a_step * (self._last_step - self._step)
 
     def _bar_format(self, to_go):
-        """That of tqdm, without its steps a second and its time to go: both would count evaluations as steps."""
+        """That of the bar; tqdm's own time to go would count evaluations as steps."""
         if self._last_step is None:
-            return "{n_fmt} steps [{elapsed}{postfix}]"
-        return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}} [{{elapsed}}<{to_go}{{postfix}}]"
+            return "step {n_fmt}, {elapsed} so far{postfix}"
+        return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}}, {to_go} to go{{postfix}}"
+
+    def _fitting(self, texts):
+        """Those of the texts that the terminal is wide enough for: metrics are left out, the last of them first."""
+        shown = self._bar.format_dict
+        columns = shown["ncols"] or math.inf
+        while texts and len(tqdm.tqdm.format_meter(**shown | {"ncols": None, "postfix": ", ".join(texts)})) > columns:
+            texts = [*texts[:-2], *texts[-1:]] if len(texts) > 2 else texts[:-1]
+        return texts

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-# Runs the command with each of many lists of arguments; tells whether TensorFlow has come along.
+# Runs the command with each of many lists of arguments; tells which large modules have come along.
 PROGRAM = """
 import contextlib, io, json, sys
 from estimator_train.cli import main
@@ -24,20 +24,22 @@ def answer(arguments):
             code = end.code or 0
     for stream in (output, errors):
         stream.flush()
-    return code, *(stream.buffer.getvalue().decode() for stream in (output, errors)), "tensorflow" in sys.modules
+    return code, *(stream.buffer.getvalue().decode() for stream in (output, errors)), [
+        name for name in ("numpy", "tensorflow") if name in sys.modules
+    ]
 
 print(json.dumps([answer(arguments) for arguments in json.load(sys.stdin)]))
 """
 
 
-def run_all(folder, arguments):
-    """Exit codes, standard outputs and standard errors."""
+def run_all(folder, arguments, without=("tensorflow",)):
+    """Exit codes, standard outputs and standard errors, if none of the modules `without` has come along."""
     lists = json.dumps([[str(argument) for argument in each] for each in arguments])
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM], input=lists, stdout=subprocess.PIPE, text=True, cwd=folder
     )
     answers = json.loads(process.stdout)
-    assert not any(imported for *_, imported in answers)
+    assert not any(set(without) & set(imported) for *_, imported in answers)
     return [answer[:3] for answer in answers]
 
 
@@ -50,12 +52,14 @@ def run(tmp_path):
     "arguments",
     [
         ["--help"],
+        ["-h"],
         ["--version"],
+        ["evaluate", "-h"],
         *([name, "--help"] for name in ("train", "evaluate", "predict", "export", "run", "launch")),
     ],
 )
-def test_help_answers_without_tensorflow(run, arguments):
-    code, output, errors = run(*arguments)
+def test_help_answers_without_numpy_and_tensorflow(tmp_path, arguments):
+    ((code, output, errors),) = run_all(tmp_path, [arguments], without=("numpy", "tensorflow"))
     assert (code, errors) == (0, "")
     assert "estimator_train" in output
 
@@ -89,11 +93,11 @@ def test_help_answers_without_tensorflow(run, arguments):
         ("export --format k", ["keras"]),
     ],
 )
-def test_the_shell_completes_commands_flags_and_names(run, monkeypatch, words, offered):
+def test_the_shell_completes_commands_flags_and_names_without_numpy(tmp_path, monkeypatch, words, offered):
     monkeypatch.setenv("_ESTIMATOR_TRAIN_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", f"estimator_train {words}")
     monkeypatch.setenv("COMP_CWORD", str(len(f"{words} ".split(" ")) - 1))
-    _, output, _ = run()
+    ((_, output, _),) = run_all(tmp_path, [[]], without=("numpy", "tensorflow"))
     assert [line.partition(",")[2] for line in output.splitlines()] == offered
 
 
@@ -250,6 +254,11 @@ WRONG = [
     (["--evaluate-every", "0"], "--evaluate-every"),
     (["--steps", "9", "--epochs", "1"], "No such option '--steps'"),
     (["--speed", "9"], "No such option '--speed'"),
+    (["--bs", "9"], "No such option '--bs'. Did you mean '--batch-size'?"),
+    (["-b", "9"], "No such option '-b'. Did you mean '--batch-size'?"),
+    (["--imgsz=9"], "No such option '--imgsz'. Did you mean '--image-size'?"),
+    (["--batch_size", "9"], "No such option '--batch_size'. Did you mean '--batch-size'?"),
+    (["evaluate", "--ckpt", "x"], "No such option '--ckpt'. Did you mean '--checkpoint'?"),
     (["evalute"], "No such command 'evalute'"),
     (["--input-fn", "data.py:train_input_fn"], "--input-fn and --eval-input-fn go together"),
     (["--input-fn", "data.py:train_input_fn", *OWN, "--epochs", "2"], "leave out --epochs"),
@@ -303,6 +312,12 @@ WRONG = [
     (["compare", "run", "nowhere"], "--model-dir nowhere: there is no such folder"),
     (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
     (["compare", "run", "other", "--out", "nowhere/page.html"], "--out nowhere/page.html: there is no folder nowhere"),
+    (["memory", "--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
+    (["memory", "--model", "vgg16"], "--model needs --image-size, or a --dataset, whose size it is"),
+    (["memory", "--model", "vgg16", "--volume", "8"], "--volume is for recipes; leave out --volume or --model"),
+    (["memory", "--recipe", "unet3d", "--dataset", "images"], "leave out --recipe or --dataset"),
+    (["memory", "--image-size", "8"], "--image-size is for --dataset and --model; give one, too"),
+    (["memory", "--model", "vgg16", "--data-dir", "scans"], "--data-dir is for --dataset; give it, too"),
     (["predict", "--model-dir", "run"], "Missing argument"),
     (["predict", "file"], "--model-dir"),
     (["predict", "--model-dir", "empty", "file"], "holds no run"),
@@ -442,6 +457,16 @@ def test_a_dry_run_downloads_nothing(plan, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ((_, said),) = plan("--dataset", "oct2017").items()
     assert "training gets it first" in said
+
+
+def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for flags in ([], ["--data-dir", tmp_path / "drawn"]):
+        said = plan(*flags)
+        assert said["data"] == "synthetic_oct: 800 images to train on and 200 to evaluate on, in 4 classes"
+        assert said["classes"] == "CNV 200 + 50, DME 200 + 50, DRUSEN 200 + 50, NORMAL 200 + 50"
+        assert said["steps"] == "300: 12 epochs of 25"
+    assert said["files"] == f"{tmp_path / 'drawn'}, which training draws first"
 
 
 def test_a_run_that_has_lost_its_checkpoints_says_that_it_starts_at_step_0(run, files):

@@ -9,8 +9,9 @@ from estimator_train.recipes import NAMES
 
 
 @pytest.fixture
-def run(monkeypatch):
+def run(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # which the command sets; so it is put back
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return lambda command, *arguments: CliRunner().invoke(command, arguments)
 
 
@@ -28,11 +29,24 @@ def test_the_estimate_tells_on_how_many_devices_it_fits(run):
     assert verdict == "It fits with --split-over 2."
 
 
+def test_the_model_of_a_dataset_has_its_size_its_classes_and_its_batches(run):
+    result = run(memory, "--dataset", "synthetic_oct", "--batch-size", "8")
+    assert result.exit_code == 0, result.output
+    title, _, _, row, verdict = result.output.splitlines()
+    assert title == "small_cnn, 97,956 parameters, batches of 8, in GB:"
+    assert row.split()[0] == "1" and verdict == "It fits on one device."
+    as_given = run(memory, "--model", "small_cnn", "--image-size", "96", "--batch-size", "8").output.splitlines()
+    assert as_given[0] == "small_cnn, 97,698 parameters, batches of 8, in GB:"
+    assert as_given[3] == row
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--volume", "20"], "must be a multiple of 8 voxels a side, got 20"),
-        (["--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
+        (["--recipe", "cyclegan"], "cyclegan has no one model to estimate the memory of"),
+        (["--model", "resnet", "--image-size", "8"], "there is no model 'resnet'; pass one of"),
+        (["--dataset", "oct2017"], "oct2017 is not here; give --model and --image-size instead"),
     ],
 )
 def test_bad_input_is_one_line(run, arguments, message):

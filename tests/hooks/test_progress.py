@@ -1,7 +1,12 @@
 """ProgressHook: plain lines in a file, a bar on a terminal."""
 
+import fcntl
 import io
+import os
+import pty
 import re
+import struct
+import termios
 import time
 
 import pytest
@@ -63,6 +68,24 @@ def test_a_terminal_gets_a_bar_with_the_numbers(train):
     assert "100%" in last
     assert "5/5" in last
     assert re.search(r"loss [\d.e-]+, accuracy [\d.e-]+, [\d.e+]+ examples/s", last)
+
+
+@pytest.mark.parametrize(("columns", "metrics"), [(200, 3), (80, 1), (70, 0)])
+def test_a_bar_fits_into_the_terminal_and_leaves_out_metrics_first(classifier, data, batches, columns, metrics):
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    model = classifier(metrics=["accuracy", "mean_absolute_error", "mean_squared_error"])
+    with os.fdopen(its, "w") as terminal:
+        hook = et.ProgressHook(file=terminal)
+        et.model_to_estimator(model).train(batches(data, 16, epochs=None), hooks=[hook], max_steps=3)
+        terminal.flush()
+        states = os.read(ours, 100_000).decode().split("\r")
+    os.close(ours)
+    assert max(map(len, states)) < columns  # tqdm leaves the last one free
+    *_, last = (state for state in states if "loss" in state)
+    names = ["accuracy", "mean_absolute_error", "mean_squared_error"]
+    assert [name in last for name in names] == [index < metrics for index in range(3)]
+    assert re.match(r"100%\|█+\| 3/3, 00:00 to go, loss [\d.e-]+, ", last) and "examples/s" in last
 
 
 def test_the_default_file_is_standard_error(train, capsys):

@@ -17,6 +17,7 @@ from estimator_train import datasets, recipes
 from estimator_train.cli import completion
 from estimator_train.cli.parameters import Count, Text
 from estimator_train.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
+from estimator_train.cli.startup import starting_tensorflow
 
 _POLL_SECS = 0.1
 # Flags of training that it gives, or cannot do.
@@ -172,8 +173,9 @@ def _train_examples(recipe, data_dir, model_dir):
 
 def _diagnosis(timing, run):
     """What limits the training in the folder `run`."""
-    from estimator_train.cli.run.build import build_input_fns
-    from estimator_train.cli.run.training import diagnosis
+    with starting_tensorflow():
+        from estimator_train.cli.run.build import build_input_fns
+        from estimator_train.cli.run.training import diagnosis
 
     settings, training = Settings.load(run), Training(**json.loads(run_file(run).read_text())["training"])
     limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed}

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 import tabulate
 
-from estimator_train.cli import environment, evaluation_log, predictions_file
+from estimator_train.cli import environment
 from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.parameters import OutputFile, Text
 from estimator_train.cli.settings import Settings, open_data
-from estimator_train.report import tasks
+from estimator_train.cli.startup import starting_tensorflow
 
 _EXAMPLES = """\b
 Examples:
@@ -61,10 +61,10 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
         raise click.ClickException(f"--predictions {predictions}: there is no folder {Path(predictions).parent}")
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
-    from estimator_train.cli.run import (
-        build,  # TensorFlow comes with them
-        evaluation,  # TensorFlow comes with them
-    )
+    with starting_tensorflow():
+        from estimator_train.cli import evaluation_log, predictions_file
+        from estimator_train.cli.run import build, evaluation
+        from estimator_train.report import tasks
 
     paths = [checkpoint] if checkpoint else build.checkpoint_paths(model_dir, all_checkpoints)
     results = []
@@ -76,7 +76,7 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
         if result and settings.task == "classification":
             predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
         if predictions and result:
-            _write_predictions(predictions, settings, data, labels, outputs)
+            predictions_file.write_all(predictions, settings, data, labels, outputs)
     results.sort(key=_rank)
     write = _write_json if as_json else _write_csv if as_csv else _write_ranking if all_checkpoints else _write_tables
     write(results)
@@ -124,6 +124,8 @@ def _write_tables(results):
     row = {"checkpoint": entry["checkpoint"], "step": entry["step"]} | entry["metrics"]
     click.echo(tabulate.tabulate([row], headers="keys", floatfmt=".4f", missingval="n/a"))
     if result is not None:
+        from estimator_train.report import tasks  # NumPy comes with it
+
         click.echo(f"\n{tasks.table(result)}")
 
 
@@ -152,17 +154,3 @@ def _numbers(metrics, result):
     for name, counts in zip(classes if matrix else (), matrix, strict=True):
         for predicted, count in zip(classes, counts, strict=True):
             yield "confusion", name, predicted, count
-
-
-def _write_predictions(file, settings, data, labels, outputs):
-    # A dataset of image files evaluates on all of them, once and sorted; others have no names for their examples.
-    paths = predictions_file.image_paths(data)
-    names = paths or range(len(labels))
-    with open(file, "w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        kind = tasks.KINDS[settings.task]
-        task, columns = settings.task, settings.class_names
-        writer.writerow(["file" if paths else "example", f"true_{kind}", f"predicted_{kind}", *columns])
-        for name, label, values in zip(names, labels, outputs, strict=True):
-            both = tasks.truth(task, columns, label), tasks.prediction(task, columns, values)
-            writer.writerow([name, *both, *(values.tolist() if columns else ())])

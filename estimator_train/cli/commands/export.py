@@ -10,6 +10,7 @@ from estimator_train.cli import environment
 from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, one_line_errors
+from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.host.paths import is_remote
 
 # In the folder; "" is the folder itself. Keras 3 takes no other ending than .weights.h5.
@@ -54,7 +55,8 @@ def export(model_dir, checkpoint, file_format, out):
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
             raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
 
-    from estimator_train.cli.run import build, export  # TensorFlow comes with them
+    with starting_tensorflow():
+        from estimator_train.cli.run import build, export
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)

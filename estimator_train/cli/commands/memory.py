@@ -1,28 +1,67 @@
-"""estimator_train memory: what training the model of a recipe takes of the memory of devices."""
+"""estimator_train memory: what training a model takes of the memory of devices."""
 
 from __future__ import annotations
 
 import inspect
 import os
+from types import SimpleNamespace
 
 import click
 import tabulate
 
-from estimator_train import recipes
-from estimator_train.cli.parameters import Count, Text
-from estimator_train.cli.settings import one_line_errors
+from estimator_train import datasets, models, recipes
+from estimator_train.cli import completion
+from estimator_train.cli.commands.train import must_be_downloaded
+from estimator_train.cli.conflicts import Excludes, Needs, check_conflicts
+from estimator_train.cli.parameters import Count, ImageSize, Text
+from estimator_train.cli.settings import Settings, one_line_errors, open_data
+from estimator_train.cli.startup import starting_tensorflow
 
 _DEVICE_COUNTS = (1, 2, 4, 8)
 _GB = 1e9
 
+_OF_RECIPES, _OF_IMAGES = ("volume", "filters"), ("dataset", "data_dir", "model", "image_size")
+
+_RULES = (
+    Excludes(("recipe",), _OF_IMAGES, "a recipe has its own model and data; leave out --recipe or {other}"),
+    Excludes(_OF_RECIPES, _OF_IMAGES, "{flag} is for recipes; leave out {flag} or {other}"),
+    Needs(("image_size",), ("dataset", "model"), "--image-size is for --dataset and --model; give one, too"),
+    Needs(("data_dir",), ("dataset",), "--data-dir is for --dataset; give it, too"),
+)
+
 
 @click.command()
 @click.option(
-    "--recipe", type=Text(), metavar="NAME", default="unet3d", show_default=True, help=f"{', '.join(recipes.NAMES)}."
+    "--recipe",
+    type=Text(),
+    metavar="NAME",
+    shell_complete=completion.names(lambda: recipes.NAMES),
+    help=f"{', '.join(recipes.NAMES)}.  [default: unet3d]",
 )
-@click.option("--volume", type=Count(), help="Side of the volumes in voxels.  [default: the recipe's]")
-@click.option("--filters", type=Count(), help="Of the first convolution.  [default: the recipe's]")
-@click.option("--batch-size", type=Count(), default=1, show_default=True, help="Examples a step.")
+@click.option("--volume", type=Count(), metavar="N", help="Side of the volumes in voxels.  [default: the recipe's]")
+@click.option("--filters", type=Count(), metavar="N", help="Of the first convolution.  [default: the recipe's]")
+@click.option(
+    "--dataset",
+    type=Text(),
+    metavar="NAME",
+    shell_complete=completion.names(datasets.names),
+    help="Instead of a recipe: the dataset that is trained on.",
+)
+@click.option(
+    "--data-dir",
+    type=Text(),
+    metavar="FOLDER",
+    shell_complete=completion.folders,
+    help="Folder of the dataset's files.",
+)
+@click.option(
+    "--model",
+    type=Text(),
+    shell_complete=completion.names(lambda: models.NAMES),
+    help="Instead of a recipe: a model by name, or FILE:FUNCTION, as training takes it.  [default: the dataset's]",
+)
+@click.option("--image-size", type=ImageSize(), help="Side of the images, or height x width.  [default: the dataset's]")
+@click.option("--batch-size", type=Count(), metavar="N", help="Examples a step.  [default: the dataset's, else 1]")
 @click.option(
     "--device-memory",
     type=click.FloatRange(0, min_open=True),
@@ -31,21 +70,27 @@ _GB = 1e9
     metavar="GB",
     help="Of each device.",
 )
-def memory(recipe, batch_size, device_memory, **options):
-    """Estimate the memory that training takes, on one device and split over several.
+def memory(device_memory, **flags):
+    """Estimate the memory that training takes: of a recipe, also split over devices, or of a model on each device.
 
     Nothing is trained, and the devices need not be there.
 
     \b
       estimator_train memory --recipe unet3d --volume 240
+      estimator_train memory --model vgg16 --image-size 224 --batch-size 32
     """
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the weights of the estimate stay in the memory of the host
+    flags = SimpleNamespace(**flags)
+    check_conflicts(flags, _RULES)
+    of_images = flags.dataset or flags.model
     with one_line_errors():
-        build_model = _build_model(recipe, options)
-        from estimator_train.keras.devices.memory_estimate import estimate, fits
+        build_model, batch_size = _image_model(flags) if of_images else (_recipe_model(flags), flags.batch_size or 1)
+        with starting_tensorflow():
+            from estimator_train.keras.devices.memory_estimate import estimate, fits
 
         model = build_model()
-        counts = [count for count in _DEVICE_COUNTS if count <= len(model.layers) - len(model.inputs)]
+        most = 1 if of_images else len(model.layers) - len(model.inputs)
+        counts = [count for count in _DEVICE_COUNTS if count <= most]
         estimates = {count: estimate(model, batch_size, count) for count in counts}
     capacity = device_memory * _GB
     fitting = [count for count in counts if fits(estimates[count], capacity)]
@@ -57,20 +102,59 @@ def memory(recipe, batch_size, device_memory, **options):
     click.echo(f"{model.name}, {model.count_params():,} parameters, batches of {batch_size}, in GB:")
     click.echo(tabulate.tabulate(rows, headers, floatfmt=".3f"))
     if not fitting:
-        click.echo(f"It does not fit on {counts[-1]} devices: take smaller volumes, batches or layers.")
+        on = f"{counts[-1]} devices" if counts[-1] > 1 else "a device"
+        click.echo(f"It does not fit on {on}: take smaller {'images' if of_images else 'volumes'}, batches or layers.")
     elif fitting[0] == 1:
         click.echo("It fits on one device.")
     else:
         click.echo(f"It fits with --split-over {fitting[0]}.")
 
 
-def _build_model(recipe, options):
-    """The function without arguments that builds the recipe's model with the options that are given."""
-    build = getattr(recipes.named(recipe), "build_model", None)
-    if build is None:
-        raise ValueError(f"{recipe} has no one model to estimate the memory of")
-    given = {name: value for name, value in options.items() if value is not None}
-    unknown = given.keys() - inspect.signature(build).parameters.keys()
-    if unknown:
-        raise ValueError(f"{recipe} has no {', '.join(sorted(unknown))} to choose")
-    return lambda: build(**given)
+def _recipe_model(flags):
+    """The function that builds the model of a recipe with the options that are given."""
+    name = flags.recipe or "unet3d"
+    recipes.settings_of(name)  # refuses a name that is none
+    given = {option: value for option in _OF_RECIPES if (value := getattr(flags, option)) is not None}
+
+    def build():
+        build_model = getattr(recipes.named(name), "build_model", None)
+        if build_model is None:
+            raise ValueError(f"{name} has no one model to estimate the memory of")
+        unknown = given.keys() - inspect.signature(build_model).parameters.keys()
+        if unknown:
+            raise ValueError(f"{name} has no {', '.join(sorted(unknown))} to choose")
+        return build_model(**given)
+
+    return build
+
+
+def _image_model(flags):
+    """The function that builds the model of a dataset, or a model of two classes, and the batch size."""
+    data = None
+    if flags.dataset:
+        if must_be_downloaded(flags):
+            raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
+        data = open_data(flags.dataset, flags.data_dir, limit=None, split=None, seed=None, draw=False)
+    image_size = flags.image_size or (data and data.image_size)
+    if image_size is None and ":" not in flags.model:
+        raise ValueError("--model needs --image-size, or a --dataset, whose size it is")
+    batch_size = flags.batch_size or (data.default_batch_size if data else 1)
+    settings = Settings(
+        dataset=flags.dataset,
+        data_dir=flags.data_dir,
+        input_fn=None,
+        eval_input_fn=None,
+        model=flags.model or data.default_model,
+        weights="none",
+        image_size=image_size,
+        class_names=data.class_names if data else ("first", "second"),
+        batch_size=batch_size,
+        seed=None,
+    )
+
+    def build():
+        from estimator_train.cli.run.build import build_model
+
+        return build_model(settings, "none")
+
+    return build, batch_size

@@ -15,6 +15,7 @@ from estimator_train.cli import environment
 from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings
+from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.datasets.images import subfolders
 from estimator_train.host.files import printable
 from estimator_train.host.paths import as_path, is_remote
@@ -61,10 +62,8 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
     if not paths:
         raise click.ClickException(f"there is no image file {', '.join(map(printable, absent + special))}")
 
-    from estimator_train.cli.run import (
-        build,  # TensorFlow comes with them
-        prediction,  # TensorFlow comes with them
-    )
+    with starting_tensorflow():
+        from estimator_train.cli.run import build, prediction
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)

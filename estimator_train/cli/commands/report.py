@@ -9,6 +9,7 @@ from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_pr
 from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings
+from estimator_train.cli.startup import starting_tensorflow
 
 _EXAMPLES = """\b
 Example:
@@ -37,11 +38,8 @@ def report(model_dir, checkpoint):
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
-    from estimator_train.cli.run import (
-        build,  # TensorFlow comes with them
-        evaluation,  # TensorFlow comes with them
-        reporting,  # TensorFlow comes with them
-    )
+    with starting_tensorflow():
+        from estimator_train.cli.run import build, evaluation, reporting
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)

@@ -15,6 +15,7 @@ from estimator_train.cli import environment
 from estimator_train.cli.checkpoint_flag import best_checkpoint
 from estimator_train.cli.commands import training_flags
 from estimator_train.cli.conflicts import check_conflicts, flag_of
+from estimator_train.cli.messages import on_terminal
 from estimator_train.cli.monitor import Monitor, check_monitor
 from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
 from estimator_train.cli.settings import (
@@ -30,6 +31,7 @@ from estimator_train.cli.settings import (
     optimization_of,
     run_file,
 )
+from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.datasets.images import ImageDataset
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.paths import absolute, is_remote
@@ -144,12 +146,17 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     variables = _defaults_of_environment(flags)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
-    if dry_run and _must_be_downloaded(flags):
+    if dry_run and must_be_downloaded(flags):
         about = datasets.named(flags.dataset).ABOUT
         click.echo(f"{flags.dataset} is not here: training gets it first, {about.size}, {about.source}")
         return 0
+    if flags.gpus and not dry_run and must_be_downloaded(flags):
+        with starting_tensorflow(verbosity):
+            from estimator_train.cli.run import devices
 
-    settings, data = _settings(flags)
+        devices.check_gpus(flags.gpus)
+
+    settings, data = _settings(flags, dry_run)
     earlier = Settings.load(model_dir)
     if earlier is not None and not flags.find_learning_rate:
         settings.check_same(earlier, model_dir)
@@ -168,19 +175,19 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
             Monitor.of(training.monitor), settings.class_names, training.keep_best and best_checkpoint(model_dir)
         )
     if task.is_chief and (not quiet or dry_run):
-        click.echo("\n".join(plan(settings, training, data, model_dir, last_step, variables)))
+        click.echo(on_terminal(plan(settings, training, data, model_dir, last_step, variables), indent=13))
     if task.is_chief:
         _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
 
-    if quiet:
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # that there is no GPU is logged as an error
     if flags.find_learning_rate:
-        from estimator_train.cli.run.rate_test import find_learning_rate
+        with starting_tensorflow(verbosity):
+            from estimator_train.cli.run.rate_test import find_learning_rate
 
         return find_learning_rate(settings, training, data, model_dir, last_step, verbosity)
-    from estimator_train.cli.run.training import train  # TensorFlow comes with it
+    with starting_tensorflow(verbosity):
+        from estimator_train.cli.run.training import train
 
     return train(settings, training, data, model_dir, last_step, task, verbosity)
 
@@ -215,13 +222,12 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
         check_same_settings(settings, run_file(model_dir))
     if dry_run or verbosity != "quiet":
         facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
-        click.echo("\n".join(f"{name:<12} {value}" for name, value in facts.items()))
+        click.echo(on_terminal([f"{name:<12} {value}" for name, value in facts.items()], indent=13))
     _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
-    if verbosity == "quiet":
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from estimator_train.cli.run import recipe_training
+    with starting_tensorflow(verbosity):
+        from estimator_train.cli.run import recipe_training
 
     replicas = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
     return recipe_training.train(flags.recipe, settings, model_dir, replicas, verbosity)
@@ -256,7 +262,7 @@ def _say_if_it_starts_anew(model_dir):
         click.echo(f"estimator_train: {model_dir} holds a run and no checkpoint: it starts at step 0", err=True)
 
 
-def _must_be_downloaded(flags):
+def must_be_downloaded(flags):
     """Whether training would have to; the embedded dataset is soon drawn, and not downloaded."""
     if flags.data_dir or flags.dataset in (None, datasets.NAMES[0]):
         return False
@@ -274,7 +280,7 @@ def _training(flags, data):
     return dataclasses.replace(training, epochs=training.epochs or data.default_epochs)
 
 
-def _settings(flags):
+def _settings(flags, dry_run):
     """The `Settings`, and the dataset, or None for an input_fn."""
     model, weights = flags.model, flags.weights
     with one_line_errors():
@@ -290,9 +296,8 @@ def _settings(flags):
         raise click.ClickException(f"--cache {flags.cache}: give a folder on a disk of this machine, or memory")
     data, task = None, flags.task or "classification"
     if flags.dataset:
-        data = open_data(
-            flags.dataset, flags.data_dir, limit=flags.limit, split=flags.split, seed=flags.seed, task=task
-        )
+        limits = {"limit": flags.limit, "split": flags.split, "seed": flags.seed, "task": task}
+        data = open_data(flags.dataset, flags.data_dir, draw=not dry_run, **limits)
         for flag, given in [("--cache", flags.cache), ("--fast", flags.fast)]:
             if given and not isinstance(data, ImageDataset):
                 raise click.ClickException(f"{flag} is for image files, and {data.name} has none; leave it out")

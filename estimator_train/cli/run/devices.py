@@ -1,9 +1,10 @@
-"""The devices that a script of `estimator_train run` finds."""
+"""The devices that a script of `estimator_train run` finds, and whether a training has those that it is to have."""
 
 from __future__ import annotations
 
 import click
 
+from estimator_train.cli.settings import one_line_errors
 from estimator_train.distribution import absent_gpus, strategies
 
 
@@ -11,10 +12,14 @@ def choose(gpus, replicas):
     """Lets the script see its first `gpus` GPUs alone, or has `replicas` CPU replicas stand in for those it lacks."""
     if gpus and replicas:
         raise click.ClickException("--gpus and --replicas exclude each other; give one")
-    try:
+    with one_line_errors():
         if gpus:
             strategies.show_gpus(gpus)
         else:
             absent_gpus.replace_by_cpus(replicas)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+
+
+def check_gpus(count):
+    """Checks that TensorFlow sees so many GPUs, before anything is downloaded to train on them."""
+    with one_line_errors():
+        strategies.check_gpus(count)

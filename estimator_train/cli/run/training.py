@@ -14,7 +14,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train import checkpoints, distribution
-from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, timing_line
+from estimator_train.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_line
 from estimator_train.cli.monitor import OF_CLASSES, Monitor
 from estimator_train.cli.plan import steps_per_epoch
 from estimator_train.cli.run.build import (
@@ -123,7 +123,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     step = metrics["global_step"]
     say(timing_line(timing.summary(), model_dir, step))
     if timing.summary()["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
-        say(diagnosis(timing.summary(), training, input_fns[0]))
+        say(on_terminal([diagnosis(timing.summary(), training, input_fns[0])]))
     if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
         fall = "fall" if monitor.direction == "min" else "rise"
         say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")

@@ -1,0 +1,47 @@
+"""Flags under other names: what users of other commands type, to suggest ours."""
+
+from __future__ import annotations
+
+import click
+
+# Names without their dashes. yolo, timm, Lightning, Keras and Hugging Face's run_image_classification.py have them.
+SYNONYMS = {
+    "--accumulate-steps": "accumulate accumulate-grad-batches grad-accum gradient-accumulation-steps",
+    "--batch-size": "b batch bs per-device-train-batch-size train-batch-size",
+    "--cache": "cache-images",
+    "--checkpoint": "ckpt ckpt-path",
+    "--config": "cfg config-file",
+    "--data-dir": "data data-path dataset-dir dataset-path train-data train-dir",
+    "--dataset": "dataset-name ds",
+    "--dry-run": "fast-dev-run n",
+    "--early-stopping": "early-stop patience",
+    "--epochs": "e max-epochs n-epochs nb-epochs num-epochs num-train-epochs",
+    "--evaluate-every": "eval-every eval-freq eval-interval eval-steps val-check-interval val-freq validation-freq",
+    "--gpus": "accelerator cuda device devices gpu-ids ngpus num-gpus",
+    "--image-size": "img-size imgsz input-shape input-size resolution",
+    "--jit-compile": "compile jit torch-compile xla",
+    "--keep-best": "load-best-model-at-end save-best save-best-only",
+    "--limit": "fraction limit-train-batches max-samples max-train-samples",
+    "--max-steps": "iterations max-iter max-iters num-steps steps total-steps train-steps",
+    "--mixed-precision": "amp bf16 fp16 half precision",
+    "--model": "arch architecture backbone m model-name model-name-or-path net network",
+    "--model-dir": "checkpoint-dir default-root-dir log-dir logdir output output-dir project save-dir",
+    "--out": "o output output-dir",
+    "--quiet": "q silent",
+    "--recompute": "checkpoint-activations gradient-checkpointing remat",
+    "--replicas": "num-devices num-processes num-replicas nproc-per-node world-size",
+    "--resume": "continue restart resume-from-checkpoint",
+    "--save-checkpoints-steps": "checkpoint-every save-every save-freq save-interval save-period save-steps",
+    "--seed": "manual-seed random-seed random-state",
+    "--verbose": "debug log-level v",
+    "--weights": "init-weights initial-weights pretrained",
+}
+
+
+def meant_by(error: click.NoSuchOption) -> list[str]:
+    """Returns the flags of the command that mean the same as the one it does not have, or else look like it."""
+    flags = {flag for param in error.ctx.command.params for flag in param.opts} if error.ctx else set()
+    typed = error.option_name.lstrip("-").replace("_", "-").lower()
+    same = [flag for flag, names in SYNONYMS.items() if flag in flags and typed in names.split()]
+    same += [flag for flag in (f"--{typed}",) if flag in flags]  # with an underscore, or in capitals
+    return same or list(error.possibilities or [])
