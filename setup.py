@@ -45,6 +45,9 @@ setup(
             "tensorflow-datasets>=4.9",
             "importlib_resources",
         ],  # tfds:NAME; it forgets to ask for the latter
+        "mlflow": ["mlflow-skinny>=2.10"],  # --log mlflow
+        "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
+        "wandb": ["wandb>=0.17"],  # --log wandb
         "test": [
             "pytest>=8",
             "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever

@@ -40,6 +40,8 @@ def plan(settings, training, data, model_dir, last_step):
         "devices": _devices(training),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training),
+        "callbacks": training.callbacks,
+        "log": ", ".join(training.log) if training.log else None,
         "seed": settings.seed,
         "folder": f"{model_dir}, going on from {checkpoint}" if checkpoint else model_dir,
     }

@@ -109,6 +109,8 @@ class Training:
     jit_compile: bool = False
     async_checkpoints: bool = False
     cache: str | None = None
+    callbacks: str | None = None
+    log: tuple[str, ...] | None = None
 
 
 def _check_types(settings):
@@ -142,7 +144,16 @@ def save_run(model_dir, settings, **about):
     write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
 
 
-_FILES = ("run.json", "timing.json", "evaluations.jsonl", "checkpoint", "graph.pbtxt", "report/report.html")
+_FILES = (
+    "run.json",
+    "timing.json",
+    "evaluations.jsonl",
+    "metrics.csv",
+    "loggers.json",
+    "checkpoint",
+    "graph.pbtxt",
+    "report/report.html",
+)
 _FOLDERS = ("eval", "report", "export")
 
 # How long, on what and from where a recipe is trained: a run that goes on may have others.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import cloup
 
-from estimator_train import datasets, models, recipes
+from estimator_train import datasets, loggers, models, recipes
 from estimator_train.cli import completion
-from estimator_train.cli.parameters import SEED, Count, ImageSize, Steps, Text
+from estimator_train.cli.parameters import SEED, Count, ImageSize, Loggers, Steps, Text
 
 FUNCTION = "FILE:FUNCTION"
 
@@ -104,6 +104,7 @@ TRAINING = cloup.option_group(
         show_default=True,
         help="Batches of each replica that make one update, a step.",
     ),
+    cloup.option("--callbacks", type=Text(), metavar=FUNCTION, help="A function that returns Keras callbacks."),
     cloup.option("--seed", type=SEED, metavar="N", help="Seed of the initial weights and the order of the images."),
 )
 
@@ -148,6 +149,12 @@ OUTPUT = cloup.option_group(
         metavar="FILE",
         shell_complete=completion.files,
         help="The run.json of a run to repeat; flags given win over it.",
+    ),
+    cloup.option(
+        "--log",
+        type=Loggers(),
+        metavar="NAME,NAME",
+        help=f"Where metrics go beside TensorBoard's events: {', '.join(loggers.NAMES)}.",
     ),
     cloup.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
     cloup.option("--quiet", is_flag=True, help="Show errors and the last result only."),

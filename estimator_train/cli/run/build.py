@@ -49,7 +49,7 @@ def build_model(settings, weights):
             "num_classes": len(settings.class_names) or None,
             "weights": weights,
         }
-        build = _load_function(settings.model)
+        build = load_function(settings.model)
         named = inspect.signature(build).parameters
         return build(**{name: value for name, value in offered.items() if name in named})
     with one_line_errors():
@@ -64,7 +64,7 @@ def build_input_fns(settings, data, cache=None):
     `cache`: of `input_fns.image_files`.
     """
     if settings.input_fn:
-        return _load_function(settings.input_fn), _load_function(settings.eval_input_fn)
+        return load_function(settings.input_fn), load_function(settings.eval_input_fn)
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
     if settings.fast:
         sizes["fast"] = True
@@ -162,7 +162,7 @@ def _raised_by_generator(message):
     return f"the input_fn's generator raised {raised[1]}{own[-1] if own else ''}"
 
 
-def _load_function(reference):
+def load_function(reference):
     """The function of FILE:FUNCTION, which may have gone since the run began."""
     check_function(reference, "the function of the run,")
     path, _, name = reference.rpartition(":")

@@ -13,6 +13,7 @@ import tqdm
 
 from estimator_train import distribution
 from estimator_train.cli.messages import as_typed, metrics_line, stopped_line, timing_line
+from estimator_train.cli.plan import steps_per_epoch
 from estimator_train.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
@@ -23,9 +24,10 @@ from estimator_train.cli.run.build import (
 )
 from estimator_train.cli.run.evaluation import CollectPredictions
 from estimator_train.cli.run.provenance import provenance
+from estimator_train.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
 from estimator_train.cli.settings import one_line_errors, run_file
 from estimator_train.cli.signals import StopEvaluation, StopOnSignal, Stopped
-from estimator_train.exporter import BestCheckpointExporter, Exporter
+from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter
 from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
 from estimator_train.host.training_lock import training_lock
@@ -70,14 +72,17 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     note = _NoteMetrics(examples, reporter, lambda path, metrics: say(metrics_line(as_typed(model_dir, path), metrics)))
     if task.is_evaluator:
         with run_errors():
-            _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], note)
+            _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], [note])
         return 0
+    per_epoch = data and steps_per_epoch(settings, training, data)
+    callbacks = callback_hooks(training, per_epoch)
     timing = TimingHook(model_dir, every_n_steps=every)
     hooks = ([timing] if quiet else [timing, ProgressHook()]) if task.is_chief else []
     say = say if task.is_chief else _say_nothing
     metrics = None
     in_folder = _in_folder(model_dir) if task.is_chief else contextlib.nullcontext()
-    with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop:
+    logs = opened_loggers(settings, training, model_dir) if task.is_chief else contextlib.nullcontext([])
+    with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop, logs as loggers:
         if task.is_chief:
             with one_line_errors(), explaining_full_disk(model_dir):
                 settings.save(
@@ -87,17 +92,22 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
                     data=data and _counts(data),
                     **provenance(strategy),
                 )
-        hooks = [*hooks, stop]
+        hooks = [*hooks, *logger_hooks(loggers, training, per_epoch, every), *callbacks, stop]
         eval_hooks = [StopEvaluation(stop), examples]
         if training.evaluate_every or task.cluster:  # there may be an evaluator
-            metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note)
+            exporters = [note, LoggerExporter(*loggers)]
+            metrics = _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, exporters)
         else:
             estimator.train(input_fns[0], hooks=hooks, max_steps=last_step)
         if metrics is None and task.is_chief:
             stop.check()
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
             reporter().add(estimator.latest_checkpoint(), examples.evaluation(metrics))
+            for logger in loggers:
+                logger.log_evaluation(metrics)
         report = metrics and reporter().write()
+        best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
+        log_files(loggers, [run_file(model_dir), report, best and os.path.dirname(best)])
     checkpoint = as_typed(model_dir, estimator.latest_checkpoint())
     if stop.received:
         if task.is_chief:
@@ -114,7 +124,6 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     say(f"the report is {report}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
-        best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         say(f"the best checkpoint is kept as {best}")
     return 0
 
@@ -141,7 +150,7 @@ def diagnosis(timing, training, input_fn):
     return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])
 
 
-def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note):
+def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, exporters):
     """Trains, saying evaluations on the way; returns the metrics of the last checkpoint, or None in a cluster."""
     train_input_fn, eval_input_fn = input_fns
     if training.early_stopping:
@@ -153,7 +162,7 @@ def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_h
         eval_input_fn,
         steps=None,
         hooks=eval_hooks,
-        exporters=[note, *([BestCheckpointExporter()] if training.keep_best else [])],
+        exporters=[*exporters, *([BestCheckpointExporter()] if training.keep_best else [])],
         start_delay_secs=0,
         throttle_secs=0,
         every_steps=training.evaluate_every,
