@@ -15,8 +15,8 @@ from estimator_train.loggers.logger import Logger
 class CSVLogger(Logger):
     """Writes `metrics.csv` in a folder: a line for each global step that metrics were logged at.
 
-    All that is logged at a step is in its line. The file is written whole each time, so new metrics become new columns.
-    A training that goes on from an earlier step replaces the lines after that step.
+    All that is logged at a step is in its line. The file is written whole each time, so new metrics become new columns;
+    those of evaluations are the last. A training that goes on from an earlier step replaces the lines after that step.
 
         logger = et.loggers.CSVLogger("runs/oct2017")
         logger.log_metrics(100, {"loss": 0.31, "val_loss": 0.35})
@@ -43,7 +43,8 @@ class CSVLogger(Logger):
         self._lines = earlier | {step: {"step": step, **earlier.get(step, {}), **metrics}}
         columns = dict.fromkeys(name for line in self._lines.values() for name in line)
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+        ordered = sorted(columns, key=lambda name: (name != "step", name != "epoch", name.startswith("val_")))
+        writer = csv.DictWriter(text, ordered, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self._lines.values())
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
+import matplotlib
+import numpy as np
 from PIL import Image
 
 from estimator_train.events import read_eval_metrics
@@ -34,16 +36,20 @@ class Mistake(NamedTuple):
     true_probability: float
     predicted_class: str
     predicted_probability: float
+    heat: np.ndarray | None = None  # of `grad_cam`, what speaks for the predicted class
 
 
-def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] | None = None) -> str:
+def write_report(
+    model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] | None = None, *, note: str | None = None
+) -> str:
     """Writes report/report.html and its plots into `model_dir`, and returns the path of report.html.
 
-    All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json and the events. The numbers are those
-    of the last evaluation. What a run does not have is left out, and the report says so.
+    All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the events. The
+    numbers are those of the last evaluation. What a run does not have is left out, and the report says so.
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, the worst first; None where none can be shown.
+      note: a sentence about the mistakes.
 
     Raises:
       ValueError: run.json cannot be read. A damaged timing.json and damaged lines of evaluations.jsonl are left out,
@@ -52,12 +58,14 @@ def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] 
     run = run_files.read_run(model_dir)
     evaluations = run_files.read_evaluations(model_dir)
     training = _by_name(read_eval_metrics(f"{model_dir}/events.out.tfevents.*"))
+    scaling = run_files.read_scaling(model_dir)
     last = evaluations[-1] if evaluations else None
     classes = last and last.get("classification")
     figures = {
-        "metrics": _metrics(training, evaluations) + _learning_rate(training),
-        "throughput": _throughput(training),
-        "confusion": _confusion(classes) if classes else [],
+        "metrics": _metrics(training, evaluations),
+        "rates": _learning_rate(training) + _throughput(training),
+        "scaling": _scaling(scaling),
+        "classes": _confusion(classes) + _reliability(classes) if classes else [],
     }
     page = _template().render(
         name=Path(model_dir).resolve().name,
@@ -67,7 +75,9 @@ def write_report(model_dir: str | os.PathLike[str], mistakes: Sequence[Mistake] 
         classes=classes,
         timing=run_files.read_timing(model_dir),
         figures=figures,
+        scaling=scaling,
         mistakes=mistakes,
+        note=note,
     )
     folder = Path(model_dir, "report")
     folder.mkdir(exist_ok=True)
@@ -109,7 +119,7 @@ def _learning_rate(training):
     if not rates:
         return []
     alt = f"The learning rate over the global steps, {list(rates.values())[-1]:.4g} at last."
-    return [_figure("learning_rate", alt, plots.curves, "learning rate", rates, {})]
+    return [_figure("learning_rate", alt, plots.learning_rate, rates)]
 
 
 def _throughput(training):
@@ -121,11 +131,26 @@ def _throughput(training):
     return [_figure("throughput", alt, plots.throughput, examples, waits)]
 
 
+def _scaling(rows):
+    if len(rows) < 2:
+        return []
+    last = rows[-1]
+    alt = f"Examples a second and time over the replicas: {last['speed_up']:.2f} times as fast on {last['replicas']}."
+    return [_figure("scaling", alt, plots.scaling, rows)]
+
+
 def _confusion(classes):
     matrix = classes["confusion_matrix"]
     right = sum(matrix[index][index] for index in range(len(matrix)))
     alt = f"Confusion matrix: {right} of {classes['examples']} examples are on its diagonal, predicted as they are."
     return [_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
+
+
+def _reliability(classes):
+    if not classes["calibration"]:
+        return []
+    alt = f"Reliability diagram: the expected calibration error is {classes['calibration_error']:.4f}."
+    return [_figure("reliability", alt, plots.reliability, classes["calibration"])]
 
 
 def _by_name(by_step):
@@ -147,7 +172,11 @@ def _template():
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"png_uri": lambda png: _data_uri(png, "png"), "thumbnail_uri": _thumbnail_uri}
+    environment.filters |= {
+        "png_uri": lambda png: _data_uri(png, "png"),
+        "thumbnail_uri": _thumbnail_uri,
+        "heat_uri": _heat_uri,
+    }
     return environment.get_template("report.html")
 
 
@@ -157,6 +186,15 @@ def _thumbnail_uri(image):
     file = io.BytesIO()
     image.save(file, "jpeg", quality=85)
     return _data_uri(file.getvalue(), "jpeg")
+
+
+def _heat_uri(mistake):
+    """The image with what speaks for the predicted class in warm colours."""
+    image = mistake.image.convert("RGB")
+    image.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    heat = Image.fromarray((255 * mistake.heat).astype("uint8")).resize(image.size, Image.Resampling.BICUBIC)
+    colors = Image.fromarray((255 * matplotlib.colormaps["turbo"](np.asarray(heat))[..., :3]).astype("uint8"))
+    return _thumbnail_uri(Image.blend(image, colors, 0.45))
 
 
 def _data_uri(content, kind):

@@ -66,14 +66,41 @@ def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
     return None
 
 
+def read_scaling(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Returns what `estimator_train bench --out model_dir/bench` measured, `scaling.scaling`'s dicts, else none.
+
+    A file of another form is left out with a warning.
+    """
+    path = Path(model_dir, "bench", "scaling.json")
+    if not path.is_file():
+        return []
+    measured = _parsed(path.read_bytes())
+    rows = measured.get("scaling") if isinstance(measured, dict) else None
+    numbers = dict.fromkeys(("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency"), _NUMBER)
+    if isinstance(rows, list) and all(_has(row, **numbers) and "epoch_seconds" in row for row in rows):
+        return rows
+    log.warning("%s is left out, it is no measurement of bench; measure anew", path)
+    return []
+
+
 def _entry(line):
     """The evaluation of a line, or None."""
     entry = _parsed(line)
     if not _has(entry, checkpoint=str, step=int, metrics=dict):
         return None
-    if "classification" in entry and not _is_classification(entry["classification"]):
-        return None
+    if "classification" in entry:
+        if not _is_classification(entry["classification"]):
+            return None
+        entry["classification"] = _complete(entry["classification"])
     return entry
+
+
+def _complete(classification):
+    """A `Classification` as a dict, with None for what the version that logged it did not have."""
+    _, optional = _fields(Classification)
+    _, of_class = _fields(ClassMetrics)
+    classes = {name: dict.fromkeys(of_class) | each for name, each in classification["classes"].items()}
+    return dict.fromkeys(optional) | classification | {"classes": classes}
 
 
 def _parsed(text):
@@ -101,8 +128,19 @@ def _is_counts(data):
 
 
 def _is_classification(value):
-    names = {field.name for field in dataclasses.fields(Classification)}
-    of_class = {field.name for field in dataclasses.fields(ClassMetrics)}
+    """Whether it is a `Classification`; earlier versions logged none of what has a default."""
+    names, optional = _fields(Classification)
+    of_class, optional_of_class = _fields(ClassMetrics)
     if not _has(value, examples=int, accuracy=_NUMBER, accuracy_interval=list, classes=dict, confusion_matrix=list):
         return False
-    return value.keys() == names and all(_has(each) and each.keys() == of_class for each in value["classes"].values())
+    if not names - optional <= value.keys() <= names:
+        return False
+    return all(
+        _has(each) and of_class - optional_of_class <= each.keys() <= of_class for each in value["classes"].values()
+    )
+
+
+def _fields(kind):
+    """The names of the fields of a dataclass, and of those that have a default."""
+    fields = dataclasses.fields(kind)
+    return {field.name for field in fields}, {field.name for field in fields if field.default is None}

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import click
 import numpy as np
 import tensorflow as tf
 from PIL import Image
 
 from estimator_train.cli import evaluation_log
 from estimator_train.cli.run.build import build_input_fns
+from estimator_train.cli.run.export import trained_model
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.files import printable
 from estimator_train.input_fns.decoding import decode_pixels
 from estimator_train.report import image_events, plots
 from estimator_train.report.classification import classification
+from estimator_train.report.grad_cam import grad_cam
 from estimator_train.report.page import Mistake, write_report
 from estimator_train.session.private_names import eager_mode
 
@@ -39,6 +42,7 @@ class Reporter:
     def add(self, checkpoint, evaluation):
         """Adds an `Evaluation` to the log; of a classifier, its images too, to the events of evaluations."""
         metrics, labels, probabilities = self._last = evaluation
+        self._checkpoint = checkpoint
         result = None if labels is None else classification(self._settings.class_names, labels, probabilities)
         evaluation_log.append(self._model_dir, checkpoint, metrics, result)
         if result is not None:
@@ -46,7 +50,23 @@ class Reporter:
 
     def write(self):
         """Writes the report of the evaluation that was added last; returns its path."""
-        return write_report(self._model_dir, self._mistakes())
+        mistakes, note = self._mistakes(), None
+        if mistakes:
+            try:
+                mistakes = self._with_heat(mistakes)
+                note = "Below each, what speaks for the predicted class, in warm colours, by Grad-CAM."
+            except (click.ClickException, ValueError) as error:
+                note = f"Grad-CAM is left out: {error}."
+        return write_report(self._model_dir, mistakes, note=note)
+
+    def _with_heat(self, mistakes):
+        settings = self._settings
+        height, width = settings.image_size
+        images = [mistake.image.convert("RGB").resize((width, height)) for mistake in mistakes]
+        pixels = np.stack([np.asarray(image, "float32") / 255 for image in images])
+        classes = np.array([settings.class_names.index(mistake.predicted_class) for mistake in mistakes])
+        heats = grad_cam(trained_model(settings, self._checkpoint), pixels, classes)
+        return [mistake._replace(heat=heat) for mistake, heat in zip(mistakes, heats, strict=True)]
 
     def _write_images(self, step, result):
         class_names = self._settings.class_names
