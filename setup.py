@@ -46,6 +46,9 @@ setup(
             "importlib_resources",
         ],  # tfds:NAME; it forgets to ask for the latter
         "hf": ["datasets>=3"],  # hf:NAME, and folders that Hugging Face's datasets saved
+        "mlflow": ["mlflow-skinny>=2.10"],  # --log mlflow
+        "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
+        "wandb": ["wandb>=0.17"],  # --log wandb
         "test": [
             "pytest>=8",
             "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever

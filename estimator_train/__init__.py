@@ -26,7 +26,9 @@ _HOMES = {
         ),
         "drop_in": "install",
         "estimator": "Estimator",
-        "exporter": "BestCheckpointExporter BestExporter Exporter FinalExporter LatestExporter compare_by",
+        "exporter": (
+            "BestCheckpointExporter BestExporter Exporter FinalExporter LatestExporter LoggerExporter compare_by"
+        ),
         "extenders": "add_metrics",
         "heads": (
             "BinaryClassHead Head LogisticRegressionHead MultiClassHead MultiHead MultiLabelHead PoissonRegressionHead "
@@ -34,9 +36,9 @@ _HOMES = {
         ),
         "hooks": (
             "CallbacksHook CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook "
-            "LoggingTensorHook NanLossDuringTrainingError NanTensorHook ProfilerHook ProgressHook SecondOrStepTimer "
-            "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook StopAtStepHook "
-            "SummarySaverHook TimingHook"
+            "LoggerHook LoggingTensorHook NanLossDuringTrainingError NanTensorHook ProfilerHook ProgressHook "
+            "SecondOrStepTimer SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook "
+            "StopAtStepHook SummarySaverHook TimingHook"
         ),
         "keras_estimator": "model_to_estimator",
         "model_fn": "EstimatorSpec ModeKeys",
@@ -48,7 +50,7 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
-_MODULES = ("experimental", "export", "hooks", "input_fns", "inputs")
+_MODULES = ("conversion", "experimental", "export", "hooks", "input_fns", "inputs", "loggers")
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

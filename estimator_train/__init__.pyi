@@ -1,10 +1,12 @@
 """The public names as type checkers and editors see them; `__init__.py` looks them up when they are first used."""
 
+from estimator_train import conversion as conversion
 from estimator_train import experimental as experimental
 from estimator_train import export as export
 from estimator_train import hooks as hooks
 from estimator_train import input_fns as input_fns
 from estimator_train import inputs as inputs
+from estimator_train import loggers as loggers
 from estimator_train.canned import BaselineClassifier as BaselineClassifier
 from estimator_train.canned import BaselineEstimator as BaselineEstimator
 from estimator_train.canned import BaselineRegressor as BaselineRegressor
@@ -26,6 +28,7 @@ from estimator_train.exporter import BestExporter as BestExporter
 from estimator_train.exporter import Exporter as Exporter
 from estimator_train.exporter import FinalExporter as FinalExporter
 from estimator_train.exporter import LatestExporter as LatestExporter
+from estimator_train.exporter import LoggerExporter as LoggerExporter
 from estimator_train.exporter import compare_by as compare_by
 from estimator_train.extenders import add_metrics as add_metrics
 from estimator_train.graph.warm_start import VocabInfo as VocabInfo
@@ -44,6 +47,7 @@ from estimator_train.hooks import CheckpointSaverListener as CheckpointSaverList
 from estimator_train.hooks import FeedFnHook as FeedFnHook
 from estimator_train.hooks import FinalOpsHook as FinalOpsHook
 from estimator_train.hooks import GlobalStepWaiterHook as GlobalStepWaiterHook
+from estimator_train.hooks import LoggerHook as LoggerHook
 from estimator_train.hooks import LoggingTensorHook as LoggingTensorHook
 from estimator_train.hooks import NanLossDuringTrainingError as NanLossDuringTrainingError
 from estimator_train.hooks import NanTensorHook as NanTensorHook

@@ -19,6 +19,7 @@ from estimator_train.estimator import Estimator
 from estimator_train.events import read_eval_metrics
 from estimator_train.export import InputReceiver, exports_in, remove_export
 from estimator_train.host.files import owner_of_unfinished, unfinished, write_whole
+from estimator_train.loggers import Logger
 
 log = tf.get_logger()
 
@@ -306,6 +307,40 @@ class BestCheckpointExporter(Exporter):
             return _read_result(f"{kept[-1]}.{_RESULT}") if kept else None
         except checkpoints.CheckpointError as error:
             raise checkpoints.CheckpointError(f"{error}; move {export_path} to another place to start anew.") from error
+
+
+class LoggerExporter(Exporter):
+    """Gives loggers the metrics of each evaluation; `LoggerHook` gives them those of training.
+
+        logger = et.loggers.CSVLogger("runs/oct2017")
+        eval_spec = et.EvalSpec(eval_input_fn, exporters=[et.LoggerExporter(logger)])
+
+    Args:
+      loggers: of `estimator_train.loggers`, or your own.
+      name: the exporter's.
+    """
+
+    def __init__(self, *loggers: Logger, name: str = "loggers") -> None:
+        self._loggers = loggers
+        self._name = name
+        self._logged: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> None:
+        if checkpoint_path != self._logged:  # the last checkpoint comes twice
+            for logger in self._loggers:
+                logger.log_evaluation(eval_result)
+            self._logged = checkpoint_path
 
 
 def _keep_checkpoint(directory, checkpoint, eval_result):

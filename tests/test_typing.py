@@ -30,6 +30,7 @@ def _below(package):
 PUBLIC = [
     "estimator_train",
     "estimator_train.canned.v1",
+    "estimator_train.conversion",
     "estimator_train.distribution",
     "estimator_train.drop_in",
     "estimator_train.drop_in.keras_lib",
@@ -39,6 +40,7 @@ PUBLIC = [
     "estimator_train.hooks",
     "estimator_train.input_fns",
     "estimator_train.inputs",
+    "estimator_train.loggers",
     "estimator_train.keras.devices.memory_estimate",
     "estimator_train.report.classification",
     "estimator_train.report.diagnosis",

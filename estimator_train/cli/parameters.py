@@ -6,6 +6,7 @@ import math
 
 import click
 
+from estimator_train import loggers
 from estimator_train.models.phases import parse_phases
 
 _MOST = 2**31 - 1
@@ -22,6 +23,25 @@ class Text(click.ParamType):
         if not value:
             self.fail("it is empty; give a value, or leave out the flag.", param, ctx)
         return value
+
+
+class Loggers(click.ParamType):
+    """Names of loggers, separated by commas, a tuple; the packages that they need must be installed."""
+
+    name = "NAME,NAME"
+
+    def convert(self, value, param, ctx):
+        names = value.split(",") if isinstance(value, str) else value  # a run.json has a list
+        if "tensorboard" in names:
+            self.fail("every run has TensorBoard's events in --model-dir; leave out tensorboard.", param, ctx)
+        for name in names:
+            if name not in loggers.NAMES:
+                self.fail(f"there is no logger {name!r}; give any of {', '.join(loggers.NAMES)}.", param, ctx)
+            try:
+                loggers.check_installed(name)
+            except ValueError as error:
+                raise click.ClickException(f"--log {name}: {error}") from error
+        return tuple(dict.fromkeys(names))
 
 
 class OutputFile(click.Path):

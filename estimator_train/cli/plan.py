@@ -53,6 +53,8 @@ def plan(settings, training, data, model_dir, last_step, variables):
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training),
+        "callbacks": training.callbacks,
+        "log": ", ".join(training.log) if training.log else None,
         "seed": settings.seed,
         "folder": f"{model_dir}, going on from {checkpoint}" if checkpoint else model_dir,
     }

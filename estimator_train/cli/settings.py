@@ -138,6 +138,8 @@ class Training:
     scale_learning_rate: bool = False
     class_weights: str | None = None
     augment: str | None = None
+    callbacks: str | None = None
+    log: tuple[str, ...] | None = None
     monitor: str | None = None  # METRIC:min or METRIC:max; None: the loss
 
     @property
@@ -190,6 +192,8 @@ _FILES = (
     "timing.json",
     "evaluations.jsonl",
     "predictions.csv",
+    "metrics.csv",
+    "loggers.json",
     "checkpoint",
     "graph.pbtxt",
     "report/report.html",

@@ -5,6 +5,7 @@ from typing import TypeAlias
 import tensorflow as tf
 
 from estimator_train.hooks.callbacks import CallbacksHook
+from estimator_train.hooks.logger import LoggerHook
 from estimator_train.hooks.profiler import ProfilerHook
 from estimator_train.hooks.progress import ProgressHook
 from estimator_train.hooks.timing import TimingHook
@@ -33,6 +34,7 @@ __all__ = [
     "FeedFnHook",
     "FinalOpsHook",
     "GlobalStepWaiterHook",
+    "LoggerHook",
     "LoggingTensorHook",
     "NanLossDuringTrainingError",
     "NanTensorHook",

@@ -16,6 +16,7 @@ from estimator_train.keras.run import StepRunner
 from estimator_train.keras.saved_model import write_saved_model
 from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train.model_fn import EpochHook, ModeKeys, PreparedModel, Run, argument_names, metrics_of
+from estimator_train.session import step_outputs
 from estimator_train.session.function_session import FunctionSessionCreator
 from estimator_train.session.private_names import eager_classes, eager_mode
 
@@ -85,6 +86,8 @@ class KerasModel(PreparedModel):
             hook_graph, spec = make_hook_graph(mode, steps.value_specs, state.checkpoint, config)
         else:
             hook_graph, spec = state.hook_graph(mode, steps.value_specs, config)
+        if epoch_hooks:
+            hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, True)
         if mode == ModeKeys.EVAL and self._metric_fns:
             with hook_graph.graph.as_default():
                 parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,27 @@ import tabulate
 _WIDTH = 80  # columns of a terminal
 _NAME = 27  # of which the longest class name takes so many at most
 _RESAMPLES = 10_000
+_BINS = 10  # of a reliability diagram
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassMetrics:
-    """Of one class against all others; 0 where nothing can be divided by. `roc_auc` is None where it is undefined."""
+    """Of one class against all others; 0 where nothing can be divided by. An area is None where it is undefined."""
 
     precision: float
     recall: float
     f1: float
     roc_auc: float | None
     support: int  # examples that are of the class
+    pr_auc: float | None = None  # average precision, as scikit-learn has it
 
 
 @dataclasses.dataclass(frozen=True)
 class Classification:
-    """The metrics of a classifier. Macro ones are the means of those of the classes, each counted alike."""
+    """The metrics of a classifier. Macro ones are the means of those of the classes, each counted alike.
+
+    Evaluations that earlier versions logged have None for those with a default.
+    """
 
     examples: int
     accuracy: float
@@ -38,6 +43,13 @@ class Classification:
     macro_roc_auc: float | None
     classes: dict[str, ClassMetrics]  # in the order of their indices
     confusion_matrix: list[list[int]]  # a row a true class, a column a predicted one
+    macro_pr_auc: float | None = None
+    balanced_accuracy: float | None = None  # the mean of the classes' recalls, of those that there are examples of
+    cohen_kappa: float | None = None  # None where all is of one class, and predicted as it
+    # Expected calibration error of ten bins, https://arxiv.org/abs/1706.04599; None if probabilities are not finite.
+    calibration_error: float | None = None
+    # Of each bin that is not empty the mean probability of the predicted class, the accuracy, and the examples.
+    calibration: list[tuple[float, float, int]] | None = None
 
     task = "classification"
 
@@ -62,9 +74,11 @@ def classification(class_names: Sequence[str], labels: np.ndarray, probabilities
     indices = range(len(class_names))
     predicted = probabilities.argmax(axis=1)
     by_class = metrics.precision_recall_fscore_support(labels, predicted, labels=indices, zero_division=0)
-    roc_auc = [roc_auc_of(labels == index, probabilities[:, index]) for index in indices]
+    roc_auc = [area_of(metrics.roc_auc_score, labels == index, probabilities[:, index]) for index in indices]
+    pr_auc = [area_of(metrics.average_precision_score, labels == index, probabilities[:, index]) for index in indices]
     precision, recall, f1, support = (values.tolist() for values in by_class)
     accuracy = float(np.mean(predicted == labels))
+    calibration = _calibration(probabilities.max(axis=1), predicted == labels)
     return Classification(
         examples=len(labels),
         accuracy=accuracy,
@@ -75,9 +89,15 @@ def classification(class_names: Sequence[str], labels: np.ndarray, probabilities
         macro_roc_auc=mean_of(roc_auc),
         classes={
             name: ClassMetrics(*values)
-            for name, *values in zip(class_names, precision, recall, f1, roc_auc, support, strict=True)
+            for name, *values in zip(class_names, precision, recall, f1, roc_auc, support, pr_auc, strict=True)
         },
         confusion_matrix=metrics.confusion_matrix(labels, predicted, labels=indices).tolist(),
+        macro_pr_auc=None if None in pr_auc else float(np.mean(pr_auc)),
+        balanced_accuracy=float(np.mean([value for value, count in zip(recall, support, strict=True) if count])),
+        cohen_kappa=_cohen_kappa(labels, predicted),
+        calibration_error=calibration
+        and sum(count / len(labels) * abs(confidence - share) for confidence, share, count in calibration),
+        calibration=calibration,
     )
 
 
@@ -127,17 +147,43 @@ def table(result: Classification) -> str:
     names = [_shortened(name, _NAME) for name in result.classes]
     low, high = result.accuracy_interval
     accuracy = f"accuracy {result.accuracy:.4f}, 95 % bootstrap interval {low:.4f} to {high:.4f}"
+    balanced, kappa = _digits(result.balanced_accuracy, result.cohen_kappa)
+    area, error = _digits(result.macro_pr_auc, result.calibration_error)
     matrix = _matrix(names, result.confusion_matrix) or _mistakes(names, result.confusion_matrix)
-    return "\n\n".join([_class_table(names, result), matrix, f"{accuracy}, of {result.examples} examples"])
+    numbers = [
+        f"{accuracy}, of {result.examples} examples",
+        f"balanced accuracy {balanced}, Cohen's kappa {kappa}",
+        f"macro average of PR AUC {area}, calibration error {error}",
+    ]
+    return "\n\n".join([_class_table(names, result), matrix, "\n".join(numbers)])
 
 
-def roc_auc_of(is_class: np.ndarray, scores: np.ndarray) -> float | None:
-    """Returns the area under the curve of one class against the others; None where there are none, or only they."""
-    from sklearn import metrics
-
+def area_of(
+    area_under_curve: Callable[[np.ndarray, np.ndarray], float], is_class: np.ndarray, scores: np.ndarray
+) -> float | None:
+    """Returns the area under a curve of one class against all others; None where there are no others, or only they."""
     if is_class.all() or not is_class.any() or not np.isfinite(scores).all():
         return None
-    return float(metrics.roc_auc_score(is_class, scores))
+    return float(area_under_curve(is_class, scores))
+
+
+def _cohen_kappa(labels, predicted):
+    from sklearn import metrics
+
+    if np.unique([labels, predicted]).size == 1:
+        return None  # agreement by chance is certain
+    return float(metrics.cohen_kappa_score(labels, predicted))
+
+
+def _calibration(confidences, is_right):
+    """Of each bin of confidences that is not empty (mean, share of the right ones, number)."""
+    if not np.isfinite(confidences).all():
+        return None
+    bins = np.minimum((_BINS * confidences).astype(int), _BINS - 1)
+    counts = np.bincount(bins)
+    used = np.flatnonzero(counts)
+    means, shares = (np.bincount(bins, values)[used] / counts[used] for values in (confidences, is_right))
+    return list(zip(means.tolist(), shares.tolist(), counts[used].tolist(), strict=True))
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
@@ -155,8 +201,8 @@ def _bootstrap_interval(accuracy, examples):
 
 def _class_table(names, result):
     rows = [
-        [name, *_digits(of_class.precision, of_class.recall, of_class.f1, of_class.roc_auc), of_class.support]
-        for name, of_class in zip(names, result.classes.values(), strict=True)
+        [name, *_digits(each.precision, each.recall, each.f1, each.roc_auc), each.support]
+        for name, each in zip(names, result.classes.values(), strict=True)
     ]
     macro = _digits(result.macro_precision, result.macro_recall, result.macro_f1, result.macro_roc_auc)
     rows += [tabulate.SEPARATING_LINE, ["macro average", *macro, result.examples]]

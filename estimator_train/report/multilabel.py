@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tabulate
 
-from estimator_train.report.classification import ClassMetrics, mean_of, roc_auc_of
+from estimator_train.report.classification import ClassMetrics, area_of, mean_of
 
 THRESHOLD = 0.5  # a label is predicted from this probability on
 
@@ -27,6 +27,7 @@ class Multilabel:
     macro_f1: float
     macro_roc_auc: float | None
     labels: dict[str, ClassMetrics]  # in the order of their places in the outputs
+    macro_pr_auc: float | None = None
 
     task = "multilabel"
 
@@ -63,7 +64,11 @@ def multilabel(names: Sequence[str], labels: np.ndarray, probabilities: np.ndarr
     if len(names) == 1:  # scikit-learn takes one column for the classes 0 and 1
         by_label = [values[-1:] for values in by_label]
     precision, recall, f1, support = (values.tolist() for values in by_label)
-    roc_auc = [roc_auc_of(is_label[:, index], probabilities[:, index]) for index in range(len(names))]
+    indices = range(len(names))
+    roc_auc = [area_of(metrics.roc_auc_score, is_label[:, index], probabilities[:, index]) for index in indices]
+    pr_auc = [
+        area_of(metrics.average_precision_score, is_label[:, index], probabilities[:, index]) for index in indices
+    ]
     return Multilabel(
         examples=len(labels),
         exact_match=float(np.mean((is_label == is_predicted).all(axis=1))),
@@ -73,8 +78,9 @@ def multilabel(names: Sequence[str], labels: np.ndarray, probabilities: np.ndarr
         macro_roc_auc=mean_of(roc_auc),
         labels={
             name: ClassMetrics(*values)
-            for name, *values in zip(names, precision, recall, f1, roc_auc, support, strict=True)
+            for name, *values in zip(names, precision, recall, f1, roc_auc, support, pr_auc, strict=True)
         },
+        macro_pr_auc=mean_of(pr_auc),
     )
 
 

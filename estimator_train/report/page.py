@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jinja2
+import matplotlib
 import numpy as np
 from PIL import Image
 
@@ -35,21 +36,25 @@ class Mistake(NamedTuple):
     true_probability: float | None
     predicted_class: str
     predicted_probability: float | None
+    heat: np.ndarray | None = None  # of `grad_cam`, what speaks for the predicted class
 
 
 def write_report(
     model_dir: str | os.PathLike[str],
     mistakes: Sequence[Mistake] | None = None,
     numbers: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    note: str | None = None,
 ) -> str:
     """Writes report/report.html and its plots into `model_dir`, and returns the path of report.html.
 
-    All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json and the events. The numbers are those
-    of the last evaluation. What a run does not have is left out, and the report says so.
+    All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the events. The
+    numbers are those of the last evaluation. What a run does not have is left out, and the report says so.
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, the worst first; None where none can be shown.
       numbers: the labels and the predictions of a regression, each of shape (examples,), for their plot.
+      note: a sentence about the mistakes.
 
     Raises:
       ValueError: run.json cannot be read. A damaged timing.json and damaged lines of evaluations.jsonl are left out,
@@ -58,12 +63,14 @@ def write_report(
     run = run_files.read_run(model_dir)
     evaluations = run_files.read_evaluations(model_dir)
     training = _of_training(model_dir)
+    scaling = run_files.read_scaling(model_dir)
     last = evaluations[-1] if evaluations else None
     classes = last and last.get("classification")
     figures = {
-        "metrics": _metrics(training, evaluations) + _learning_rate(training),
-        "throughput": _throughput(training),
-        "confusion": _confusion(classes) if classes else [],
+        "metrics": _metrics(training, evaluations),
+        "rates": _learning_rate(training) + _throughput(training),
+        "scaling": _scaling(scaling),
+        "classes": _confusion(classes) + _reliability(classes) if classes else [],
         "numbers": _numbers(*numbers) if numbers else [],
     }
     page = template("report.html").render(
@@ -76,7 +83,9 @@ def write_report(
         regression=last and last.get("regression"),
         timing=run_files.read_timing(model_dir),
         figures=figures,
+        scaling=scaling,
         mistakes=mistakes,
+        note=note,
     )
     folder = as_path(model_dir, "report")
     folder.mkdir(exist_ok=True)
@@ -138,7 +147,7 @@ def _learning_rate(training):
     if not rates:
         return []
     alt = f"The learning rate over the global steps, {list(rates.values())[-1]:.4g} at last."
-    return [draw_figure("learning_rate", alt, plots.curves, "learning rate", rates, {})]
+    return [draw_figure("learning_rate", alt, plots.learning_rate, rates)]
 
 
 def _throughput(training):
@@ -148,6 +157,14 @@ def _throughput(training):
     mean = sum(examples.values()) / len(examples)
     alt = f"Examples a second over the global steps, {mean:.4g} on average, and the share of time spent on input."
     return [draw_figure("throughput", alt, plots.throughput, examples, waits)]
+
+
+def _scaling(rows):
+    if len(rows) < 2:
+        return []
+    last = rows[-1]
+    alt = f"Examples a second and time over the replicas: {last['speed_up']:.2f} times as fast on {last['replicas']}."
+    return [draw_figure("scaling", alt, plots.scaling, rows)]
 
 
 def _confusion(classes):
@@ -160,6 +177,13 @@ def _confusion(classes):
 def _numbers(labels, predictions):
     alt = f"Predicted over true numbers of {len(labels)} examples; on the line they are the same."
     return [draw_figure("predictions", alt, plots.scatter, labels, predictions)]
+
+
+def _reliability(classes):
+    if not classes["calibration"]:
+        return []
+    alt = f"Reliability diagram: the expected calibration error is {classes['calibration_error']:.4f}."
+    return [draw_figure("reliability", alt, plots.reliability, classes["calibration"])]
 
 
 def _by_name(by_step):
@@ -182,7 +206,11 @@ def template(name: str) -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"png_uri": lambda png: _data_uri(png, "png"), "thumbnail_uri": _thumbnail_uri}
+    environment.filters |= {
+        "png_uri": lambda png: _data_uri(png, "png"),
+        "thumbnail_uri": _thumbnail_uri,
+        "heat_uri": _heat_uri,
+    }
     return environment.get_template(name)
 
 
@@ -192,6 +220,15 @@ def _thumbnail_uri(image):
     file = io.BytesIO()
     image.save(file, "jpeg", quality=85)
     return _data_uri(file.getvalue(), "jpeg")
+
+
+def _heat_uri(mistake):
+    """The image with what speaks for the predicted class in warm colours."""
+    image = mistake.image.convert("RGB")
+    image.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    heat = Image.fromarray((255 * mistake.heat).astype("uint8")).resize(image.size, Image.Resampling.BICUBIC)
+    colors = Image.fromarray((255 * matplotlib.colormaps["turbo"](np.asarray(heat))[..., :3]).astype("uint8"))
+    return _thumbnail_uri(Image.blend(image, colors, 0.45))
 
 
 def _data_uri(content, kind):

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import matplotlib
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _WIDTH = 4.8  # inches
 _DPI = 200
+_SMOOTHING = 0.8  # weight of what came before
+_WORTH_SMOOTHING = 20  # values
 
 
 class Theme(NamedTuple):
@@ -38,18 +39,17 @@ def literal(text):
 
 
 def curves(theme, name, training, evaluation):
-    """A value over the steps, as {step: value} of training and of evaluation."""
+    """A value over the steps, as {step: value} of training, smoothed with the values behind, and of evaluation."""
     with _figure(theme, height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
-        for label, points, color, marker in [
-            ("training", training, theme.training, None),
-            ("evaluation", evaluation, theme.evaluation, "o"),
-        ]:
-            if points:
-                _plot(axes, points, color, marker=marker, label=label)
-        values = [*training.values(), *evaluation.values()]
-        if min(values) > 0 and max(values) > 100 * min(values):
-            axes.set_yscale("log")
+        if len(training) >= _WORTH_SMOOTHING:
+            axes.plot(list(training), list(training.values()), color=theme.training, alpha=0.3, linewidth=0.8)
+            _plot(axes, smoothed(training), theme.training, label="training, smoothed")
+        elif training:
+            _plot(axes, training, theme.training, label="training")
+        if evaluation:
+            _plot(axes, evaluation, theme.evaluation, marker="o", label="evaluation")
+        _scale(axes, [*training.values(), *evaluation.values()])
         axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
         return _png(figure)
 
@@ -58,9 +58,44 @@ def compared_curves(theme, name, runs):
     """A value over the steps of several runs, as {run: {step: value}}."""
     with _figure(theme, height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
-        for (label, points), color in zip(runs.items(), itertools.cycle(colormaps["tab10"].colors)):
+        for (label, points), color in zip(runs.items(), itertools.cycle(matplotlib.colormaps["tab10"].colors)):
             _plot(axes, points, color, label=literal(label))
         axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+        return _png(figure)
+
+
+def learning_rate(theme, rates):
+    """The learning rate over the steps, as {step: value}."""
+    with _figure(theme, height=2.7) as figure:
+        axes = _over_steps(figure.subplots(), "learning rate")
+        _plot(axes, rates, theme.training)
+        _scale(axes, list(rates.values()))
+        return _png(figure)
+
+
+def smoothed(points):
+    """{step: value} as an exponential moving average, whose first values are not drawn towards 0."""
+    total = weight = 0.0
+    averages = {}
+    for step, value in points.items():
+        total, weight = _SMOOTHING * total + value, _SMOOTHING * weight + 1
+        averages[step] = total / weight
+    return averages
+
+
+def reliability(theme, calibration):
+    """The accuracy in bins of confidence, as (mean confidence, accuracy, examples); a calibrated model's are equal."""
+    confidences, accuracies, counts = map(np.array, zip(*calibration, strict=True))
+    with _figure(theme, height=3.6) as figure:
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], color=theme.ink, linestyle=":", linewidth=1, label="calibrated")
+        axes.plot(confidences, accuracies, color=theme.training, linewidth=1)
+        areas = 20 + 180 * counts / counts.max()
+        axes.scatter(confidences, accuracies, areas, color=theme.training, label="model, areas as examples", zorder=3)
+        axes.set(xlabel="probability of the predicted class", ylabel="share of right predictions")
+        axes.set(xlim=(0, 1.02), ylim=(0, 1.05))
+        _plain(axes)
+        axes.legend(frameon=False, loc="upper left")
         return _png(figure)
 
 
@@ -87,8 +122,27 @@ def scatter(theme, labels, predictions):
         axes.plot(ends, ends, color=theme.faint, linewidth=1)
         axes.plot(labels, predictions, "o", color=theme.evaluation, markersize=3, alpha=0.5, markeredgewidth=0)
         axes.set(xlabel="true", ylabel="predicted")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(linewidth=0.6)
+        _plain(axes)
+        return _png(figure)
+
+
+def scaling(theme, rows):
+    """Examples a second over the replicas, beside the ideal line, and the time of an epoch or else of a step."""
+    replicas = [row["replicas"] for row in rows]
+    ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]
+    has_epochs = all(row["epoch_seconds"] for row in rows)
+    times = [row["epoch_seconds"] if has_epochs else row["step_ms"] for row in rows]
+    with _figure(theme, height=2.7) as figure:
+        left, right = figure.subplots(1, 2)
+        left.plot(replicas, ideal, color=theme.ink, linestyle=":", label="ideal")
+        left.plot(replicas, [row["examples_per_second"] for row in rows], color=theme.training, marker="o")
+        left.set(ylabel="examples/s")
+        left.legend(frameon=False)
+        right.plot(replicas, times, color=theme.training, marker="o")
+        right.set(ylabel="seconds an epoch" if has_epochs else "ms a step")
+        for axes in (left, right):
+            axes.set(xlabel="replicas", xticks=replicas, ylim=(0, None))
+            _plain(axes)
         return _png(figure)
 
 
@@ -148,10 +202,26 @@ def _figure(theme, height):
         yield Figure(figsize=(_WIDTH, height), dpi=_DPI, layout="constrained")
 
 
-def _over_steps(axes, name):
-    axes.set(xlabel="global step", ylabel=literal(name))
+def _plain(axes):
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.6)
+
+
+def _scale(axes, values):
+    """Logarithmic where values differ by magnitudes; where they hardly differ, wide enough to show that."""
+    low, high = min(values), max(values)
+    if low > 0 and high > 100 * low:
+        axes.set_yscale("log")
+        return
+    axes.ticklabel_format(axis="y", useOffset=False)
+    middle, margin = (low + high) / 2, 0.1 * max(abs(low), abs(high)) or 1.0
+    if high - low < margin / 10:
+        axes.set_ylim(middle - margin, middle + margin)
+
+
+def _over_steps(axes, name):
+    axes.set(xlabel="global step", ylabel=literal(name))
+    _plain(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return axes
 
@@ -164,5 +234,5 @@ def _plot(axes, points, color, *, marker=None, label=None):
 
 def _png(figure):
     file = io.BytesIO()
-    figure.savefig(file, format="png", bbox_inches="tight", pad_inches=0.05)
+    figure.savefig(file, format="png")  # the layout keeps all inside; a tight box would draw it once more
     return file.getvalue()

@@ -75,6 +75,23 @@ def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
     return None
 
 
+def read_scaling(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Returns what `estimator_train bench --out model_dir/bench` measured, `scaling.scaling`'s dicts, else none.
+
+    A file of another form is left out with a warning.
+    """
+    path = as_path(model_dir, "bench", "scaling.json")
+    if not path.is_file():
+        return []
+    measured = _parsed(path.read_bytes())
+    rows = measured.get("scaling") if isinstance(measured, dict) else None
+    numbers = dict.fromkeys(("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency"), _NUMBER)
+    if isinstance(rows, list) and all(_has(row, **numbers) and "epoch_seconds" in row for row in rows):
+        return rows
+    log.warning("%s is left out, it is no measurement of bench; measure anew", path)
+    return []
+
+
 def _is_session(session):
     if not _has(session, started=str, **dict.fromkeys(_SESSION, _NUMBER)):
         return False
@@ -89,7 +106,17 @@ def _entry(line):
     for task, is_result in _RESULTS.items():
         if task in entry and not is_result(entry[task]):
             return None
+    if "classification" in entry:
+        entry["classification"] = _complete(entry["classification"])
     return entry
+
+
+def _complete(classification):
+    """A `Classification` as a dict, with None for what the version that logged it did not have."""
+    _, optional = _fields(Classification)
+    _, of_class = _fields(ClassMetrics)
+    classes = {name: dict.fromkeys(of_class) | each for name, each in classification["classes"].items()}
+    return dict.fromkeys(optional) | classification | {"classes": classes}
 
 
 def _parsed(text):
@@ -117,6 +144,7 @@ def _is_counts(data):
 
 
 def _is_classification(value):
+    """Whether it is a `Classification`; earlier versions logged none of what has a default."""
     if not _has(value, examples=int, accuracy=_NUMBER, accuracy_interval=list, classes=dict, confusion_matrix=list):
         return False
     return _has_fields(value, Classification) and all(
@@ -135,7 +163,14 @@ def _is_regression(value):
 
 
 def _has_fields(value, of):
-    return isinstance(value, dict) and value.keys() == {field.name for field in dataclasses.fields(of)}
+    names, optional = _fields(of)
+    return isinstance(value, dict) and names - optional <= value.keys() <= names
+
+
+def _fields(kind):
+    """The names of the fields of a dataclass, and of those that have a default."""
+    fields = dataclasses.fields(kind)
+    return {field.name for field in fields}, {field.name for field in fields if field.default is None}
 
 
 _RESULTS = {"classification": _is_classification, "multilabel": _is_multilabel, "regression": _is_regression}

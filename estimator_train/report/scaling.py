@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import tabulate
-from matplotlib.figure import Figure
 
-from estimator_train.report.plots import LIGHT
+from estimator_train.report import plots
 
 _COLUMNS = {
     "replicas": ("replicas", "d"),
@@ -93,20 +93,8 @@ def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
 
 
 def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Writes a PNG of the examples a second over the replicas, beside the ideal line."""
-    replicas = [row["replicas"] for row in rows]
-    ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]
-    figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
-    axes = figure.subplots()
-    axes.plot(replicas, ideal, color=LIGHT.ink, linestyle=":", label="ideal")
-    axes.plot(
-        replicas, [row["examples_per_second"] for row in rows], color=LIGHT.training, marker="o", label="measured"
-    )
-    axes.set(xlabel="replicas", ylabel="examples/s", xticks=replicas, ylim=(0, None))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=LIGHT.faint, linewidth=0.6)
-    axes.legend(frameon=False)
-    figure.savefig(path)
+    """Writes a PNG of the examples a second over the replicas, beside the ideal line, and of the time."""
+    Path(path).write_bytes(plots.scaling(plots.LIGHT, rows))
 
 
 def _replicas(count):

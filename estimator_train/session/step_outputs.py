@@ -13,6 +13,9 @@ LAST_STEP = "estimator_train/last_step"
 # The graph collection of the model's own values: the loss and the metrics.
 MODEL_VALUES = "estimator_train/model_values"
 
+# The graph collection that is not empty where these run over an epoch: they are those since it began.
+RUN_OVER_EPOCHS = "estimator_train/run_over_epochs"
+
 
 def is_of_model(name):
     """Whether the value of that name is the model's own."""

@@ -1,5 +1,6 @@
 """What is answered before TensorFlow is imported: wrong arguments with one line on standard error and exit code 2."""
 
+import importlib.util
 import json
 import os
 import pty
@@ -156,7 +157,18 @@ SCANS = ["--dataset", "images", "--data-dir", "scans"]
 KEEP_BEST = ["--evaluate-every", "5", "--keep-best"]
 
 
+# What is not installed where the tests run; with the packages these commands would work.
+NOT_INSTALLED = [
+    (arguments, f"{name} is not installed: pip install {package}")
+    for name, package, arguments in [
+        ("mlflow", "mlflow-skinny", ["--log", "csv,mlflow"]),
+        ("wandb", "wandb", ["--log", "wandb"]),
+        ("tf2onnx", "tf2onnx onnxruntime", ["export", "--model-dir", "run", "--format", "onnx", "--out", "new"]),
+    ]
+    if importlib.util.find_spec(name) is None
+]
 WRONG = [
+    *NOT_INSTALLED,
     (["--dataset", "octs"], "there is no dataset 'octs'; pass one of synthetic_oct, oct2017, images"),
     (["--dataset", "images"], "--data-dir"),
     (["--dataset", "images", "--data-dir", "nowhere"], "there is no folder nowhere"),
@@ -242,6 +254,9 @@ WRONG = [
     (["--config", "file"], "file cannot be read"),
     (["--config", "list.json"], "list.json cannot be read: it has no settings of a run"),
     (["--config", "run/run.json", "--max-steps", "2", "--epochs", "3"], "--epochs and --max-steps exclude"),
+    (["--log", "csv,neptune"], "there is no logger 'neptune'; give any of csv, mlflow, wandb"),
+    (["--log", "tensorboard"], "every run has TensorBoard's events in --model-dir; leave out tensorboard"),
+    (["--callbacks", "data.py:other"], "--callbacks data.py:other: data.py has no other; it has train_input_fn"),
     (["--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
     (["--early-stopping", "3"], "--early-stopping goes by evaluations on the way; give --evaluate-every STEPS"),
     (["--keep-best"], "--keep-best goes by evaluations on the way; give --evaluate-every STEPS"),
@@ -325,7 +340,7 @@ WRONG = [
     (["predict", "--model-dir", "run", "--json", "--csv", "file"], "--json and --csv exclude each other"),
     (["predict", "--model-dir", "run", "--checkpoint", "run/x", "file"], "there is no such checkpoint"),
     (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),
-    (["export", "--model-dir", "run", "--format", "onnx", "--out", "new"], "saved_model"),
+    (["export", "--model-dir", "run", "--format", "h5", "--out", "new"], "saved_model"),
     (["export", "--model-dir", "run", "--format", "keras"], "--out"),
     (["export", "--model-dir", "nowhere", "--format", "keras", "--out", "new"], "there is no such folder"),
     (["export", "--model-dir", "run", "--format", "keras", "--out", "file"], "--out file is a file; give a folder"),

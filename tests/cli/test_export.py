@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import input_fns, model_to_estimator, models
+from estimator_train import conversion, input_fns, model_to_estimator, models
+from estimator_train.cli.run import export as run_export
 from estimator_train.host import files
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
@@ -155,3 +157,42 @@ def test_the_checkpoint_can_be_chosen(command, trained, images, expected):
     model = keras.models.load_model("out/model.keras")
     assert int(model.optimizer.iterations) == 6
     assert not np.allclose(model.predict(images, verbose=0), expected, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "name", "tolerance"),
+    [
+        ("tflite", "model.tflite", 1e-4),
+        ("tflite_dynamic_range", "model_dynamic_range.tflite", 0.1),
+        ("onnx", "model.onnx", 1e-4),
+    ],
+)
+def test_a_converted_model_gives_what_predict_does(export, images, expected, file_format, name, tolerance):
+    if file_format == "onnx":
+        pytest.importorskip("tf2onnx"), pytest.importorskip("onnxruntime")
+    content = (export(file_format) / name).read_bytes()
+    run = conversion.run_onnx if file_format == "onnx" else conversion.run_tflite
+    (outputs,) = run(content, {"images": images.numpy()}).values()
+    np.testing.assert_allclose(outputs, expected, atol=tolerance)
+
+
+def test_a_converted_model_that_differs_from_predict_is_not_written(command, trained, monkeypatch):
+    def wrong(content, inputs):
+        return {name: 1 - value for name, value in conversion.run_tflite(content, inputs).items()}
+
+    monkeypatch.setitem(run_export.CONVERTERS, "tflite", (conversion.to_tflite, wrong, 1e-4))
+    code, output, errors = command("export", "--model-dir", trained.model_dir, "--format", "tflite", "--out", "out")
+    assert (code, output) == (2, "")
+    assert re.fullmatch(
+        r"estimator_train: the tflite model is not written: on a batch of the run's data it differs from predict by "
+        r"\S+, more than 0.0001",
+        errors.splitlines()[-1],
+    )
+    assert not list(Path("out").iterdir())
+
+
+def test_a_model_of_ones_own_is_converted_with_its_own_inputs(command, own_flags):
+    assert command(*own_flags, "--model-dir", "run", "--max-steps", "1")[0] == 0
+    code, output, _ = command("export", "--model-dir", "run", "--format", "tflite", "--out", "out")
+    assert code == 0
+    assert re.search(r"out/model.tflite; on 1 examples it differs from predict by \S+ at most", output)

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn import metrics
+from sklearn.calibration import calibration_curve
 
 from estimator_train.report.classification import class_indices, class_probabilities, classification, table
 
@@ -52,6 +53,27 @@ def test_macro_roc_auc_is_scikit_learns_one_against_the_rest():
     assert classification(NAMES, labels, probabilities).macro_roc_auc == pytest.approx(expected)
 
 
+def test_agreement_areas_and_calibration_are_scikit_learns():
+    labels, probabilities = made_up(200, NAMES)
+    predicted, confidences = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    result = classification(NAMES, labels, probabilities)
+    assert result.balanced_accuracy == pytest.approx(metrics.balanced_accuracy_score(labels, predicted))
+    assert result.cohen_kappa == pytest.approx(metrics.cohen_kappa_score(labels, predicted))
+    pr_auc = metrics.average_precision_score(np.eye(3)[labels], probabilities, average=None)
+    assert [each.pr_auc for each in result.classes.values()] == pytest.approx(pr_auc.tolist())
+    assert result.macro_pr_auc == pytest.approx(pr_auc.mean())
+    shares, means = calibration_curve(predicted == labels, confidences, n_bins=10)
+    np.testing.assert_allclose([bin[:2] for bin in result.calibration], np.transpose([means, shares]))
+    assert sum(count for *_, count in result.calibration) == 200
+
+
+def test_the_calibration_error_is_the_mean_distance_of_confidence_and_accuracy():
+    probabilities = np.array([[0.9, 0.1], [0.95, 0.05], [0.4, 0.6], [1.0, 0.0]])
+    result = classification(("cat", "dog"), np.array([0, 1, 1, 0]), probabilities)
+    assert result.calibration == [(0.6, 1.0, 1), (pytest.approx(0.95), pytest.approx(2 / 3), 3)]
+    assert result.calibration_error == pytest.approx(0.4 / 4 + 3 / 4 * (0.95 - 2 / 3))
+
+
 def test_a_class_without_examples_has_no_roc_auc_and_no_warning():
     result = classification(NAMES, np.array([0, 1]), np.array([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1]]))
     fox = result.classes["fox"]
@@ -64,12 +86,14 @@ def test_a_class_without_examples_has_no_roc_auc_and_no_warning():
 def test_only_one_class_among_the_labels_has_no_roc_auc():
     result = classification(NAMES, np.array([1]), np.array([[0.2, 0.7, 0.1]]))
     assert [of_class.roc_auc for of_class in result.classes.values()] == [None] * 3
+    assert [of_class.pr_auc for of_class in result.classes.values()] == [None] * 3
+    assert (result.balanced_accuracy, result.cohen_kappa) == (1, None)
     assert (result.accuracy, result.accuracy_interval) == (1, (1, 1))
 
 
 def test_probabilities_of_a_model_that_diverged_have_no_roc_auc():
     result = classification(NAMES, np.array([0, 1, 2]), np.full((3, 3), np.nan))
-    assert result.macro_roc_auc is None
+    assert (result.macro_roc_auc, result.macro_pr_auc, result.calibration_error, result.calibration) == (None,) * 4
     assert result.accuracy == pytest.approx(1 / 3)
 
 
@@ -153,7 +177,9 @@ DME                 1    1       0    0
 DRUSEN              0    0       2    0
 1e3                 0    0       1    1
 
-accuracy 0.7500, 95 % bootstrap interval 0.3750 to 1.0000, of 8 examples"""
+accuracy 0.7500, 95 % bootstrap interval 0.3750 to 1.0000, of 8 examples
+balanced accuracy 0.7500, Cohen's kappa 0.6667
+macro average of PR AUC 0.6458, calibration error 0.0250"""
     )
 
 

@@ -1,5 +1,6 @@
 """The report: what a run has is shown, what it has not is said, and the file needs nothing but itself."""
 
+import base64
 import html.parser
 import io
 import json
@@ -13,6 +14,7 @@ from PIL import Image
 
 from estimator_train.report import classification, image_events, plots
 from estimator_train.report.page import Mistake, write_report
+from estimator_train.report.scaling import scaling
 
 v1 = tf.compat.v1
 CLASS_NAMES = ("<b>CNV</b>", "NORMAL")
@@ -89,7 +91,14 @@ def test_what_the_run_has_is_shown(run_dir, mistakes):
         assert text in page.text
     assert "0 to 201" in page.text and "49.8" in page.text  # of the session
     written = sorted(file.name for file in (run_dir / "report").iterdir())
-    plotted = ["accuracy.png", "confusion_matrix.png", "learning_rate.png", "loss.png", "throughput.png"]
+    plotted = [
+        "accuracy.png",
+        "confusion_matrix.png",
+        "learning_rate.png",
+        "loss.png",
+        "reliability.png",
+        "throughput.png",
+    ]
     assert written == sorted([*plotted, "report.html"])
     assert all((run_dir / "report" / name).read_bytes().startswith(b"\x89PNG") for name in plotted)
     assert len(page.images()) == len(plotted) + len(mistakes)
@@ -112,6 +121,34 @@ def test_names_are_text_and_never_markup(run_dir, mistakes):
     page = Page(write_report(run_dir, mistakes))
     assert "<b>CNV</b>" in page.text and "CNV/<1>.jpeg" in page.text
     assert "b" not in {tag for tag, _ in page.tags}
+
+
+def test_what_speaks_for_a_mistake_is_shown_below_it(run_dir, mistakes):
+    heat = np.array([[0.0, 1.0]])
+    page = Page(write_report(run_dir, [mistakes[0]._replace(heat=heat)], note="Grad-CAM is below."))
+    *_, plain, warm = page.images()
+    assert "Grad-CAM is below." in page.text and "what speaks for NORMAL, by Grad-CAM" in warm["alt"]
+    left, right = (
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(warm["src"].partition(",")[2]))))[100, column].astype(int)
+        for column in (2, -3)
+    )
+    assert left[2] > left[0] and right[0] > right[2]  # blue, red
+
+
+def test_what_bench_measured_in_the_folder_of_the_run_is_shown(run_dir, mistakes, warnings):
+    timings = {
+        count: {"examples_per_second": rate, "mean_seconds": 8 * count / rate, "input_wait_share": 0.0}
+        for count, rate in ((1, 40.0), (2, 60.0))
+    }
+    (run_dir / "bench").mkdir()
+    (run_dir / "bench" / "scaling.json").write_text(json.dumps({"scaling": scaling(timings, 800)}))
+    page = Page(write_report(run_dir, mistakes))
+    assert all(text in page.text for text in ("Scaling", "60.0", "13.3", "1.50", "75 %"))
+    assert any("1.50 times as fast on 2" in image["alt"] for image in page.images())
+    (run_dir / "bench" / "scaling.json").write_text('{"scaling": [{"replicas": 1}]}')
+    assert "Scaling" not in Page(write_report(run_dir, mistakes)).text
+    (warning,) = warnings
+    assert "bench/scaling.json is left out" in warning
 
 
 def test_a_thumbnail_is_small(run_dir, mistakes):

@@ -38,6 +38,41 @@ def draw_curves():
         plots.curves(plots.LIGHT, name, {1: 1.0, 2: 1000.0}, {})
 
 
+@pytest.fixture
+def axes(monkeypatch):
+    """The axes of the figures that are drawn."""
+    drawn = []
+    monkeypatch.setattr(plots, "_png", lambda figure: drawn.extend(figure.axes))
+    return drawn
+
+
+def test_a_long_training_is_smoothed_with_its_values_behind(axes):
+    values = {step: float(step % 2) for step in range(40)}
+    plots.curves(plots.LIGHT, "loss", values, {39: 0.5})
+    behind, smooth, evaluation = axes[0].lines
+    assert [*behind.get_ydata()] == [*values.values()] and behind.get_alpha() < 1
+    assert min(smooth.get_ydata()[10:]) > 0.4 and max(smooth.get_ydata()[10:]) < 0.6
+    assert smooth.get_ydata()[0] == 0  # the first value, and no other
+    assert evaluation.get_marker() == "o"
+    plots.curves(plots.LIGHT, "loss", dict(list(values.items())[:5]), {})
+    assert len(axes[1].lines) == 1
+
+
+@pytest.mark.parametrize("value", [0.6931, 0.0, -2.0])
+def test_an_axis_of_values_that_hardly_differ_does_not_magnify_that(axes, value):
+    plots.curves(plots.LIGHT, "loss", {1: value, 2: value * (1 + 1e-6), 3: value}, {})
+    low, high = axes[0].get_ylim()
+    assert high - low > 0.1 and low < value < high
+
+
+def test_a_reliability_diagram_has_a_point_a_bin(axes):
+    plots.reliability(plots.LIGHT, [(0.55, 0.5, 4), (0.95, 1.0, 16)])
+    (points,) = axes[0].collections
+    assert points.get_offsets().tolist() == [[0.55, 0.5], [0.95, 1.0]]
+    small, large = points.get_sizes()
+    assert small < large
+
+
 @pytest.mark.parametrize("draw", [draw_matrix, draw_samples, draw_curves])
 def test_names_with_dollars_are_no_mathematics(draw, texts):
     draw()

@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from estimator_train.report import run_files
+from estimator_train.report.classification import classification
 
 ENTRY = {"checkpoint": "model.ckpt-2", "step": 2, "time": "2024-01-01T00:00:00+00:00", "metrics": {"loss": 0.5}}
 TIMING = {"steps_per_second": 2.0, "examples_per_second": None, "input_wait_share": None}
@@ -29,6 +31,18 @@ def test_a_line_that_is_no_evaluation_is_left_out_and_reported_once(bad, is_last
     assert run_files.read_evaluations(tmp_path) == [ENTRY] * (1 if is_last else 2)
     (warning,) = warnings
     assert "evaluations.jsonl" in warning and "['2']" in warning
+
+
+def test_an_evaluation_of_an_earlier_version_has_none_for_what_it_lacked(tmp_path, warnings):
+    result = classification(("cat", "dog"), np.array([0, 1]), np.array([[0.9, 0.1], [0.2, 0.8]])).to_json()
+    earlier = {name: value for name, value in result.items() if name not in ("calibration", "cohen_kappa")}
+    earlier["classes"]["cat"] = {name: value for name, value in result["classes"]["cat"].items() if name != "pr_auc"}
+    (tmp_path / "evaluations.jsonl").write_text(json.dumps(ENTRY | {"classification": earlier}))
+    (entry,) = run_files.read_evaluations(tmp_path)
+    read = entry["classification"]
+    assert (read["calibration"], read["cohen_kappa"], read["classes"]["cat"]["pr_auc"]) == (None, None, None)
+    assert read["accuracy"] == 1 and read["classes"]["dog"]["pr_auc"] == 1
+    assert not warnings
 
 
 def test_a_run_without_evaluations_and_timing_has_none(tmp_path, warnings):

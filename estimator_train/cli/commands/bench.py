@@ -178,7 +178,7 @@ def _diagnosis(timing, run):
         from estimator_train.cli.run.training import diagnosis
 
     settings, training = Settings.load(run), Training(**json.loads(run_file(run).read_text())["training"])
-    limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed}
+    limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed, "task": settings.task}
     data = open_data(settings.dataset, settings.data_dir, **limits)
     train_input_fn, _ = build_input_fns(settings, data, training)
     return diagnosis(timing, training, train_input_fn)

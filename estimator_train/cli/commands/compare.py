@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from estimator_train.cli.parameters import OutputFile
-from estimator_train.cli.predictions_file import NAME
 from estimator_train.cli.settings import Settings
+from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.report import comparison
 
 _EXAMPLES = """\b
@@ -50,14 +50,17 @@ def compare(model_dirs, out):
                 "same classes"
             )
 
-    from estimator_train.cli.run import comparing  # TensorFlow comes with it
+    with starting_tensorflow():
+        from estimator_train.cli import predictions_file
+        from estimator_train.cli.run import comparing
 
     runs = comparing.compare(folders, out)
     click.echo(comparison.table(runs))
     for run in runs:
         if run.classes and run.predictions is None:
             again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
-            click.echo(f"estimator_train: {run.name} has no {NAME} to find images by; it comes with: {again}", err=True)
+            missing = f"{run.name} has no {predictions_file.NAME} to find images by"
+            click.echo(f"estimator_train: {missing}; it comes with: {again}", err=True)
     click.echo(f"\nthe comparison is {out}")
 
 

@@ -144,6 +144,7 @@ def _numbers(metrics, result):
     """Yields (metric, class, predicted class, value) of all metrics."""
     values = {} if result is None else result.to_json()
     classes, matrix = values.pop("classes", {}) | values.pop("labels", {}), values.pop("confusion_matrix", [])
+    values.pop("calibration", None)  # a curve
     if "accuracy_interval" in values:
         values["accuracy_low"], values["accuracy_high"] = values.pop("accuracy_interval")
     for metric, value in (metrics | values).items():

@@ -8,18 +8,29 @@ import click
 
 from estimator_train.cli import environment
 from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
+from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, one_line_errors
 from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.host.packages import check_installed
 from estimator_train.host.paths import is_remote
 
 # In the folder; "" is the folder itself. Keras 3 takes no other ending than .weights.h5.
-_FILES = {"saved_model": [""], "keras": ["model.keras"], "weights": ["weights.h5", "model.weights.h5"]}
+_FILES = {
+    "saved_model": [""],
+    "keras": ["model.keras"],
+    "weights": ["weights.h5", "model.weights.h5"],
+    "tflite": ["model.tflite"],
+    "tflite_dynamic_range": ["model_dynamic_range.tflite"],
+    "onnx": ["model.onnx"],
+}
+_CONVERTED = ("tflite", "tflite_dynamic_range", "onnx")  # checked against predict, on data of the run
 
 _EXAMPLES = """\b
 Examples:
   estimator_train export --model-dir runs/oct2017 --format saved_model --out DIR
   estimator_train export --model-dir runs/oct2017 --format keras --out DIR
+  estimator_train export --model-dir runs/oct2017 --format tflite --out DIR
 """
 
 
@@ -33,8 +44,9 @@ Examples:
     "file_format",
     type=click.Choice(list(_FILES)),
     required=True,
-    help="A SavedModel, the whole Keras model as DIR/model.keras, or its weights as DIR/weights.h5, "
-    "of Keras 3 as DIR/model.weights.h5.",
+    help="A SavedModel; the whole Keras model as DIR/model.keras; its weights as DIR/weights.h5, of Keras 3 as "
+    "DIR/model.weights.h5; TFLite as DIR/model.tflite, with weights in 8 bits as DIR/model_dynamic_range.tflite; ONNX "
+    "as DIR/model.onnx.",
 )
 @click.option(
     "--out", type=Text(), metavar="DIR", required=True, help="Folder to write to; a SavedModel is this folder."
@@ -43,13 +55,19 @@ def export(model_dir, checkpoint, file_format, out):
     """Export the trained model of a run.
 
     The SavedModel of a run on images takes encoded JPEG or PNG files as image_bytes, and at its signature
-    images:serving_default images as they are after decoding: float32 RGB in [0, 1].
+    images:serving_default images as they are after decoding: float32 RGB in [0, 1]. TFLite and ONNX files take these,
+    and are written only if they give what predict does for a batch of the data that the run is evaluated on.
     """
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if is_remote(out):
         raise click.ClickException(f"--out {out}: give a folder of this machine, and copy what is exported")
     check_folder(out, "--out")
+    if file_format == "onnx":
+        with one_line_errors():
+            for module in ("tf2onnx", "onnxruntime"):
+                check_installed(module, "tf2onnx onnxruntime")
+    data = data_of_run(settings, model_dir) if settings.dataset and file_format in _CONVERTED else None
     targets = [Path(out, name) for name in _FILES[file_format]]
     for target in targets:
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
@@ -62,5 +80,9 @@ def export(model_dir, checkpoint, file_format, out):
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     with one_line_errors():
         targets[0].parent.mkdir(parents=True, exist_ok=True)
+        if file_format in _CONVERTED:
+            note = export.convert(settings, data, model_dir, checkpoint, file_format, targets[0])
+            click.echo(f"exported {checkpoint} as {targets[0]}; {note}")
+            return
         target = export.export(settings, model_dir, checkpoint, file_format, targets)
     click.echo(f"exported {checkpoint} as {target}")

@@ -145,7 +145,7 @@ def _image_model(flags):
         input_fn=None,
         eval_input_fn=None,
         model=flags.model or data.default_model,
-        weights="none",
+        weights=None,
         image_size=image_size,
         class_names=data.class_names if data else ("first", "second"),
         batch_size=batch_size,
@@ -155,6 +155,6 @@ def _image_model(flags):
     def build():
         from estimator_train.cli.run.build import build_model
 
-        return build_model(settings, "none")
+        return build_model(settings)
 
     return build, batch_size

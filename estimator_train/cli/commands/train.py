@@ -132,6 +132,8 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         return _train_recipe(flags, task, resume, dry_run, verbosity)
     if flags.find_learning_rate and not task.is_alone:
         raise click.ClickException("--find-learning-rate is for one process; unset TF_CONFIG")
+    if flags.callbacks and not task.is_alone:
+        raise click.ClickException("--callbacks is for one process; unset TF_CONFIG, or leave it out")
     if flags.replicas and not task.is_alone:
         raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
     model_dir = _model_dir(flags)
@@ -275,6 +277,9 @@ def _training(flags, data):
     training = Training(**{field.name: getattr(flags, field.name) for field in dataclasses.fields(Training)})
     if training.class_weights not in (None, "balanced"):
         training = dataclasses.replace(training, class_weights=os.path.abspath(training.class_weights))
+    if training.callbacks:
+        check_function(training.callbacks, "--callbacks")
+        training = dataclasses.replace(training, callbacks=os.path.abspath(training.callbacks))
     if training.max_steps or flags.phases or data is None:
         return training
     return dataclasses.replace(training, epochs=training.epochs or data.default_epochs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 import cloup
 
-from estimator_train import datasets, models, recipes
+from estimator_train import datasets, loggers, models, recipes
 from estimator_train.cli import completion, environment
 from estimator_train.cli.monitor import Metric
-from estimator_train.cli.parameters import SEED, Augmentations, Count, ImageSize, Number, Phases, Steps, Text
+from estimator_train.cli.parameters import SEED, Augmentations, Count, ImageSize, Loggers, Number, Phases, Steps, Text
 from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
 
 FUNCTION = "FILE:FUNCTION"
@@ -183,6 +183,7 @@ TRAINING = cloup.option_group(
     cloup.option(
         "--find-learning-rate", is_flag=True, help="Plot the loss over rising learning rates, suggest one, and end."
     ),
+    cloup.option("--callbacks", type=Text(), metavar=FUNCTION, help="A function that returns Keras callbacks."),
     cloup.option("--seed", type=SEED, metavar="N", help="Seed of the initial weights and the order of the images."),
 )
 
@@ -232,6 +233,12 @@ OUTPUT = cloup.option_group(
         metavar="FILE",
         shell_complete=completion.files,
         help="The run.json of a run to repeat; flags given win over it.",
+    ),
+    cloup.option(
+        "--log",
+        type=Loggers(),
+        metavar="NAME,NAME",
+        help=f"Where metrics go beside TensorBoard's events: {', '.join(loggers.NAMES)}.",
     ),
     cloup.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
     cloup.option("--quiet", is_flag=True, help="Show errors and the last result only."),

@@ -67,7 +67,7 @@ def _as_it_is_built(settings, load_weights):
             "dropout": settings.dropout,
             "task": settings.task,
         }
-        build = _load_function(settings.model)
+        build = load_function(settings.model)
         named = inspect.signature(build).parameters
         if settings.dropout is not None and "dropout" not in named:
             raise click.ClickException(f"--dropout: {settings.model} takes no argument dropout; add it, and follow it")
@@ -107,7 +107,7 @@ def build_input_fns(settings, data, training=None):
 
 def _of_data(settings, data, cache):
     if settings.input_fn:
-        return _load_function(settings.input_fn), _load_function(settings.eval_input_fn)
+        return load_function(settings.input_fn), load_function(settings.eval_input_fn)
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
     if settings.fast:
         sizes["fast"] = True
@@ -211,7 +211,7 @@ def _raised_by_generator(message):
     return f"the input_fn's generator raised {raised[1]}{own[-1] if own else ''}"
 
 
-def _load_function(reference):
+def load_function(reference):
     """The function of FILE:FUNCTION, which may have gone since the run began."""
     check_function(reference, "the function of the run,")
     path, _, name = reference.rpartition(":")

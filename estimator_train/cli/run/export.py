@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import tempfile
 
 import click
+import numpy as np
 import tensorflow as tf
 
+from estimator_train import conversion
 from estimator_train.checkpoints import leftovers, object_based
-from estimator_train.cli.run.build import build_estimator, build_model, run_errors
+from estimator_train.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
 from estimator_train.cli.settings import one_line_errors
+from estimator_train.distribution.replica_input import call_input_fn
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.host import files
+from estimator_train.host.dataset_iterators import iterate
 from estimator_train.input_fns.decoding import decode_image
 from estimator_train.keras.generations import adapter_of
 from estimator_train.run_config import RunConfig
@@ -37,6 +43,66 @@ def export(settings, model_dir, checkpoint, file_format, targets):
     return target
 
 
+def convert(settings, data, model_dir, checkpoint, file_format, target):
+    """Writes the model as TFLite or ONNX if it predicts what the Estimator does; says how far they differ.
+
+    `data`: of the settings, None for an input_fn.
+
+    Raises:
+      click.ClickException: the model cannot be converted, or predicts something else.
+    """
+    converter, run, tolerance = CONVERTERS[file_format]
+    estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
+    receiver_fn = _decoded_image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
+    with tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
+        with run_errors():
+            saved_model = estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint)
+        try:
+            content = converter(saved_model)
+        except Exception as error:  # the converters raise many kinds; TensorFlow's own is private
+            message = f"{settings.model} cannot be converted to {file_format}: {str(error).strip().splitlines()[0]}"
+            raise click.ClickException(message) from error
+    features, expected = _predicted(estimator, build_input_fns(settings, data)[1], checkpoint)
+    outputs = run(content, _by_input(features, receiver_fn))
+    difference = max(float(np.max(np.abs(outputs[name] - value))) for name, value in expected.items())
+    largest = max(1.0, *(float(np.max(np.abs(value))) for value in expected.values()))
+    if not difference <= tolerance * largest:  # NaN is refused, too
+        raise click.ClickException(
+            f"the {file_format} model is not written: on a batch of the run's data it differs from predict by "
+            f"{difference:.2g}, more than {tolerance * largest:.2g}"
+        )
+    files.write_whole(target, content)
+    return f"on {len(next(iter(expected.values())))} examples it differs from predict by {difference:.2g} at most"
+
+
+# Of each format what converts, what runs it, and how far it may differ from predict, as a share of the largest output.
+CONVERTERS = {
+    "tflite": (conversion.to_tflite, conversion.run_tflite, 1e-4),
+    "tflite_dynamic_range": (functools.partial(conversion.to_tflite, dynamic_range=True), conversion.run_tflite, 0.1),
+    "onnx": (conversion.to_onnx, conversion.run_onnx, 1e-4),
+}
+
+
+def _predicted(estimator, input_fn, checkpoint):
+    """The features of a batch of the input_fn's, and what the Estimator predicts for them by output."""
+    batch = next(iterate(call_input_fn(input_fn)))
+    features = batch[0] if isinstance(batch, tuple) else batch  # there may be labels and weights behind them
+    with run_errors():
+        predictions = estimator.predict(
+            lambda: tf.data.Dataset.from_tensors(features), checkpoint_path=checkpoint, yield_single_examples=False
+        )
+        return features, next(predictions)
+
+
+def _by_input(features, receiver_fn):
+    """The features as numpy arrays by the names of the model's inputs."""
+    with tf.Graph().as_default():
+        names = list(receiver_fn().receiver_tensors)
+    if isinstance(features, dict):
+        return {name: features[name].numpy() for name in names}
+    return {name: value.numpy() for name, value in zip(names, tf.nest.flatten(features), strict=True)}
+
+
 def _export_into(folder, settings, model_dir, checkpoint, file_format):
     """Writes the model into `folder`, and returns the path there."""
     if file_format == "saved_model":
@@ -44,7 +110,7 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
         receiver_fn = _image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
         with run_errors():
             return os.fsdecode(estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint))
-    model = _trained_model(settings, checkpoint)
+    model = trained_model(settings, checkpoint)
     path = os.path.join(folder, adapter_of(model).WEIGHTS_FILE if file_format == "weights" else "model.keras")
     try:
         with one_line_errors():  # Keras cannot save a model without variables, for one
@@ -68,6 +134,16 @@ def _image_receiver_fn(image_size):
     return receiver_fn
 
 
+def _decoded_image_receiver_fn(image_size):
+    """Takes images as they are after decoding."""
+
+    def receiver_fn():
+        images = v1.placeholder(tf.float32, [None, *image_size, 3], name="images")
+        return TensorServingInputReceiver(images, {"images": images})
+
+    return receiver_fn
+
+
 def _receiver_fn(settings):
     """Takes the inputs of the Keras model by their names."""
     model = build_model(settings)
@@ -77,7 +153,7 @@ def _receiver_fn(settings):
     return build_raw_serving_input_receiver_fn(inputs)
 
 
-def _trained_model(settings, checkpoint):
+def trained_model(settings, checkpoint):
     """The compiled Keras model with all that the checkpoint holds, the optimizer's state included."""
     model = build_model(settings)
     if not model.built:

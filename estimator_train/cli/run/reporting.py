@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 
+import click
 import numpy as np
 import tensorflow as tf
 from PIL import Image
 
 from estimator_train.cli import evaluation_log, predictions_file
 from estimator_train.cli.run.build import build_input_fns
+from estimator_train.cli.run.export import trained_model
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.input_fns.decoding import decode_pixels
 from estimator_train.report import image_events, plots, tasks
+from estimator_train.report.grad_cam import grad_cam
 from estimator_train.report.page import Mistake, write_report
 from estimator_train.session.private_names import eager_mode
 
@@ -36,6 +39,7 @@ class Reporter:
     def add(self, checkpoint, evaluation):
         """Adds an `Evaluation` to the log; of a dataset, its images too, to the events of evaluations."""
         metrics, labels, outputs = self._last = evaluation
+        self._checkpoint = checkpoint
         result = (
             None if labels is None else tasks.result(self._settings.task, self._settings.class_names, labels, outputs)
         )
@@ -49,7 +53,23 @@ class Reporter:
         """Writes the report of the evaluation that was added last; returns its path."""
         _, labels, outputs = self._last
         numbers = (labels[:, 0], outputs[:, 0]) if self._settings.task == "regression" and labels is not None else None
-        return write_report(self._model_dir, self._mistakes(), numbers)
+        mistakes, note = self._mistakes(), None
+        if mistakes and self._settings.task == "classification":
+            try:
+                mistakes = self._with_heat(mistakes)
+                note = "Below each, what speaks for the predicted class, in warm colours, by Grad-CAM."
+            except (click.ClickException, ValueError) as error:
+                note = f"Grad-CAM is left out: {error}."
+        return write_report(self._model_dir, mistakes, numbers, note=note)
+
+    def _with_heat(self, mistakes):
+        settings = self._settings
+        height, width = settings.image_size
+        images = [mistake.image.convert("RGB").resize((width, height)) for mistake in mistakes]
+        pixels = np.stack([np.asarray(image, "float32") / 255 for image in images])
+        classes = np.array([settings.class_names.index(mistake.predicted_class) for mistake in mistakes])
+        heats = grad_cam(trained_model(settings, self._checkpoint), pixels, classes)
+        return [mistake._replace(heat=heat) for mistake, heat in zip(mistakes, heats, strict=True)]
 
     def _write_images(self, step, result):
         images, (_, labels, outputs) = {}, self._last

@@ -27,9 +27,10 @@ from estimator_train.cli.run.build import (
 )
 from estimator_train.cli.run.evaluation import CollectPredictions
 from estimator_train.cli.run.provenance import provenance
+from estimator_train.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
 from estimator_train.cli.settings import one_line_errors, run_file
 from estimator_train.cli.signals import StopEvaluation, StopOnSignal, Stopped
-from estimator_train.exporter import BestCheckpointExporter, Exporter, compare_by
+from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import (
     stop_if_no_decrease_hook,
@@ -81,14 +82,17 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     note = _NoteMetrics(examples, reporter, lambda path, metrics: say(metrics_line(as_typed(model_dir, path), metrics)))
     if task.is_evaluator:
         with run_errors():
-            _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], note)
+            _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], [note])
         return 0
+    per_epoch = data and steps_per_epoch(settings, training, data)
+    callbacks = callback_hooks(training, per_epoch)
     timing = TimingHook(model_dir, every_n_steps=every)
     hooks = ([timing] if quiet else [timing, ProgressHook()]) if task.is_chief else []
     say = say if task.is_chief else _say_nothing
     metrics = None
     in_folder = _in_folder(model_dir) if task.is_chief else contextlib.nullcontext()
-    with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop:
+    logs = opened_loggers(settings, training, model_dir) if task.is_chief else contextlib.nullcontext([])
+    with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop, logs as loggers:
         if task.is_chief:
             with one_line_errors(), explaining_full_disk(model_dir):
                 settings.save(
@@ -98,21 +102,27 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
                     data=data and _counts(data),
                     **provenance(strategy),
                 )
-        hooks = [*hooks, stop]
+        hooks = [*hooks, *logger_hooks(loggers, training, per_epoch, every), *callbacks, stop]
         eval_hooks = [StopEvaluation(stop), examples]
+        exporters = [note, LoggerExporter(*loggers)]
         for estimator, (of, _, end) in zip(estimators, parts, strict=True):
             stop.check()
             if settings.phases:
                 say(f"phase freeze={of.freeze}, to step {end}")
+            of_part = [*hooks, *callback_hooks(training, per_epoch)]
             if training.evaluate_every or task.cluster:  # there may be an evaluator
-                metrics = _train_and_evaluate(estimator, input_fns, training, end, hooks, eval_hooks, note)
+                metrics = _train_and_evaluate(estimator, input_fns, training, end, of_part, eval_hooks, exporters)
             else:
-                estimator.train(input_fns[0], hooks=hooks, max_steps=end)
+                estimator.train(input_fns[0], hooks=of_part, max_steps=end)
         if metrics is None and task.is_chief:
             stop.check()
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
             reporter().add(estimator.latest_checkpoint(), examples.evaluation(metrics))
+            for logger in loggers:
+                logger.log_evaluation(metrics)
         report = metrics and reporter().write()
+        best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
+        log_files(loggers, [run_file(model_dir), report, best and os.path.dirname(best)])
     checkpoint = as_typed(model_dir, estimator.latest_checkpoint())
     if stop.received:
         if task.is_chief:
@@ -130,7 +140,6 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     say(f"the report is {report}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
-        best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         say(f"the best checkpoint is kept as {best}")
     return 0
 
@@ -175,7 +184,7 @@ def diagnosis(timing, training, input_fn):
     return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])
 
 
-def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, note):
+def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, exporters):
     """Trains, saying evaluations on the way; returns the metrics of the last checkpoint, or None in a cluster."""
     train_input_fn, eval_input_fn = input_fns
     monitor = Monitor.of(training.monitor)
@@ -190,7 +199,7 @@ def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_h
         eval_input_fn,
         steps=None,
         hooks=eval_hooks,
-        exporters=[note, best] if training.keep_best else note,
+        exporters=[*exporters, *([best] if training.keep_best else [])],
         start_delay_secs=0,
         throttle_secs=0,
         every_steps=training.evaluate_every,

@@ -1,0 +1,61 @@
+"""The hooks behind `--log` and `--callbacks`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from estimator_train import loggers
+from estimator_train.cli.run.build import load_function
+from estimator_train.cli.settings import one_line_errors
+from estimator_train.hooks import CallbacksHook, LoggerHook
+
+
+@contextlib.contextmanager
+def opened_loggers(settings, training, model_dir):
+    """Yields a list of the loggers of a training, which have got its settings; closes them at the end."""
+    opened, succeeded = [], False
+    try:
+        with one_line_errors():
+            for name in training.log or ():
+                opened.append(loggers.open_logger(name, model_dir))
+        for logger in opened:
+            params = dataclasses.asdict(settings) | dataclasses.asdict(training)
+            logger.log_params({name: value for name, value in params.items() if value is not None})
+        yield opened
+        succeeded = True
+    finally:
+        for logger in opened:
+            logger.close(succeeded=succeeded)
+
+
+def logger_hooks(opened, training, steps_per_epoch, every):
+    """The hooks of loggers: a CSV file has a line an epoch, or an evaluation, trackers have one every `every` steps."""
+    per_line = steps_per_epoch or training.evaluate_every or every
+    return [
+        LoggerHook(
+            logger,
+            every_n_steps=per_line if isinstance(logger, loggers.CSVLogger) else every,
+            steps_per_epoch=steps_per_epoch,
+        )
+        for logger in opened
+    ]
+
+
+def log_files(opened, paths):
+    """Gives the loggers those of the files and folders that there are, None standing for one that there is not."""
+    for logger in opened:
+        for path in filter(None, paths):
+            logger.log_file(path)
+
+
+def callback_hooks(training, steps_per_epoch):
+    """The hook of the user's callbacks, where there are any, in a list."""
+    if not training.callbacks:
+        return []
+    callbacks = load_function(training.callbacks)()
+    with one_line_errors():
+        try:
+            return [CallbacksHook(callbacks, steps_per_epoch)]
+        except TypeError as error:
+            raise ValueError(f"--callbacks {training.callbacks}: {error}") from error

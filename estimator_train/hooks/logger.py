@@ -1,0 +1,82 @@
+"""LoggerHook: gives loggers the loss, the metrics and the learning rate of a training."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_train.loggers import Logger
+from estimator_train.session import step_outputs
+
+v1 = tf.compat.v1
+
+
+class LoggerHook(tf.compat.v1.train.SessionRunHook):
+    """Logs the loss and the metrics of a Keras model, means over the steps since it last did, and the learning rate.
+
+    With a `CallbacksHook` the metrics are those since the epoch began. `LoggerExporter` logs evaluations.
+
+        logger = et.loggers.CSVLogger("runs/oct2017")
+        hooks = [et.LoggerHook(logger, every_n_steps=100, steps_per_epoch=500)]
+        train_spec = et.TrainSpec(train_input_fn, max_steps=10_000, hooks=hooks)
+        eval_spec = et.EvalSpec(eval_input_fn, exporters=[et.LoggerExporter(logger)])
+        et.train_and_evaluate(estimator, train_spec, eval_spec)
+        logger.close()
+
+    Args:
+      loggers: of `estimator_train.loggers`, or your own.
+      every_n_steps: global steps between two logs; there is one more at the end of training.
+      steps_per_epoch: global steps in an epoch, for the number of epochs as `epoch`; None: without it.
+
+    Raises:
+      ValueError: `every_n_steps` is not positive. When training begins: the Estimator has a model_fn.
+    """
+
+    def __init__(self, *loggers: Logger, every_n_steps: int, steps_per_epoch: int | None = None) -> None:
+        if every_n_steps < 1:
+            raise ValueError(f"Must specify every_n_steps >= 1, given: {every_n_steps}")
+        self._loggers = loggers
+        self._every_n_steps = every_n_steps
+        self._steps_per_epoch = steps_per_epoch
+
+    def begin(self) -> None:
+        graph = v1.get_default_graph()
+        values = [value for value in graph.get_collection(step_outputs.MODEL_VALUES) if value.shape.rank == 0]
+        if not values:
+            raise ValueError("LoggerHook logs a Keras model, and this Estimator has a model_fn: use SummarySaverHook.")
+        rate = step_outputs.find(graph, step_outputs.LEARNING_RATE)
+        self._fetches = {
+            "step": v1.train.get_global_step(),
+            "values": {value.op.name: value for value in values},
+            "rate": {} if rate is None else {"learning_rate": rate},
+        }
+        self._are_means = bool(graph.get_collection(step_outputs.RUN_OVER_EPOCHS))
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+        self._logged_step = self._step = int(session.run(self._fetches["step"]))
+        self._values = []
+
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+        return v1.train.SessionRunArgs(self._fetches)
+
+    def after_run(
+        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
+    ) -> None:
+        self._step = int(run_values.results["step"]) + 1  # what is fetched with a step is the number before it
+        self._values.append(run_values.results["values"])
+        self._rate = run_values.results["rate"]
+        if self._step // self._every_n_steps > self._logged_step // self._every_n_steps:
+            self._log()
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        if self._values:
+            self._log()
+
+    def _log(self):
+        values = self._values[-1:] if self._are_means else self._values
+        means = {name: float(np.mean([each[name] for each in values])) for name in values[0]}
+        epoch = {"epoch": round(self._step / self._steps_per_epoch, 4)} if self._steps_per_epoch else {}
+        rate = {name: float(value) for name, value in self._rate.items()}
+        for logger in self._loggers:
+            logger.log_metrics(self._step, epoch | means | rate)
+        self._logged_step, self._values = self._step, []

@@ -1,0 +1,29 @@
+"""CSVLogger: a line a step, whatever comes in which order."""
+
+import pytest
+
+from estimator_train.loggers import CSVLogger
+
+
+def test_all_that_is_logged_at_a_step_is_one_line_and_a_new_metric_is_a_new_column(tmp_path):
+    logger = CSVLogger(tmp_path / "run")
+    logger.log_metrics(2, {"loss": 0.5})
+    logger.log_metrics(4, {"loss": 0.25})
+    logger.log_evaluation({"global_step": 4, "loss": 0.375, "image": b"png", "rates": [1, 2]})
+    assert (tmp_path / "run" / "metrics.csv").read_text() == "step,loss,val_loss\n2,0.5,\n4,0.25,0.375\n"
+
+
+def test_a_training_that_went_back_to_a_checkpoint_replaces_the_later_lines(tmp_path):
+    first = CSVLogger(tmp_path)
+    for step in (2, 4, 6):
+        first.log_metrics(step, {"loss": float(step)})
+    CSVLogger(tmp_path).log_metrics(4, {"loss": 0.5})
+    assert (tmp_path / "metrics.csv").read_text() == "step,loss\n2,2.0\n4,0.5\n"
+
+
+@pytest.mark.parametrize("text", ["epoch,loss\n1,2\n", "step,loss\none,2\n"])
+def test_a_file_of_another_kind_is_left_alone_and_named(tmp_path, text):
+    (tmp_path / "metrics.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"metrics.csv is no CSV file with a column of steps; move it elsewhere"):
+        CSVLogger(tmp_path)
+    assert (tmp_path / "metrics.csv").read_text() == text
