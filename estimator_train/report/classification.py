@@ -92,7 +92,7 @@ def classification(class_names: Sequence[str], labels: np.ndarray, probabilities
             for name, *values in zip(class_names, precision, recall, f1, roc_auc, support, pr_auc, strict=True)
         },
         confusion_matrix=metrics.confusion_matrix(labels, predicted, labels=indices).tolist(),
-        macro_pr_auc=None if None in pr_auc else float(np.mean(pr_auc)),
+        macro_pr_auc=mean_of(pr_auc),
         balanced_accuracy=float(np.mean([value for value, count in zip(recall, support, strict=True) if count])),
         cohen_kappa=_cohen_kappa(labels, predicted),
         calibration_error=calibration

@@ -86,12 +86,9 @@ def test_a_training_that_is_resumed_sees_the_same_changes(tmp_path, accumulate_s
     whole = train("whole", 5, steps_per_loop=5)
     for name, value in train("resumed", 2, 5).items():
         np.testing.assert_allclose(value, whole[name], atol=1e-6)
-    other = train("other", 5, tf_random_seed=4)
-    assert any(np.abs(other[name] - value).max() > 1e-4 for name, value in whole.items())
 
 
-@pytest.mark.parametrize("replicas", [None, 2])
-@pytest.mark.parametrize("is_one_hot", [True, False])
+@pytest.mark.parametrize(("replicas", "is_one_hot"), [(None, True), (2, False)])
 def test_class_weights_train_as_those_of_fit(mirrored, replicas, is_one_hot):
     loss = "categorical_crossentropy" if is_one_hot else "sparse_categorical_crossentropy"
     labels = LABELS if is_one_hot else LABELS.argmax(axis=1)

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train.models.optimization import OPTIMIZERS
 from estimator_train.session import private_names
 
 v1 = tf.compat.v1
@@ -423,10 +424,20 @@ def test_the_parts_of_a_keras_3_optimizer(keras3_model):
     """A model's variables would have the names of the optimizer's list in checkpoints, and models without it others."""
     keras3_model.optimizer.build(keras3_model.trainable_variables)
     parts = private_names.parts_of_optimizer(keras3_model.optimizer)
-    assert {"_iterations", "_learning_rate", "_variables"} <= parts.keys()
+    assert {"_iterations", "_learning_rate"} <= parts.keys()
     own = {id(variable) for variable in keras3_model.trainable_variables}
     for part in parts.values():
         assert not own & set(map(id, tf.train.TrackableView.children(part).values()))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS.values())
+def test_the_parts_of_a_keras_3_optimizer_have_all_its_variables(keras3, keras3_model, name):
+    """A training that is resumed would begin with new slots."""
+    optimizer = getattr(keras3.optimizers, name)(use_ema=True)
+    optimizer.build(keras3_model.trainable_variables)
+    parts = private_names.parts_of_optimizer(optimizer).values()
+    found = {id(each) for part in parts for each in tf.train.TrackableView(part).descendants()}
+    assert [variable.path for variable in optimizer.variables if id(variable) not in found] == []
 
 
 def test_a_keras_3_model_of_the_user_may_have_lambdas(keras3):

@@ -19,7 +19,6 @@ from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.datasets.images import subfolders
 from estimator_train.host.files import printable
 from estimator_train.host.paths import as_path, is_remote
-from estimator_train.report import tasks
 
 _EXAMPLES = """\b
 Examples:
@@ -64,12 +63,18 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
 
     with starting_tensorflow():
         from estimator_train.cli.run import build, prediction
+        from estimator_train.report import tasks
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
     predictions = prediction.predict(settings, model_dir, checkpoint, paths)
+    names = settings.class_names
+    predicted = [
+        (path, tasks.prediction(settings.task, names, values), dict(zip(names, values.tolist(), strict=False)))
+        for path, values in predictions.items()
+    ]
     write = _write_json if as_json else _write_csv if as_csv else _write_table
-    write(settings, predictions)
+    write(tasks.KINDS[settings.task], names, predicted)
     undecodable = [path for path in paths if path not in predictions]
     for argument in absent:
         click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
@@ -101,32 +106,26 @@ def _files_below(folder):
     return here + [path for subfolder in subfolders(folder) for path in _files_below(subfolder)]
 
 
-def _write_table(settings, predictions):
-    header, *rows = _rows(settings, predictions)
+def _write_table(kind, names, predicted):
+    header, *rows = _rows(kind, names, predicted)
     click.echo(tabulate.tabulate(rows, headers=header, floatfmt=".4f"))
 
 
-def _write_csv(settings, predictions):
-    csv.writer(sys.stdout, lineterminator="\n").writerows(_rows(settings, predictions))
+def _write_csv(kind, names, predicted):
+    csv.writer(sys.stdout, lineterminator="\n").writerows(_rows(kind, names, predicted))
 
 
-def _rows(settings, predictions):
+def _rows(kind, names, predicted):
     """Yields the names of the columns, and then a row for each image."""
-    yield ["file", tasks.KINDS[settings.task], *settings.class_names]
-    for path, values in predictions.items():
-        probabilities = values.tolist() if settings.class_names else []
-        yield [printable(path), tasks.prediction(settings.task, settings.class_names, values), *probabilities]
+    yield ["file", kind, *names]
+    for path, answer, probabilities in predicted:
+        yield [printable(path), answer, *probabilities.values()]
 
 
-def _write_json(settings, predictions):
-    kind, names = tasks.KINDS[settings.task], settings.class_names
+def _write_json(kind, names, predicted):
     entries = []
-    for path, values in predictions.items():
-        predicted = tasks.prediction(settings.task, names, values)
-        entry = {"file": path, kind: predicted}
+    for path, answer, probabilities in predicted:
         if kind == "labels":
-            entry[kind] = predicted.split("|") if predicted else []
-        if names:
-            entry["probabilities"] = dict(zip(names, values.tolist(), strict=True))
-        entries.append(entry)
+            answer = answer.split("|") if answer else []
+        entries.append({"file": path, kind: answer} | ({"probabilities": probabilities} if names else {}))
     click.echo(json.dumps(entries, indent=2))
