@@ -426,6 +426,14 @@ def test_folders_of_the_data_that_are_left_out_are_named(plan, scans, tmp_path):
     assert plan("--dataset", "images", "--data-dir", tmp_path / "split")["files"] == f"{tmp_path}/split, without valid"
 
 
+def test_the_plan_of_a_fine_tuning_has_its_phases_and_their_steps(plan, scans):
+    data = ["--dataset", "images", "--data-dir", scans, "--batch-size", "2", "--model", "efficientnet_b0"]
+    planned = plan(*data, "--phases", PHASES, "--replicas", "2")
+    assert (planned["phases"], planned["steps"]) == (PHASES, "9: 3 epochs of 3")
+    assert "rate" not in planned
+    assert plan(*data, "--freeze", "block4a_bn")["model"].endswith(", freeze=block4a_bn")
+
+
 @pytest.fixture
 def begun(files, tmp_path):
     """The folder of a run on `scans`, trained to step 7."""

@@ -98,10 +98,3 @@ def test_evaluations_on_the_way_go_through_the_phases(train, tmp_path):
     steps = [json.loads(line)["step"] for line in lines]
     assert steps == sorted(set(steps)) and steps[-1] == 6
     assert list((tmp_path / "run" / "export" / "best_checkpoint").glob("*.index"))
-
-
-def test_frozen_layers_keep_their_weights(train, tmp_path):
-    code, output, errors = train("--model-dir", "run", "--freeze", "1", "--max-steps", "3")
-    assert code == 0, errors
-    assert "mobilenet_v2 for images of 16x16, freeze=1" in output
-    assert is_same(tmp_path / "run", (0, 3), "bottom") and not is_same(tmp_path / "run", (0, 3), "top")
