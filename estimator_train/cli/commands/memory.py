@@ -71,7 +71,7 @@ _RULES = (
     help="Of each device.",
 )
 def memory(device_memory, **flags):
-    """Estimate the memory that training takes: of a recipe, also split over devices, or of a model on each device.
+    """Estimate the memory that training takes: of a recipe, also split over several devices, or of a model on each.
 
     Nothing is trained, and the devices need not be there.
 
