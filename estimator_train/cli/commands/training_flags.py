@@ -20,7 +20,7 @@ MOST_USED = cloup.option_group(
         type=Text(),
         metavar="NAME",
         shell_complete=completion.names(datasets.names),
-        help=f"{', '.join(datasets.NAMES)} tfds:NAME or hf:NAME.  [default: {datasets.NAMES[0]}]",
+        help=f"{', '.join(datasets.NAMES)}, tfds:NAME or hf:NAME.  [default: {datasets.NAMES[0]}]",
     ),
     cloup.option(
         "--data-dir",
