@@ -417,15 +417,15 @@ def parts_of_optimizer(optimizer):
     """The trackable parts of a Keras 3 optimizer by their names, but for the list of the variables that it updates.
 
     By that list TensorFlow would give the variables of a model the names that they have in the optimizer. In the list
-    of its own variables a schedule leaves the place free that a learning rate takes.
+    of its own variables the place of the learning rate is left free: a schedule takes none.
     """
     optimizer._trainable_variables  # noqa: B018, leaving it out would work without the name, too
     parts = tf.train.TrackableView.children(optimizer)
     others = {name: part for name, part in parts.items() if name != "_trainable_variables"}
-    if not hasattr(optimizer._learning_rate, "assign"):
-        others["_variables"] = tf.Module()
-        for number, variable in enumerate(optimizer._variables):
-            setattr(others["_variables"], str(number if number == 0 else number + 1), variable)
+    others["_variables"] = tf.Module()
+    listed = [variable for variable in optimizer._variables if variable is not optimizer._learning_rate]
+    for number, variable in enumerate(listed):
+        setattr(others["_variables"], str(number and number + 1), variable)
     return others
 
 

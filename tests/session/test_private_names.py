@@ -429,7 +429,7 @@ def test_a_schedule_leaves_the_place_of_a_learning_rate_free(keras3, keras3_mode
         optimizer.build(keras3_model.trainable_variables)
         listed = private_names.parts_of_optimizer(optimizer)["_variables"]
         named.append({name: part.path for name, part in tf.train.TrackableView.children(listed).items()})
-    assert named[0].pop("1") == "adafactor/learning_rate"
+    assert named[0].keys() == {str(number) for number, _ in enumerate(with_rate.variables)} - {"1"}
     assert named[0] == {name: path.replace("adafactor_1", "adafactor") for name, path in named[1].items()}
 
 
