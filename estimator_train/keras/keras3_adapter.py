@@ -66,7 +66,7 @@ def saved_parts(model):
     TensorFlow's own variables: with the names that it has for them in the model, so that
     `tf.train.Checkpoint(model).read(path)` reads it, and with those that it does not find as `estimator_untracked`.
     """
-    found, nodes = set(), {}
+    found, nodes, alive = set(), {}, []
 
     def copied(part):
         if isinstance(part, keras.Variable):
@@ -77,6 +77,7 @@ def saved_parts(model):
         if id(part) not in nodes:
             is_optimizer = isinstance(part, keras.optimizers.Optimizer)
             children = private_names.parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
+            alive.append(children)  # an id may be another's once a part is gone
             node = nodes[id(part)] = tf.Module()
             for name, child in children.items():
                 setattr(node, name, copied(child))

@@ -420,15 +420,19 @@ def compute_output_spec(function, *arguments):
 
 
 def parts_of_optimizer(optimizer):
-    """The trackable parts of a Keras 3 optimizer by their names, but for two lists.
+    """The trackable parts of a Keras 3 optimizer by their names, but for the list of the variables that it updates.
 
-    By the list of the variables that it updates, TensorFlow would give the variables of a model the names that they
-    have in the optimizer. In the list of its own, which all have a name besides, a learning rate takes a place and a
-    schedule takes none.
+    By that list TensorFlow would give the variables of a model the names that they have in the optimizer. In the list
+    of its own variables the place of the learning rate is left free: a schedule takes none.
     """
-    optimizer._trainable_variables, optimizer._variables  # noqa: B018, leaving them out would work without the names, too
+    optimizer._trainable_variables  # noqa: B018, leaving it out would work without the name, too
     parts = tf.train.TrackableView.children(optimizer)
-    return {name: part for name, part in parts.items() if name not in ("_trainable_variables", "_variables")}
+    others = {name: part for name, part in parts.items() if name != "_trainable_variables"}
+    others["_variables"] = tf.Module()
+    listed = [variable for variable in optimizer._variables if variable is not optimizer._learning_rate]
+    for number, variable in enumerate(listed):
+        setattr(others["_variables"], str(number and number + 1), variable)
+    return others
 
 
 def deserialized_lambdas():

@@ -44,7 +44,7 @@ def test_a_run_of_every_flag_is_resumed_evaluated_and_exported(command, flags, t
     assert (training["learning_rate"], training["augment"]) == (0.1, "medium,mixup")
 
     _, output, _ = command("evaluate", "--model-dir", tmp_path / "run", "--json")
-    metrics = json.loads(output)
+    metrics = json.loads(output)[0]["metrics"]
     assert f"loss {metrics['loss']:.4f}"[:9] in last
 
     code, *_ = command("export", "--model-dir", tmp_path / "run", "--format", "keras", "--out", tmp_path / "out")

@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.models.optimization import OPTIMIZERS
 from estimator_train.session import private_names
 
 v1 = tf.compat.v1
@@ -424,20 +423,23 @@ def test_the_parts_of_a_keras_3_optimizer(keras3_model):
     """A model's variables would have the names of the optimizer's list in checkpoints, and models without it others."""
     keras3_model.optimizer.build(keras3_model.trainable_variables)
     parts = private_names.parts_of_optimizer(keras3_model.optimizer)
-    assert {"_iterations", "_learning_rate"} <= parts.keys()
+    assert {"_iterations", "_learning_rate", "_variables"} <= parts.keys()
     own = {id(variable) for variable in keras3_model.trainable_variables}
     for part in parts.values():
         assert not own & set(map(id, tf.train.TrackableView.children(part).values()))
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS.values())
-def test_the_parts_of_a_keras_3_optimizer_have_all_its_variables(keras3, keras3_model, name):
-    """A training that is resumed would begin with new slots."""
-    optimizer = getattr(keras3.optimizers, name)(use_ema=True)
-    optimizer.build(keras3_model.trainable_variables)
-    parts = private_names.parts_of_optimizer(optimizer).values()
-    found = {id(each) for part in parts for each in tf.train.TrackableView(part).descendants()}
-    assert [variable.path for variable in optimizer.variables if id(variable) not in found] == []
+def test_a_schedule_leaves_the_place_of_a_learning_rate_free(keras3, keras3_model):
+    """Slots would be restored to the variables before or behind them."""
+    with_rate = keras3.optimizers.Adafactor(0.1)
+    with_schedule = keras3.optimizers.Adafactor(keras3.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5))
+    named = []
+    for optimizer in (with_rate, with_schedule):
+        optimizer.build(keras3_model.trainable_variables)
+        listed = private_names.parts_of_optimizer(optimizer)["_variables"]
+        named.append({name: part.path for name, part in tf.train.TrackableView.children(listed).items()})
+    assert named[0].keys() == {str(number) for number, _ in enumerate(with_rate.variables)} - {"1"}
+    assert named[0] == {name: path.replace("adafactor_1", "adafactor") for name, path in named[1].items()}
 
 
 def test_a_keras_3_model_of_the_user_may_have_lambdas(keras3):
