@@ -92,10 +92,12 @@ def classifier():
 @pytest.fixture
 def blank_plots(monkeypatch):
     """Spares reports plots and Grad-CAM, which take seconds; tests/report and tests/cli/test_report.py draw them."""
+    from estimator_train.cli.run.reporting import Reporter  # matplotlib comes with it
+
     file = io.BytesIO()
     Image.new("RGB", (1, 1)).save(file, "png")
     monkeypatch.setattr("estimator_train.report.plots._png", lambda figure: file.getvalue())
-    monkeypatch.setattr("estimator_train.cli.run.reporting.Reporter._with_heat", lambda _, mistakes: mistakes)
+    monkeypatch.setattr(Reporter, "_with_heat", lambda _, mistakes: mistakes)
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ class KerasModel(PreparedModel):
         else:
             hook_graph, spec = state.hook_graph(mode, steps.value_specs, config)
         if epoch_hooks:
-            hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, True)
+            hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
         if mode == ModeKeys.EVAL and self._metric_fns:
             with hook_graph.graph.as_default():
                 parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)

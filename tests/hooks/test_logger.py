@@ -65,12 +65,13 @@ def test_a_line_has_the_means_of_its_steps_and_evaluations_have_val_before_their
     assert float(lines[-1]["val_loss"]) == results["loss"] and all(line["val_accuracy"] for line in lines)
 
 
-def test_with_callbacks_a_line_has_the_values_of_its_epoch(classifier, data, batches, tmp_path):
+def test_with_callbacks_a_line_has_the_values_of_its_epoch(classifier, data, batches, tmp_path, warnings):
     estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
     history, logged = keras.callbacks.History(), Logged()
     hooks = [et.CallbacksHook(history, STEPS), et.LoggerHook(logged, every_n_steps=STEPS)]
     estimator.train(batches(data, 16, None), hooks=hooks, max_steps=2 * STEPS)
     assert [line["loss"] for _, line in logged.lines] == pytest.approx(history.history["loss"], rel=1e-6)
+    assert not warnings  # the graph is saved with all that it holds
 
 
 def test_a_call_of_several_steps_may_pass_the_end_of_an_epoch(classifier, data, batches, tmp_path):
