@@ -86,6 +86,7 @@ _MANY_PARAMETERS = {
     "inputs.py": {"pandas_input_fn"},
     "keras_estimator.py": {"model_to_estimator"},
     "model_fn.py": {"EstimatorSpec.__new__"},
+    "models/__init__.py": {"build_model"},
     "recipes/cats_vs_dogs.py": {"train"},
     "recipes/cyclegan.py": {"train"},
     "recipes/segmentation.py": {"train"},

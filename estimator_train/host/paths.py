@@ -72,13 +72,13 @@ class RemotePath:
         return f"RemotePath({self._path!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RemotePath) and self._path == other._path
+        return isinstance(other, RemotePath) and self._path == other.path
 
     def __hash__(self) -> int:
         return hash(self._path)
 
     def __lt__(self, other: RemotePath) -> bool:
-        return self._path < other._path
+        return self._path < other.path
 
     def __truediv__(self, name: str) -> RemotePath:
         return RemotePath(self._path, name)

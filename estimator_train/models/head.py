@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import tensorflow as tf
 import tf_keras as keras
 
 
@@ -40,7 +41,7 @@ class Head(NamedTuple):
             layers.append(keras.layers.Rescaling(deviation, offset=mean, dtype="float32"))
         return layers
 
-    def outputs(self, features: keras.KerasTensor, dropout: float = 0.0) -> keras.KerasTensor:
+    def outputs(self, features: tf.Tensor, dropout: float = 0.0) -> tf.Tensor:
         """Returns what `layers` make of `features`, of shape (batch, number of features)."""
         for layer in self.layers(dropout):
             features = layer(features)
