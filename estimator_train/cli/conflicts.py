@@ -109,6 +109,11 @@ RULES = (
         "--class-weights are of a dataset's classes; let the --input-fn give weights, as its batches' third part",
     ),
     Excludes(
+        ("class_weights",),
+        ("task=multilabel", "task=regression"),
+        "--class-weights are of the classes of a classification; give weights of examples as a column of the manifest",
+    ),
+    Excludes(
         ("find_learning_rate",),
         ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema"),
         "--find-learning-rate tries rates of its own; leave out {other}",

@@ -296,6 +296,7 @@ WRONG = [
     (["--schedule", "cosine", "--warmup-steps", "9", "--max-steps", "9"], "warmup_steps 9 leaves none of the 9 steps"),
     (["--input-fn", "data.py:train_input_fn", *OWN, "--schedule", "step"], "the schedule 'step' has to know at which"),
     (["--input-fn", "data.py:train_input_fn", *OWN, "--class-weights", "balanced"], "--class-weights are of a dataset"),
+    (["--task", "regression", "--class-weights", "balanced"], "--class-weights are of the classes of a classification"),
     ([*SCANS, "--class-weights", "nowhere.csv"], "nowhere.csv"),
     ([*SCANS, "--class-weights", "file"], "class weights"),
     (

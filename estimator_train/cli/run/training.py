@@ -85,7 +85,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], [note])
         return 0
     per_epoch = data and steps_per_epoch(settings, training, data)
-    callbacks = callback_hooks(training, per_epoch)
+    callbacks = [callback_hooks(training, per_epoch) for _ in parts]  # a phase is a training of its own to them
     timing = TimingHook(model_dir, every_n_steps=every)
     hooks = ([timing] if quiet else [timing, ProgressHook()]) if task.is_chief else []
     say = say if task.is_chief else _say_nothing
@@ -102,14 +102,14 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
                     data=data and _counts(data),
                     **provenance(strategy),
                 )
-        hooks = [*hooks, *logger_hooks(loggers, training, per_epoch, every), *callbacks, stop]
+        hooks = [*hooks, *logger_hooks(loggers, training, per_epoch, every)]
         eval_hooks = [StopEvaluation(stop), examples]
         exporters = [note, LoggerExporter(*loggers)]
-        for estimator, (of, _, end) in zip(estimators, parts, strict=True):
+        for estimator, (of, _, end), of_user in zip(estimators, parts, callbacks, strict=True):
             stop.check()
             if settings.phases:
                 say(f"phase freeze={of.freeze}, to step {end}")
-            of_part = [*hooks, *callback_hooks(training, per_epoch)]
+            of_part = [*hooks, *of_user, stop]
             if training.evaluate_every or task.cluster:  # there may be an evaluator
                 metrics = _train_and_evaluate(estimator, input_fns, training, end, of_part, eval_hooks, exporters)
             else:
