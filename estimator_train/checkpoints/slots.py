@@ -40,9 +40,6 @@ def follow_trained_variables(optimizer, trained, path):
     private_names.forget_values_to_come(optimizer)
     optimizer.build(list(trained.values()))
     reader = reader_of(path)
-    for name, part in tf.train.TrackableView.children(optimizer).items():  # of all variables, such as Nadam's product
-        if hasattr(part, "assign") and reader.has_tensor(f"optimizer/{name}{_VALUE}"):
-            part.assign(reader.get_tensor(f"optimizer/{name}{_VALUE}"))
     ours = {variable.name.removesuffix(":0"): variable for variable in optimizer.variables}
     for key in slots.keys() & trained.keys():
         for slot, saved_key in slots[key].items():

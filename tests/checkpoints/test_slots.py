@@ -1,8 +1,6 @@
 """A training that goes on in its model_dir with other layers frozen: each variable keeps its own slots."""
 
 import numpy as np
-import pytest
-import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
@@ -38,25 +36,22 @@ def slots(model):
     return {(slot, of[weight]): named[name] for name, (slot, _, weight) in split.items() if weight in of}
 
 
-@pytest.mark.parametrize("make", [keras.optimizers.Adam, keras.optimizers.Nadam])
-def test_slots_follow_their_variables_and_new_ones_begin_at_zero(make, data, batches, tmp_path, log_lines):
+def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, tmp_path, log_lines):
     weights = build().get_weights()
-    before = build(weights, 2, make(0.1))
+    before = build(weights, 2, keras.optimizers.Adam(0.1))
     before.optimizer.build(before.trainable_variables)  # in fit their names would have that of the optimizer, too
     fit(before, data)
-    train(build(weights, 2, make(0.1)), tmp_path, data, batches)
+    train(build(weights, 2, keras.optimizers.Adam(0.1)), tmp_path, data, batches)
     # Layers are unfrozen, frozen, and unfrozen again; the model is built anew, so that its layers have other names.
     for frozen, begun_anew in ((1, 2), (2, 0), (0, 4)):
-        expected = build(before.get_weights(), frozen, make(0.1))
+        expected = build(before.get_weights(), frozen, keras.optimizers.Adam(0.1))
         expected.optimizer.build(expected.trainable_variables)
         kept = slots(before)
         for key, variable in slots(expected).items():
             variable.assign(kept.get(key, 0 * variable))
-        for name, part in tf.train.TrackableView.children(before.optimizer).items():
-            if hasattr(part, "assign"):  # the number of updates, and a product that Nadam keeps
-                getattr(expected.optimizer, name).assign(part)
+        expected.optimizer.iterations.assign(before.optimizer.iterations)
         fit(expected, data)
-        estimator = train(build(weights, frozen, make(0.1)), tmp_path, data, batches)
+        estimator = train(build(weights, frozen, keras.optimizers.Adam(0.1)), tmp_path, data, batches)
         loaded = build(frozen=frozen)
         loaded.load_weights(estimator.latest_checkpoint()).expect_partial()
         for ours, theirs in zip(loaded.get_weights(), expected.get_weights(), strict=True):
