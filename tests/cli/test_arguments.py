@@ -463,6 +463,7 @@ def test_a_resumed_run_keeps_its_settings_and_may_go_on_longer_or_elsewhere(plan
     assert (resumed["model"], resumed["seed"]) == ("vgg16 for images of 64x64", "5")
     moved = shutil.copytree(scans, tmp_path / "moved")
     flags = ["--data-dir", moved, "--epochs", "5", "--gpus", "1", "--evaluate-every", "8"]
+    assert resumed.pop("rate") == "the model's, not scaled by the 2 replicas"
     assert plan("--model-dir", begun, "--resume", *flags) == resumed | {
         "files": str(moved),
         "steps": "10: 5 epochs of 2",
