@@ -55,7 +55,7 @@ def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, 
         loaded = build(frozen=frozen)
         loaded.load_weights(estimator.latest_checkpoint()).expect_partial()
         for ours, theirs in zip(loaded.get_weights(), expected.get_weights(), strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-6)
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
         said = [line for line in log_lines if line.startswith("The optimizer begins anew for")]
         assert said[-1].startswith(f"The optimizer begins anew for {begun_anew} variables, which the checkpoint ")
         before = expected
@@ -71,7 +71,7 @@ def test_slots_of_the_same_variables_stay_where_they_are(data, batches, tmp_path
     loaded = build()
     loaded.load_weights(estimator.latest_checkpoint()).expect_partial()
     for ours, theirs in zip(loaded.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
     assert not any("begins anew" in line for line in log_lines)
 
 
