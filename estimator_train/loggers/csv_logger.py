@@ -6,9 +6,9 @@ import csv
 import io
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from estimator_train.host.files import write_whole
+from estimator_train.host.paths import as_path
 from estimator_train.loggers.logger import Logger
 
 
@@ -29,12 +29,12 @@ class CSVLogger(Logger):
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._path = Path(folder, "metrics.csv")
+        self._path = as_path(folder, "metrics.csv")
         self._lines: dict[int, dict[str, object]] = {}
         if self._path.exists():
             try:
-                with self._path.open(newline="") as file:
-                    self._lines = {int(line["step"]): dict(line) for line in csv.DictReader(file)}
+                lines = csv.DictReader(io.StringIO(self._path.read_text(), newline=""))
+                self._lines = {int(line["step"]): dict(line) for line in lines}
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{self._path} is no CSV file with a column of steps; move it elsewhere") from error
 

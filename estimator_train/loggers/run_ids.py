@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from estimator_train.host.files import write_whole
+from estimator_train.host.paths import as_path
 
 
 def run_id(folder, tracker):
@@ -15,12 +15,12 @@ def run_id(folder, tracker):
 
 def keep_run_id(folder, tracker, value):
     """Keeps the ID of the run in `folder`, which is made if it is missing."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    as_path(folder).mkdir(parents=True, exist_ok=True)
     write_whole(_file(folder), json.dumps(_read(folder) | {tracker: value}, indent=2) + "\n")
 
 
 def _file(folder):
-    return Path(folder, "loggers.json")
+    return as_path(folder, "loggers.json")
 
 
 def _read(folder):

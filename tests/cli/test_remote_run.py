@@ -67,9 +67,11 @@ def test_a_run_in_memory_is_trained_resumed_evaluated_used_and_reported_without_
     code, _, errors = command(*flags)
     assert code == 2 and f"{run} holds a run, trained to model.ckpt-2; add --resume" in errors
     code, output, errors = command(
-        "--model-dir", run, "--resume", "--max-steps", 4, "--evaluate-every", 2, "--keep-best"
+        *("--model-dir", run, "--resume", "--max-steps", 4, "--evaluate-every", 2, "--keep-best", "--log", "csv")
     )
     assert code == 0, errors
+    with tf.io.gfile.GFile(f"{run}/metrics.csv") as file:
+        assert file.read().startswith("step,epoch,loss,")
     assert "going on from model.ckpt-2" in output and f"the report is {run}/report/report.html" in output
     code, output, errors = command("evaluate", "--model-dir", run, "--checkpoint", f"{run}/model.ckpt-2", "--json")
     assert code == 0, errors

@@ -139,6 +139,9 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     model_dir = _model_dir(flags)
     check_model_dir(model_dir)
     check_folder(model_dir, "--model-dir")
+    trackers = [name for name in flags.log or () if name != "csv"]
+    if trackers and is_remote(model_dir):
+        raise click.ClickException(f"--log {trackers[0]} takes files of this machine, not of {model_dir}; leave it out")
     if task.is_chief and not resume and not flags.find_learning_rate:
         _check_no_run(model_dir)
     if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
