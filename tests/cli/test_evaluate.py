@@ -257,7 +257,7 @@ def test_the_table_of_28_real_scans_fits_80_columns(command, settings, tmp_path)
     flags = ["--dataset", "images", "--data-dir", "scans", "--model", "small_cnn", "--image-size", "32"]
     assert command(*flags, "--model-dir", "run", "--max-steps", "2", "--seed", "1")[0] == 0
     code, output, _ = command("evaluate", "--model-dir", "run", "--predictions", "predictions.csv")
-    assert code == 0 and output.endswith("of 28 examples\n")
+    assert code == 0 and ", of 28 examples\n" in output
     assert max(map(len, output.splitlines())) <= 80
     _, *rows = rows_of(tmp_path / "predictions.csv")
     assert len(rows) == 28
