@@ -1,0 +1,14 @@
+"""`python -m tests.models.every_classifier` builds every classifier of keras.applications at its smallest size."""
+
+import sys
+
+import tf_keras as keras
+
+from estimator_train.models.backbones import CLASSES
+from tests.models.test_classifier import check_classifier
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or CLASSES:
+        check_classifier(name)
+        keras.backend.clear_session()
+        print(name, flush=True)
