@@ -16,7 +16,7 @@ def on_terminal(lines, indent=0):
     return "\n".join(lines)
 
 
-def timing_line(timing, model_dir, step):
+def timing_lines(timing, model_dir, step):
     """How fast training went, from `TimingHook.summary()`; `step` is the global step that it ended at."""
     if not timing["warmup_steps"]:
         return f"{model_dir} is trained to step {step} already" if step else "the input_fn gave no data"
@@ -27,7 +27,7 @@ def timing_line(timing, model_dir, step):
     line = f"trained {', '.join(parts)}"
     between = {kind: timing[f"{kind}_seconds"] for kind in ("evaluation", "checkpoint")}
     took = [f"{kind}s took {seconds:.1f} s" for kind, seconds in between.items() if seconds > 0.1]
-    return f"{line}; {', '.join(took)}" if took else line
+    return f"{line}\n{', '.join(took)}" if took else line
 
 
 def as_typed(model_dir, checkpoint):

@@ -9,7 +9,7 @@ import click
 import tensorflow as tf
 
 from estimator_train import distribution, recipes
-from estimator_train.cli.messages import metrics_line, stopped_line, timing_line
+from estimator_train.cli.messages import metrics_line, stopped_line, timing_lines
 from estimator_train.cli.run.build import local_strategy, run_errors, set_verbosity
 from estimator_train.cli.run.provenance import provenance
 from estimator_train.cli.settings import one_line_errors, save_run
@@ -42,7 +42,7 @@ def train(name, settings, model_dir, replicas, verbosity):
         click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
         return 128 + stop.received
     if not quiet:
-        click.echo(timing_line(timing.summary(), model_dir, metrics["global_step"]))
+        click.echo(timing_lines(timing.summary(), model_dir, metrics["global_step"]))
     click.secho(metrics_line(checkpoint, metrics), bold=True)
     return 0
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train import checkpoints, distribution
-from estimator_train.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_line
+from estimator_train.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
 from estimator_train.cli.monitor import OF_CLASSES, Monitor
 from estimator_train.cli.plan import steps_per_epoch
 from estimator_train.cli.run.build import (
@@ -131,7 +131,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     if metrics is None:  # those of the last checkpoint are the chief's
         return 0
     step = metrics["global_step"]
-    say(timing_line(timing.summary(), model_dir, step))
+    say(timing_lines(timing.summary(), model_dir, step))
     if timing.summary()["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
         say(on_terminal([diagnosis(timing.summary(), training, input_fns[0])]))
     if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
