@@ -78,7 +78,7 @@ def test_drawings_are_alike_each_time_and_none_is_evaluated_on_that_was_trained_
     [
         ({"data_dir": "nowhere"}, "there is no folder nowhere"),
         ({"weights": "nowhere.h5"}, "there is no weights file nowhere.h5"),
-        ({"image_size": (16, 16)}, "at least 32x32"),
+        ({"image_size": (16, 16)}, "at least 32 x 32"),
     ],
 )
 def test_wrong_settings_are_told_before_training(tmp_path, settings, message):
