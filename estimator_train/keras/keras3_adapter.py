@@ -46,10 +46,6 @@ def check_trains_on(model, strategy):
         )
 
 
-def fuse_updates(model):
-    """Has the optimizer of `model` update a variable in one kernel: not here, where weights are Keras' to the bit."""
-
-
 def in_eager_mode(model, custom_objects, seed):
     """`model`: Keras 3 makes none in v1 graphs."""
     return model

@@ -47,7 +47,6 @@ class ModelState:
                 self.adapter.build_slots(self.model)
         if self._trains:
             self.adapter.check_trains_on(self.model, strategy)
-            self.adapter.fuse_updates(self.model)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self.trained_examples = self.input_seed = None
         self._saved_besides = {}

@@ -8,7 +8,7 @@ from tf_keras import layers
 
 from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train.distribution import synchronous
-from estimator_train.keras import fused_adam, mixed_precision, step_variables
+from estimator_train.keras import mixed_precision, step_variables
 from estimator_train.keras.cloning import check, clone, finalize_state, in_eager_mode, lookups, statistics
 from estimator_train.session import private_names
 
@@ -28,12 +28,6 @@ def scales_loss(model):
 
 def check_trains_on(model, strategy):
     """Raises ValueError where the replicas of `strategy` cannot train `model`."""
-
-
-def fuse_updates(model):
-    """Has the optimizer of `model` update a variable in one kernel, where TensorFlow has it: see `fused_adam`."""
-    for optimizer in tf.nest.flatten(model.optimizer):
-        fused_adam.fuse(optimizer)
 
 
 # Variables and checkpoints

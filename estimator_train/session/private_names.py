@@ -133,12 +133,6 @@ def hyperparameters(optimizer):
     return {name: value for name, value in kept.items() if hasattr(value, "assign")}
 
 
-def adam_slots(optimizer, variable):
-    """The first and the second moment that tf_keras' Adam or AdamW keeps of the gradients of `variable`."""
-    index = optimizer._index_dict[optimizer._var_key(variable)]
-    return optimizer._momentums[index], optimizer._velocities[index]
-
-
 def leave_out_of_checkpoints(trackable, left_out):
     """Makes checkpoints of `trackable` hold no values for those of its variables that are among `left_out`."""
     children, ids = trackable._trackable_children, {id(variable) for variable in left_out}

@@ -40,15 +40,6 @@ def test_eager_mode_inside_a_v1_graph(graph):
     assert not tf.executing_eagerly()
 
 
-@pytest.mark.parametrize("optimizer", [keras.optimizers.Adam, keras.optimizers.AdamW])
-def test_moments_that_adam_keeps(optimizer):
-    """Adam's update would take a dozen ops again, two fifths of a step of 16 million weights."""
-    adam, variables = optimizer(), [tf.Variable([1.0, 2.0]), tf.Variable(3.0)]
-    adam.apply_gradients([(tf.ones([2]), variables[0]), (tf.constant(10.0), variables[1])])
-    first, second = private_names.adam_slots(adam, variables[1])
-    np.testing.assert_allclose([first.numpy(), second.numpy()], [1, 0.1], rtol=1e-5)
-
-
 def test_hooks_read_the_global_step_by_one_tensor(graph):
     """The session of a Keras run would compute it in the hook graph at each step, or answer with another step."""
     step = v1.train.create_global_step()
