@@ -41,9 +41,10 @@ def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, keras_3=
     return run
 
 
-def evaluated_training(evaluations, every):
+def evaluated_training(evaluations, every, legacy_adam=False):
     def run():
-        estimator = et.model_to_estimator(parts.wide_cnn(keras), model_dir=tempfile.mkdtemp())
+        model = parts.wide_cnn(keras, keras.optimizers.legacy.Adam() if legacy_adam else "adam")
+        estimator = et.model_to_estimator(model, model_dir=tempfile.mkdtemp())
         train_spec = et.TrainSpec(lambda: batches, evaluations * every)
         et.train_and_evaluate(estimator, train_spec, et.EvalSpec(lambda: batches, parts.EVALUATED, every_steps=every))
 
