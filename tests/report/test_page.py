@@ -158,7 +158,7 @@ def test_a_thumbnail_is_small(run_dir, mistakes):
 
 
 @pytest.mark.parametrize(
-    ("mistakes", "sentence"), [(None, "There are no images of examples to show."), ([], "Every example was classified")]
+    ("mistakes", "sentence"), [(None, "There are no images of examples to show."), ([], "Every example was predicted")]
 )
 def test_a_run_that_has_only_begun_says_what_it_lacks(mistakes, sentence, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(RUN))
