@@ -38,7 +38,8 @@ def test_it_tells_how_the_run_was_made_and_makes_it_again(command, flags, scans,
     assert told["settings"] == {
         "dataset": "images", "data_dir": str(scans), "input_fn": None, "eval_input_fn": None, "model": "small_cnn",
         "weights": None, "image_size": [16, 24], "class_names": ["bright", "dark"], "batch_size": 3, "seed": 4,
-        "limit": None, "split": None, "fast": False,
+        "limit": None, "split": None, "fast": False, "optimizer": None, "ema": None, "label_smoothing": None,
+        "dropout": None, "freeze": None, "phases": None, "task": "classification", "label_moments": None,
     }  # fmt: skip
     assert (told["training"]["max_steps"], told["training"]["epochs"], told["last_step"]) == (6, None, 6)
     counts = {"train": {"bright": 6, "dark": 6}, "eval": {"bright": 2, "dark": 2}}
