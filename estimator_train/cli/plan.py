@@ -142,7 +142,7 @@ def _devices(training):
 
 
 def _optimizer(settings, training):
-    """What is asked for besides the rate; None: as the model is compiled."""
+    """The optimizer settings that the flags change, besides the rate; None if they change none."""
     optimization = optimization_of(settings, training)
     named = {
         "weight decay": optimization.weight_decay,

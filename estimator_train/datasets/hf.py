@@ -25,7 +25,7 @@ _HELD_OUT = ("test", "validation", "valid", "val")
 
 
 class Named:
-    """What a module of `datasets` has, for hf:`name`, or hf:`name`:CONFIG where a set has several configurations."""
+    """The interface of a module of `datasets`, for hf:`name`, or hf:`name`:CONFIG if the dataset has configurations."""
 
     ABOUT = About("classification", "any", "the Hugging Face hub")
 
@@ -42,7 +42,7 @@ class Named:
         return open_splits(f"hf:{self.name}", self._loaded(data_dir))
 
     def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
-        """Has the package `datasets` download the data, and returns the folder that it keeps it in."""
+        """Downloads the data with the package `datasets`, and returns the directory of its cache."""
         self._loaded(data_dir)
         return os.fspath(data_dir or _package(self.name).config.HF_DATASETS_CACHE)
 

@@ -115,7 +115,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}}, {to_go} to go{{postfix}}"
 
     def _fitting(self, texts):
-        """Those of the texts that the terminal is wide enough for: metrics are left out, the last of them first."""
+        """Drops metrics, the last ones first, until the texts fit the width of the terminal."""
         shown = self._bar.format_dict
         columns = shown["ncols"] or math.inf
         while texts and len(tqdm.tqdm.format_meter(**shown | {"ncols": None, "postfix": ", ".join(texts)})) > columns:

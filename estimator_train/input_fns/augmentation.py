@@ -128,7 +128,7 @@ def _moved(images, seeds):
         scale = _uniform(images, seeds["zoom"], 1 - _ZOOM, 1 + _ZOOM)
     if "shift" in seeds:
         shift = _uniform(images, seeds["shift"], -_SHIFT, _SHIFT, values=2)
-    # Where the pixel (x, y) of the result comes from: turned and scaled about the centre, then shifted.
+    # The source of each pixel (x, y) of the result: rotated and scaled about the centre, then shifted.
     width, height = tf.cast(shape[2], images.dtype), tf.cast(shape[1], images.dtype)
     x, y = (width - 1) / 2, (height - 1) / 2
     cos, sin = tf.cos(angle) * scale, tf.sin(angle) * scale

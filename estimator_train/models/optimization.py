@@ -17,7 +17,7 @@ OPTIMIZERS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimization:
-    """What to change in how a compiled model is trained; what is None stays as the model has it.
+    """Changes to how a compiled model is trained; an attribute that is None changes nothing.
 
     ::
 

@@ -17,7 +17,7 @@ _BINS = 10  # of a reliability diagram
 
 @dataclasses.dataclass(frozen=True)
 class ClassMetrics:
-    """Of one class against all others; 0 where nothing can be divided by. An area is None where it is undefined."""
+    """The metrics of one class against all others; 0 where the denominator is 0. An undefined area is None."""
 
     precision: float
     recall: float

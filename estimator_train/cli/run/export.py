@@ -75,7 +75,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     return f"on {len(next(iter(expected.values())))} examples it differs from predict by {difference:.2g} at most"
 
 
-# Of each format what converts, what runs it, and how far it may differ from predict, as a share of the largest output.
+# For each format: its converter, its runtime, and how far it may differ from predict, relative to the largest output.
 CONVERTERS = {
     "tflite": (conversion.to_tflite, conversion.run_tflite, 1e-4),
     "tflite_dynamic_range": (functools.partial(conversion.to_tflite, dynamic_range=True), conversion.run_tflite, 0.1),
