@@ -55,34 +55,21 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     every = min(100, max(1, (last_step or 10_000) // 100))  # short runs, too, have curves
     with one_line_errors():
         strategy = _strategy(training, task)
-        config = RunConfig(
-            model_dir=model_dir,
-            tf_random_seed=settings.seed,
-            train_distribute=strategy,
-            save_checkpoints_steps=training.save_checkpoints_steps,
-            save_checkpoints_secs=None if training.save_checkpoints_steps else 600,
-            save_summary_steps=every,
-            steps_per_loop=training.steps_per_loop,
-            accumulate_steps=training.accumulate_steps,
-            mixed_precision=training.mixed_precision,
-            recompute=training.recompute,
-            jit_compile=training.jit_compile,
-            async_checkpoints=training.async_checkpoints,
-            resume_input=True,
-        )
+        config = _run_config(settings, training, model_dir, strategy, every)
     monitor = Monitor.of(training.monitor)
-    computed = monitor.metric if monitor.metric in OF_CLASSES else None
-    examples = CollectPredictions(settings.task, settings.class_names, computed)
+    examples = CollectPredictions(
+        settings.task, settings.class_names, monitor.metric if monitor.metric in OF_CLASSES else None
+    )
     parts = _parts_to_come(settings, training, data, model_dir, last_step)
+    # All before the first trains: a phase whose layers cannot be frozen is not found out after hours.
     estimators = [examples.attach(build_estimator(of, config, how, end)) for of, how, end in parts]
-    estimator = estimators[0]
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data, training)
     say = _say_nothing if quiet else click.echo
     note = _NoteMetrics(examples, reporter, lambda path, metrics: say(metrics_line(as_typed(model_dir, path), metrics)))
     if task.is_evaluator:
         with run_errors():
-            _train_and_evaluate(estimator, input_fns, training, last_step, [], [examples], [note])
+            _train_and_evaluate(estimators[0], input_fns, training, last_step, [], [examples], [note])
         return 0
     per_epoch = data and steps_per_epoch(settings, training, data)
     callbacks = [callback_hooks(training, per_epoch) for _ in parts]  # a phase is a training of its own to them
@@ -94,14 +81,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     logs = opened_loggers(settings, training, model_dir) if task.is_chief else contextlib.nullcontext([])
     with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop, logs as loggers:
         if task.is_chief:
-            with one_line_errors(), explaining_full_disk(model_dir):
-                settings.save(
-                    model_dir,
-                    training=dataclasses.asdict(training),
-                    last_step=last_step,
-                    data=data and _counts(data),
-                    **provenance(strategy),
-                )
+            _save_run_file(settings, training, data, model_dir, last_step, strategy)
         hooks = [*hooks, *logger_hooks(loggers, training, per_epoch, every)]
         eval_hooks = [StopEvaluation(stop), examples]
         exporters = [note, LoggerExporter(*loggers)]
@@ -130,10 +110,10 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         return 128 + stop.received
     if metrics is None:  # those of the last checkpoint are the chief's
         return 0
-    step = metrics["global_step"]
-    say(timing_lines(timing.summary(), model_dir, step))
-    if timing.summary()["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
-        say(on_terminal([diagnosis(timing.summary(), training, input_fns[0])]))
+    step, summary = metrics["global_step"], timing.summary()
+    say(timing_lines(summary, model_dir, step))
+    if summary["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
+        say(on_terminal([diagnosis(summary, training, input_fns[0])]))
     if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
         fall = "fall" if monitor.direction == "min" else "rise"
         say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
@@ -142,6 +122,36 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
         say(f"the best checkpoint is kept as {best}")
     return 0
+
+
+def _run_config(settings, training, model_dir, strategy, every):
+    """The RunConfig of the training; `every` so many steps it writes summaries."""
+    return RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=settings.seed,
+        train_distribute=strategy,
+        save_checkpoints_steps=training.save_checkpoints_steps,
+        save_checkpoints_secs=None if training.save_checkpoints_steps else 600,
+        save_summary_steps=every,
+        steps_per_loop=training.steps_per_loop,
+        accumulate_steps=training.accumulate_steps,
+        mixed_precision=training.mixed_precision,
+        recompute=training.recompute,
+        jit_compile=training.jit_compile,
+        async_checkpoints=training.async_checkpoints,
+        resume_input=True,
+    )
+
+
+def _save_run_file(settings, training, data, model_dir, last_step, strategy):
+    with one_line_errors(), explaining_full_disk(model_dir):
+        settings.save(
+            model_dir,
+            training=dataclasses.asdict(training),
+            last_step=last_step,
+            data=data and _counts(data),
+            **provenance(strategy),
+        )
 
 
 def _parts_to_come(settings, training, data, model_dir, last_step):
