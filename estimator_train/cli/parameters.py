@@ -31,12 +31,12 @@ class Loggers(click.ParamType):
     name = "NAME,NAME"
 
     def convert(self, value, param, ctx):
-        names = value.split(",") if isinstance(value, str) else value  # a run.json has a list
-        if "tensorboard" in names:
-            self.fail("every run has TensorBoard's events in --model-dir; leave out tensorboard.", param, ctx)
+        given = value.split(",") if isinstance(value, str) else value  # a run.json has a list
+        names = [name for name in given if name != "tensorboard"]  # whose events every run has
         for name in names:
             if name not in loggers.NAMES:
-                self.fail(f"there is no logger {name!r}; give any of {', '.join(loggers.NAMES)}.", param, ctx)
+                known = ", ".join([*loggers.NAMES, "tensorboard"])
+                self.fail(f"there is no logger {name!r}; give any of {known}.", param, ctx)
             try:
                 loggers.check_installed(name)
             except ValueError as error:
