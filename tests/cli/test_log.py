@@ -42,8 +42,8 @@ def lines_of(path):
 
 def test_the_csv_has_a_line_an_epoch_and_callbacks_change_the_training(command, flags, tmp_path):
     (tmp_path / "mine.py").write_text(CALLBACKS)
-    given = [*flags, "--model-dir", tmp_path / "run", "--log", "csv,tensorboard", "--callbacks", "mine.py:history", "--seed", "1"]
-    code, output, _ = command(*given, "--epochs", "2")
+    given = [*flags, "--model-dir", tmp_path / "run", "--log", "csv,tensorboard", "--callbacks", "mine.py:history"]
+    code, output, _ = command(*given, "--seed", "1", "--epochs", "2")
     assert code == 0
     (steps,) = [line for line in output.splitlines() if line.startswith("steps ")]
     per_epoch = int(steps.split()[-1])
