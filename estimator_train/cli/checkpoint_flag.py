@@ -16,7 +16,7 @@ checkpoint_option = click.option(
     metavar="best|latest|PATH",
     default="latest",
     show_default=True,
-    help="The one that --keep-best keeps, the newest, or one such as FOLDER/model.ckpt-100.",
+    help="Checkpoint to use: the one kept by --keep-best, the newest, or a path such as FOLDER/model.ckpt-100.",
 )
 
 

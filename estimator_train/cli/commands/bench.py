@@ -42,7 +42,7 @@ class _Counts(click.ParamType):
 
 
 @click.command(
-    short_help="Measure how a training scales with replicas.",
+    short_help="Measure how training scales with replicas.",
     epilog=_EXAMPLES,
     context_settings={"ignore_unknown_options": True},
 )
@@ -58,14 +58,16 @@ class _Counts(click.ParamType):
     type=Text(),
     metavar="NAME",
     shell_complete=completion.names(datasets.names),
-    help="Dataset to train on, instead.",
+    help="Dataset to train on instead.",
 )
 @click.option(
-    "--data-dir", type=Text(), metavar="FOLDER", shell_complete=completion.folders, help="Folder of the data's files."
+    "--data-dir", type=Text(), metavar="FOLDER", shell_complete=completion.folders, help="Directory of the data files."
 )
 @click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
-@click.option("--steps", type=Count(), metavar="N", default=20, show_default=True, help="To measure, after a warm-up.")
+@click.option(
+    "--steps", type=Count(), metavar="N", default=20, show_default=True, help="Steps to measure, after a warm-up."
+)
 @click.option(
     "--out",
     type=Text(),
@@ -73,14 +75,14 @@ class _Counts(click.ParamType):
     default="bench",
     show_default=True,
     shell_complete=completion.folders,
-    help="Where scaling.json and scaling.png go.",
+    help="Directory for scaling.json and scaling.png.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
 def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
-    """Train for some steps on each number of replicas, and compare; on one device without any, say what limits it.
+    """Measure how training scales with replicas; without --gpus or --replicas, say what limits one device.
 
-    Each is a training of its own, in a process of its own, with the flags of training that are given: its examples/s
-    are those of its timing.json. The batch is per replica.
+    Each number of replicas trains for a few steps in its own process, with any flags of train that you add. The
+    examples/s come from its timing.json. The batch size is per replica.
     """
     if bool(recipe) == bool(dataset):
         raise click.ClickException("bench takes a recipe or a dataset: give --recipe NAME or --dataset NAME")

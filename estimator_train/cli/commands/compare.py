@@ -28,14 +28,14 @@ Examples:
     metavar="FILE",
     default="comparison.html",
     show_default=True,
-    help="The page to write, one HTML file.",
+    help="HTML file to write.",
 )
 def compare(model_dirs, out):
-    """Compare the folders of runs, each with the first.
+    """Compare runs with the first one.
 
-    The table has the numbers of their last evaluations, the F1 of each class, the settings that differ, and how many
-    images changed sides: are right in one run and wrong in the other. The page has the curves, all numbers of the
-    classes and the names of these images, too.
+    The table shows the metrics of their last evaluations, the F1 of each class, the settings that differ, and how many
+    images are right in one run and wrong in the other. The page adds the curves, all metrics of each class and the
+    names of those images.
     """
     folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:

@@ -13,7 +13,7 @@ from estimator_train.cli.settings import one_line_errors
 @click.group(invoke_without_command=True)
 @click.pass_context
 def datasets(context):
-    """List the datasets, or get one.
+    """List the datasets, or download one.
 
     \b
       estimator_train datasets
@@ -27,10 +27,13 @@ def datasets(context):
 @datasets.command()
 @click.argument("name")
 @click.option(
-    "--data-dir", type=Text(), metavar="FOLDER", help="Where to.  [default: where it is looked for without --data-dir]"
+    "--data-dir",
+    type=Text(),
+    metavar="FOLDER",
+    help="Directory to download to.  [default: where training without --data-dir looks]",
 )
 def download(name, data_dir):
-    """Get the data of a dataset, on from where an earlier download was interrupted."""
+    """Download a dataset, continuing where an earlier download was interrupted."""
     with one_line_errors():
         folder = data_sets.download(name, data_dir)
         counts = data_sets.open_dataset(name, data_dir).class_counts()

@@ -28,12 +28,17 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.option(
-    "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
+    "--model-dir",
+    type=Text(),
+    metavar="FOLDER",
+    required=True,
+    envvar=environment.MODEL_DIR,
+    help="Directory of a run.",
 )
 @checkpoint_option
-@click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, the best first.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, a number a row, with all digits.")
+@click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, best first.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values with all digits, one number per row.")
 @click.option(
     "--predictions",
     type=OutputFile(),
@@ -43,9 +48,9 @@ Examples:
 def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, predictions):
     """Evaluate the newest checkpoint of a run, or others.
 
-    The data and the model are those that the run was trained with. Checkpoints are ranked by their accuracy (of several
-    labels, their macro F1; of numbers, R2), then by their loss. Every evaluation is also a line of evaluations.jsonl in
-    the folder of the run, and the last one of a classifier its predictions.csv.
+    The data and the model are those of the run. Checkpoints are ranked by accuracy (by macro F1 for several labels, by
+    R2 for numbers), then by loss. Every evaluation adds a line to evaluations.jsonl in the directory of the run, and a
+    classifier's last one replaces predictions.csv.
     """
     if checkpoint != "latest" and all_checkpoints:
         raise click.ClickException("--checkpoint and --all exclude each other; give one")

@@ -36,7 +36,12 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.option(
-    "--model-dir", type=Text(), metavar="FOLDER", required=True, envvar=environment.MODEL_DIR, help="Folder of a run."
+    "--model-dir",
+    type=Text(),
+    metavar="FOLDER",
+    required=True,
+    envvar=environment.MODEL_DIR,
+    help="Directory of a run.",
 )
 @checkpoint_option
 @click.option(
@@ -49,14 +54,18 @@ Examples:
     "as DIR/model.onnx.",
 )
 @click.option(
-    "--out", type=Text(), metavar="DIR", required=True, help="Folder to write to; a SavedModel is this folder."
+    "--out",
+    type=Text(),
+    metavar="DIR",
+    required=True,
+    help="Directory to write to; a SavedModel becomes this directory.",
 )
 def export(model_dir, checkpoint, file_format, out):
     """Export the trained model of a run.
 
-    The SavedModel of a run on images takes encoded JPEG or PNG files as image_bytes, and at its signature
-    images:serving_default images as they are after decoding: float32 RGB in [0, 1]. TFLite and ONNX files take these,
-    and are written only if they give what predict does for a batch of the data that the run is evaluated on.
+    The SavedModel of a run on images takes encoded JPEG or PNG files as image_bytes; its signature
+    images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. Those are written
+    only if they match predict on a batch of the run's evaluation data.
     """
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)

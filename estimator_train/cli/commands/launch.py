@@ -31,12 +31,12 @@ Example:
 )
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes that train.")
 @click.option("--ps", type=click.IntRange(0), default=0, show_default=True, help="Parameter servers.")
-@click.option("--evaluator", is_flag=True, help="A process that evaluates the checkpoints, too.")
+@click.option("--evaluator", is_flag=True, help="Add a process that evaluates the checkpoints.")
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)
 def launch(workers, ps, evaluator, arguments):
     """Start estimator_train ARGUMENTS in several processes, with the TF_CONFIG of each.
 
-    The first worker is the chief. All stop when one fails, and the first failure's exit code is the command's.
+    The first worker is the chief. If one process fails, all stop, and the command exits with its exit code.
     """
     tasks = [
         ("chief", 0),

@@ -38,42 +38,46 @@ _RULES = (
     shell_complete=completion.names(lambda: recipes.NAMES),
     help=f"{', '.join(recipes.NAMES)}.  [default: unet3d]",
 )
-@click.option("--volume", type=Count(), metavar="N", help="Side of the volumes in voxels.  [default: the recipe's]")
-@click.option("--filters", type=Count(), metavar="N", help="Of the first convolution.  [default: the recipe's]")
+@click.option(
+    "--volume", type=Count(), metavar="N", help="Side length of the volumes in voxels.  [default: the recipe's]"
+)
+@click.option("--filters", type=Count(), metavar="N", help="Filters in the first convolution.  [default: the recipe's]")
 @click.option(
     "--dataset",
     type=Text(),
     metavar="NAME",
     shell_complete=completion.names(datasets.names),
-    help="Instead of a recipe: the dataset that is trained on.",
+    help="Dataset to train on, instead of a recipe.",
 )
 @click.option(
     "--data-dir",
     type=Text(),
     metavar="FOLDER",
     shell_complete=completion.folders,
-    help="Folder of the dataset's files.",
+    help="Directory of the dataset's files.",
 )
 @click.option(
     "--model",
     type=Text(),
     shell_complete=completion.names(lambda: models.NAMES),
-    help="Instead of a recipe: a model by name, or FILE:FUNCTION, as training takes it.  [default: the dataset's]",
+    help="Model name or FILE:FUNCTION, as for training, instead of a recipe.  [default: the dataset's]",
 )
-@click.option("--image-size", type=ImageSize(), help="Side of the images, or height x width.  [default: the dataset's]")
-@click.option("--batch-size", type=Count(), metavar="N", help="Examples a step.  [default: the dataset's, else 1]")
+@click.option(
+    "--image-size", type=ImageSize(), help="Image size: one side, or height x width.  [default: the dataset's]"
+)
+@click.option("--batch-size", type=Count(), metavar="N", help="Examples per step.  [default: the dataset's, else 1]")
 @click.option(
     "--device-memory",
     type=click.FloatRange(0, min_open=True),
     default=16,
     show_default=True,
     metavar="GB",
-    help="Of each device.",
+    help="Memory of each device.",
 )
 def memory(device_memory, **flags):
-    """Estimate the memory that training takes: of a recipe, also split over several devices, or of a model on each.
+    """Estimate the memory that training needs: of a recipe, also split over devices, or of a model on each device.
 
-    Nothing is trained, and the devices need not be there.
+    Nothing is trained, and the devices do not have to exist.
 
     \b
       estimator_train memory --recipe unet3d --volume 240

@@ -34,17 +34,17 @@ Examples:
     metavar="FOLDER",
     required=True,
     envvar=environment.MODEL_DIR,
-    help="Folder of a run on a dataset of images.",
+    help="Directory of a run on images.",
 )
 @checkpoint_option
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, with all digits.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values, with all digits.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values with all digits.")
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
 def predict(model_dir, checkpoint, as_json, as_csv, images):
-    """Tell the classes of images, with their probabilities; or the labels, or the number, that the run was trained on.
+    """Predict the classes of images with their probabilities, or their labels, or their numbers.
 
-    Of a FOLDER all JPEG and PNG files are taken, those in folders below it too. What cannot be read is named on
-    standard error, and the exit code is then 1.
+    A FOLDER stands for all JPEG and PNG files in it and below it. Unreadable files are named on standard error, and the
+    exit code is then 1.
     """
     if as_json and as_csv:
         raise click.ClickException("--json and --csv exclude each other; give one")

@@ -8,5 +8,5 @@ from estimator_train.recipes import ABOUT
 
 @click.command()
 def recipes():
-    """List the recipes: whole systems to start from."""
+    """List the recipes, complete training programs to start from."""
     click.echo(tabulate.tabulate(ABOUT.items(), tablefmt="plain"))

@@ -25,14 +25,14 @@ Example:
     required=True,
     envvar=environment.MODEL_DIR,
     shell_complete=completion.folders,
-    help="Folder of a run.",
+    help="Directory of a run.",
 )
 @checkpoint_option
 def report(model_dir, checkpoint):
-    """Write a report of a run, one HTML file with curves, numbers and the worst mistakes.
+    """Write a report of a run: one HTML file with curves, metrics and the worst mistakes.
 
-    The checkpoint is evaluated for it. The file, report/report.html in the folder of the run, needs nothing else to be
-    read; the plots are beside it as PNG files. Training writes the same report at its end.
+    This evaluates the checkpoint. The file, report/report.html in the directory of the run, is self-contained; the
+    plots are next to it as PNG files. Training writes the same report when it ends.
     """
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)

@@ -22,16 +22,20 @@ Examples:
 
 @click.command(epilog=_EXAMPLES, context_settings={"allow_interspersed_args": False})
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is the name of a module, as in python -m.")
-@click.option("--tf1", is_flag=True, help="The script is for TensorFlow 1: tensorflow has its names, and tf.contrib.")
-@click.option("--gpus", type=Count(), metavar="N", help="Let the script see the first N GPUs only.")
-@click.option("--replicas", type=Count(), metavar="N", help="Make strategies over absent GPUs over N CPU replicas.")
+@click.option(
+    "--tf1", is_flag=True, help="Run a TensorFlow 1 script: import tensorflow provides its names and tf.contrib."
+)
+@click.option("--gpus", type=Count(), metavar="N", help="Show the script only the first N GPUs.")
+@click.option(
+    "--replicas", type=Count(), metavar="N", help="Create strategies over missing GPUs on N CPU replicas instead."
+)
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def run(is_module, tf1, gpus, replicas, script, arguments):
-    """Run a script that says tf.estimator.
+    """Run a script that uses tf.estimator.
 
-    All that follows SCRIPT is the script's own; so are its tracebacks and its exit code. It finds tf.estimator,
-    tf.compat.v1.estimator and tensorflow_estimator, and tf.keras is tf_keras.
+    Everything after SCRIPT belongs to the script, which keeps its tracebacks and its exit code. It can use
+    tf.estimator, tf.compat.v1.estimator and tensorflow_estimator, and tf.keras is tf_keras.
     """
     # What python does: a script's folder comes first on the path; for a module, the current one.
     sys.path[0] = str(Path.cwd() if is_module else Path(script).resolve().parent)

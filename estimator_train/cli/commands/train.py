@@ -121,7 +121,7 @@ def _check_same_system(flags, given, path):
 def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     """Train a model on a dataset and evaluate it.
 
-    A folder that holds a run already is refused without --resume. Ctrl-C ends training with a checkpoint saved.
+    A directory that already holds a run is refused without --resume. Ctrl-C saves a checkpoint and ends training.
     """
     check_conflicts(types.SimpleNamespace(quiet=quiet, verbose=verbose, resume=resume, **flags))
     verbosity = "quiet" if quiet else "verbose" if verbose else "normal"

@@ -14,7 +14,7 @@ from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
 FUNCTION = "FILE:FUNCTION"
 
 MOST_USED = cloup.option_group(
-    "What is turned most",
+    "Most used",
     cloup.option(
         "--dataset",
         type=Text(),
@@ -27,7 +27,7 @@ MOST_USED = cloup.option_group(
         type=Text(),
         metavar="FOLDER",
         shell_complete=completion.folders,
-        help="Folder of the dataset's files, or the file that it is in.",
+        help="Directory of the dataset's files, or its single file.",
     ),
     cloup.option(
         "--model",
@@ -40,24 +40,24 @@ MOST_USED = cloup.option_group(
         "--epochs",
         type=Count(),
         metavar="N",
-        help="How often to go through the data.  [default: the dataset's own]",
+        help="Passes over the data.  [default: the dataset's own]",
     ),
     cloup.option(
         "--batch-size",
         type=Count(),
         metavar="N",
-        help="Images a step on each replica.  [default: the dataset's own]",
+        help="Images per step on each replica.  [default: the dataset's own]",
     ),
     cloup.option(
         "--learning-rate",
         type=Number(positive=True),
         metavar="RATE",
-        help="The highest rate of --schedule.  [default: the model's own]",
+        help="Learning rate, or the peak rate of --schedule.  [default: the model's own]",
     ),
     cloup.option(
         "--augment",
         type=Augmentations(),
-        help=f"Change training images at random: {', '.join(Augmentations.NAMES)}, several with commas.",
+        help=f"Change training images at random, by some of {', '.join(Augmentations.NAMES)}, with commas.",
     ),
     cloup.option("--gpus", type=Count(), metavar="N", help="Train on the first N GPUs."),
     cloup.option(
@@ -66,29 +66,29 @@ MOST_USED = cloup.option_group(
         metavar="FOLDER",
         shell_complete=completion.folders,
         envvar=environment.MODEL_DIR,
-        help="Where checkpoints and events go.  [default: runs/DATASET]",
+        help="Directory for checkpoints and events.  [default: runs/DATASET]",
     ),
-    cloup.option("--resume", is_flag=True, help="Go on with the run in --model-dir; where there is none, start it."),
+    cloup.option("--resume", is_flag=True, help="Continue the run in --model-dir, or start one if there is none."),
 )
 
 DATA = cloup.option_group(
     "Data",
-    cloup.option("--image-size", type=ImageSize(), help="Side of the images in pixels, or height x width."),
-    cloup.option("--limit", type=Count(2), metavar="N", help="Take so many images, of each class its share."),
-    cloup.option("--split", type=click.Choice(["patient"]), help="Evaluate on patients that are not trained on."),
+    cloup.option("--image-size", type=ImageSize(), help="Image size in pixels: one side, or height x width."),
+    cloup.option("--limit", type=Count(2), metavar="N", help="Use at most N images, keeping class proportions."),
+    cloup.option("--split", type=click.Choice(["patient"]), help="Evaluate on patients held out from training."),
     cloup.option(
         "--task",
         type=click.Choice(models.TASKS),
-        help="What the labels of --dataset manifest are: a class, several labels, or a number.  [default: a class]",
+        help="Kind of labels in --dataset manifest: a class, several labels, or a number.  [default: a class]",
     ),
     cloup.option(
         "--cache",
         type=Text(),
         metavar="memory|features|FOLDER",
         shell_complete=completion.folders,
-        help="Keep decoded images in memory or in a folder; or what the model's frozen layers make of them.",
+        help="Cache decoded images in memory or in a directory, or cache the outputs of the model's frozen layers.",
     ),
-    cloup.option("--fast", is_flag=True, help="Have the JPEG decoder scale large images down; the values differ."),
+    cloup.option("--fast", is_flag=True, help="Let the JPEG decoder scale large images down; pixel values differ."),
     cloup.option("--input-fn", type=Text(), metavar=FUNCTION, help="Your own training input_fn, instead of a dataset."),
     cloup.option("--eval-input-fn", type=Text(), metavar=FUNCTION, help="Your own evaluation input_fn."),
 )
@@ -100,13 +100,13 @@ MODEL = cloup.option_group(
         type=Text(),
         metavar="FILE",
         shell_complete=completion.files,
-        help="Weights to start from: a file, imagenet or none.",
+        help="Initial weights: a file, imagenet or none.",
     ),
     cloup.option(
         "--freeze",
         type=Text(),
         metavar="all|none|N|LAYER",
-        help="Layers of the backbone that keep their weights: all, none, the first N, or all up to a layer by its name."
+        help="Backbone layers to freeze: all, none, the first N, or all up to a named layer."
         "  [default: none of --weights none, else the model's own]",
     ),
     cloup.option(
@@ -119,16 +119,18 @@ MODEL = cloup.option_group(
         type=Text(),
         metavar="NAME",
         shell_complete=completion.names(lambda: recipes.NAMES),
-        help="A whole system instead of a dataset and a model: see estimator_train recipes.",
+        help="A complete training program instead of a dataset and a model; see estimator_train recipes.",
     ),
     cloup.option(
         "--dropout",
         type=Number(below=1),
         metavar="SHARE",
-        help="Share of the features that is dropped before the last layer.",
+        help="Dropout rate before the last layer.",
     ),
-    cloup.option("--filters", type=Count(), metavar="N", help="Of the first convolution of the recipe's model."),
-    cloup.option("--volume", type=Count(), metavar="N", help="Side of the recipe's volumes in voxels."),
+    cloup.option(
+        "--filters", type=Count(), metavar="N", help="Filters in the first convolution of the recipe's model."
+    ),
+    cloup.option("--volume", type=Count(), metavar="N", help="Side length of the recipe's volumes in voxels."),
 )
 
 TRAINING = cloup.option_group(
@@ -140,7 +142,7 @@ TRAINING = cloup.option_group(
         metavar="N",
         default=1,
         show_default=True,
-        help="Batches of each replica that make one update, a step.",
+        help="Batches per replica that are combined into one update.",
     ),
     cloup.option(
         "--optimizer",
@@ -151,7 +153,7 @@ TRAINING = cloup.option_group(
     cloup.option(
         "--schedule",
         type=click.Choice(SCHEDULES),
-        help="How the learning rate goes on to the last step.  [default: as the model is compiled]",
+        help="Learning-rate schedule up to the last step.  [default: as the model is compiled]",
     ),
     cloup.option(
         "--warmup-steps", type=Steps(), metavar="N", help="Raise the learning rate from 0 over the first N steps."
@@ -162,7 +164,7 @@ TRAINING = cloup.option_group(
         "--clip-norm",
         type=Number(positive=True),
         metavar="NORM",
-        help="Scale gradients down to this norm of all together, Keras' global_clipnorm.",
+        help="Clip gradients to this global norm, Keras' global_clipnorm.",
     ),
     cloup.option(
         "--ema",
@@ -171,36 +173,37 @@ TRAINING = cloup.option_group(
         help="Evaluate and export a moving average of the weights, with a momentum such as 0.999.",
     ),
     cloup.option(
-        "--label-smoothing", type=Number(below=1), metavar="SHARE", help="Share of a label that all classes get."
+        "--label-smoothing",
+        type=Number(below=1),
+        metavar="SHARE",
+        help="Share of each label to spread over all classes.",
     ),
     cloup.option(
         "--class-weights",
         type=Text(),
         metavar="balanced|FILE",
         shell_complete=completion.files,
-        help="Weigh classes by their counts, or as a JSON or CSV file of names and weights has it.",
+        help="Weight classes by their counts, or by a JSON or CSV file of names and weights.",
     ),
     cloup.option(
-        "--find-learning-rate", is_flag=True, help="Plot the loss over rising learning rates, suggest one, and end."
+        "--find-learning-rate", is_flag=True, help="Plot the loss over rising learning rates, suggest a rate, and stop."
     ),
-    cloup.option("--callbacks", type=Text(), metavar=FUNCTION, help="A function that returns Keras callbacks."),
+    cloup.option("--callbacks", type=Text(), metavar=FUNCTION, help="Function that returns Keras callbacks."),
     cloup.option("--seed", type=SEED, metavar="N", help="Seed of the initial weights and the order of the images."),
 )
 
 DEVICES = cloup.option_group(
     "Devices",
-    cloup.option("--replicas", type=Count(), metavar="N", help="Train on N CPU replicas, where there is no GPU."),
+    cloup.option("--replicas", type=Count(), metavar="N", help="Train on N CPU replicas, without GPUs."),
     cloup.option(
         "--all-reduce",
         type=click.Choice(["nccl", "hierarchical", "one_device"]),
-        help="How gradients are summed over the replicas.  [default: as TensorFlow chooses]",
+        help="How gradients are summed over the replicas.  [default: TensorFlow's choice]",
     ),
     cloup.option("--split-over", type=Count(2), metavar="N", help="Split the recipe's model over N devices."),
     cloup.option("--mixed-precision", type=click.Choice(["bfloat16", "float16"]), help="Compute in 16 bits."),
-    cloup.option(
-        "--recompute", is_flag=True, help="Compute activations again in the backward pass; takes less memory."
-    ),
-    cloup.option("--jit-compile", is_flag=True, help="Compile the step with XLA; for one replica."),
+    cloup.option("--recompute", is_flag=True, help="Recompute activations in the backward pass, to save memory."),
+    cloup.option("--jit-compile", is_flag=True, help="Compile the step with XLA; one replica only."),
     cloup.option(
         "--steps-per-loop", type=Count(), metavar="N", default=1, show_default=True, help="Steps a compiled call."
     ),
@@ -214,14 +217,14 @@ CHECKPOINTS = cloup.option_group(
         metavar="N",
         help="Steps between checkpoints.  [default: 10 minutes]",
     ),
-    cloup.option("--async-checkpoints", is_flag=True, help="Train on while a checkpoint is written."),
-    cloup.option("--evaluate-every", type=Steps(), metavar="STEPS", help="Steps between evaluations on the way."),
+    cloup.option("--async-checkpoints", is_flag=True, help="Continue training while a checkpoint is written."),
+    cloup.option("--evaluate-every", type=Steps(), metavar="STEPS", help="Steps between evaluations during training."),
     cloup.option("--early-stopping", type=Count(), metavar="N", help="Stop after N evaluations without a better loss."),
-    cloup.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint of the best loss in export/."),
+    cloup.option("--keep-best", is_flag=True, help="Keep the evaluated checkpoint with the best loss in export/."),
     cloup.option(
         "--monitor",
         type=Metric(),
-        help="What these two go by instead of the loss: accuracy, macro_f1, macro_roc_auc or any metric.",
+        help="Metric for these two flags instead of the loss: accuracy, macro_f1, macro_roc_auc or any other.",
     ),
 )
 
@@ -232,15 +235,15 @@ OUTPUT = cloup.option_group(
         type=Text(),
         metavar="FILE",
         shell_complete=completion.files,
-        help="The run.json of a run to repeat; flags given win over it.",
+        help="The run.json of a run to repeat; other flags override it.",
     ),
     cloup.option(
         "--log",
         type=Loggers(),
         metavar="NAME,NAME",
-        help=f"Where metrics go beside TensorBoard's events: {', '.join(loggers.NAMES)}.",
+        help=f"Where to log metrics besides TensorBoard's events: {', '.join(loggers.NAMES)}.",
     ),
-    cloup.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-    cloup.option("--quiet", is_flag=True, help="Show errors and the last result only."),
-    cloup.option("--verbose", is_flag=True, help="Show TensorFlow's log from INFO on, too."),
+    cloup.option("--dry-run", is_flag=True, help="Print the plan and do nothing."),
+    cloup.option("--quiet", is_flag=True, help="Show only errors and the final result."),
+    cloup.option("--verbose", is_flag=True, help="Also show TensorFlow's INFO log."),
 )
