@@ -1,4 +1,4 @@
-"""What a SavedModel takes and gives: input receivers, export outputs, and the signatures made of them."""
+"""Inputs and outputs of a SavedModel: input receivers, export outputs, and the signatures built from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SUPERVISED_METHODS = {"train": "tensorflow/supervised/training", "eval": "tenso
 class ServingInputReceiver(
     collections.namedtuple("ServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"])
 ):
-    """What a `serving_input_receiver_fn` returns for a model that takes a dict of features.
+    """The return value of a `serving_input_receiver_fn` for a model that takes a dict of features.
 
     Args:
       features: dict of str or int to (dense, sparse or ragged) tensors for the model; a single one becomes
@@ -101,7 +101,7 @@ class TensorServingInputReceiver(
 class SupervisedInputReceiver(
     collections.namedtuple("SupervisedInputReceiver", ["features", "labels", "receiver_tensors"])
 ):
-    """What an input receiver function returns for the export of a training or evaluation graph.
+    """The return value of an input receiver function for exporting a training or evaluation graph.
 
     Features and labels, each a tensor or a dict of str or int to tensors, reach the model as they are.
 

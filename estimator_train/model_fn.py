@@ -1,4 +1,4 @@
-"""What a model is to the Estimator's loop in each mode: ModeKeys, EstimatorSpec, and the run they make."""
+"""ModeKeys, EstimatorSpec, and the interface between a model and the Estimator's loop."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Run:
 
 
 class PreparedModel(abc.ABC):
-    """What the Estimator's loop needs of a model, whatever its kind.
+    """The interface that the Estimator's loop needs of every kind of model.
 
     Attributes:
       has_initial_values: whether it is worth something before it is trained, and so can be exported.

@@ -177,7 +177,7 @@ class RunConfig:
 
     @property
     def service(self) -> dict | None:
-        """What TF_CONFIG has as `service`."""
+        """The `service` entry of TF_CONFIG."""
         return self._service
 
     def __setattr__(self, name, value):

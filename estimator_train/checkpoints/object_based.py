@@ -28,7 +28,7 @@ _FUNCTIONAL = ("layer_with_weights-", "_operations/", "_functional/_operations/"
 
 
 class SavedParts(NamedTuple):
-    """What checkpoints hold of a Keras model.
+    """The parts of a Keras model that checkpoints hold.
 
     Attributes:
       root: the trackable object that is saved, with the optimizer as its attribute `optimizer`.

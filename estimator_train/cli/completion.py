@@ -1,4 +1,4 @@
-"""What the shell offers for the value of a flag; click asks for it."""
+"""Shell completion of the values of flags, called by click."""
 
 from click.shell_completion import CompletionItem
 

@@ -42,7 +42,7 @@ def metrics_line(checkpoint, metrics):
 
 
 def stopped_line(signal, checkpoint, model_dir):
-    """That a `signal.Signals` has stopped the training in `model_dir`, and how to go on; no checkpoint: None."""
+    """Says which `signal.Signals` stopped the training in `model_dir`, and how to continue; `checkpoint`: or None."""
     again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
     saved = f"with {checkpoint} saved; go on with" if checkpoint else "before the first checkpoint; start again with"
     return f"estimator_train: stopped by {signal.name} {saved}: {again}"

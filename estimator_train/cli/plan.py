@@ -1,4 +1,4 @@
-"""What a training is going to do, in lines to read."""
+"""Describes what a training is going to do, as lines of text."""
 
 from __future__ import annotations
 

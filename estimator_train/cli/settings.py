@@ -1,4 +1,4 @@
-"""What a run is made of: read from flags, kept in the run folder, and checked, all without TensorFlow."""
+"""The settings of a run: read from flags, kept in its directory, and checked, all without TensorFlow."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def _is_prepared(folder):
 
 
 def download(data_dir: str | os.PathLike[str] | None = None) -> str:
-    """Has TensorFlow Datasets download and prepare the data, and returns its folder."""
+    """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
     return tfds.prepared("cats_vs_dogs", data_dir).data_dir
 
 

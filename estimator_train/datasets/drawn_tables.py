@@ -29,7 +29,7 @@ def folder() -> Path:
 def draw_pages(home: str | os.PathLike[str], number: int) -> None:
     """Draws `home`/images/NAME.jpeg and `home`/masks/{rows,columns}/NAME.png, the same bytes each time.
 
-    The folder appears once it is complete. Of two processes that draw it at once, the first to end wins.
+    The directory appears once it is complete. If two processes draw it at the same time, the first to finish wins.
     """
     home = Path(home)
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
 
 
 def _places(rng, start, end, number):
-    """Where `number` rows or columns begin, and the last ends: no two of them are of one size."""
+    """Returns where `number` rows or columns begin and the last one ends; no two have the same size."""
     sizes = rng.uniform(1, 2, number)
     return (start + (end - start) * np.cumsum([0, *sizes]) / sizes.sum()).astype(int)
 

@@ -84,7 +84,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist
 
 
 def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Has Keras download the files, and returns their folder; raises ConnectionError where that fails."""
+    """Lets Keras download the files and returns their directory; raises ConnectionError if that fails."""
     _refuse(data_dir)
     _load()
     return _home()

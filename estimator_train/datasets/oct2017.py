@@ -147,7 +147,7 @@ def _tree(folder):
 
 
 def _place(parts):
-    """Where a file of the archive goes: train/CNV/name, whatever is above that. The doubled tree becomes one."""
+    """Returns where a file of the archive goes: train/CNV/name, whatever is above it. The doubled tree becomes one."""
     split, class_name, name = parts[-3:] if len(parts) > 2 else (None, None, "")
     if split not in ("train", "test", "val") or class_name not in CLASS_NAMES or name.startswith("."):
         return None

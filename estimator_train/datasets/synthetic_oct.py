@@ -85,7 +85,7 @@ def draw_dataset(
 ) -> None:
     """Draws `folder`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
 
-    The folder appears once it is complete. Of two processes that draw it at once, the first to end wins.
+    The directory appears once it is complete. If two processes draw it at the same time, the first to finish wins.
 
     Args:
       folder: not there yet, or empty.

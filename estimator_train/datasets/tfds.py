@@ -20,7 +20,7 @@ ABOUT = About("classification", "any", "TensorFlow Datasets")
 
 
 class Named:
-    """What a module of `datasets` has, for tfds:`name`."""
+    """The interface of a module of `datasets`, for tfds:`name`."""
 
     ABOUT = ABOUT
 
@@ -32,7 +32,7 @@ class Named:
         return open_prepared(self.name, data_dir)
 
     def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
-        """Has TensorFlow Datasets download and prepare the data, and returns its folder."""
+        """Lets TensorFlow Datasets download and prepare the data, and returns its directory."""
         return prepared(self.name, data_dir).data_dir
 
     def is_here(self) -> bool:

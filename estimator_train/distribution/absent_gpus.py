@@ -13,7 +13,7 @@ from estimator_train.distribution.strategies import logical_cpus
 
 
 def replace_by_cpus(count: int) -> None:
-    """Has MirroredStrategy and OneDeviceStrategy take logical CPUs when they are made over GPUs that are not there.
+    """Makes MirroredStrategy and OneDeviceStrategy use logical CPUs when they are created over missing GPUs.
 
     A MirroredStrategy takes all `count`, whatever number of GPUs it is made over; one that is made over no named
     devices does so where there is no GPU.

@@ -132,7 +132,7 @@ def _visible_gpus(count, or_instead):
 
 
 def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> None:
-    """Has TensorFlow take the memory of GPUs as it needs it, of all there are unless told which."""
+    """Lets TensorFlow allocate GPU memory as needed, on all GPUs by default."""
     for gpu in tf.config.list_physical_devices("GPU") if gpus is None else gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
 

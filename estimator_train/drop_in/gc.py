@@ -1,4 +1,4 @@
-"""What exporters in users' code take from the old module `gc`, to keep the newest exports only."""
+"""Names of the old module `gc` that exporters in users' code call to keep only the newest exports."""
 
 from __future__ import annotations
 

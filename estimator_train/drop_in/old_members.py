@@ -36,7 +36,7 @@ def _session_config(self):
 
 
 def _call_input_fn(self, input_fn, mode, input_context=None):
-    """What `input_fn` returns in `mode`."""
+    """Returns what `input_fn` returns in `mode`."""
     context = tf.distribute.InputContext() if input_context is None else input_context
     return call_input_fn(input_fn, mode=mode, config=self.config, params=self._params_in(mode), input_context=context)
 
@@ -73,7 +73,7 @@ def _unweighted_loss_and_weights(self, logits, labels, features):
 
 
 def _use_tpu_spec(kind, **arguments):
-    """Has a subclass of Head whose spec comes from `_create_tpu_estimator_spec` make its EstimatorSpec of that."""
+    """Lets a subclass of Head that defines `_create_tpu_estimator_spec` make its EstimatorSpec from that."""
     super(Head, kind).__init_subclass__(**arguments)
     if "_create_tpu_estimator_spec" in vars(kind) and "create_estimator_spec" not in vars(kind):
         kind.create_estimator_spec = _create_estimator_spec

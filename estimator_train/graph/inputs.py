@@ -1,4 +1,4 @@
-"""What an input_fn returns, as features and labels of a v1 graph."""
+"""Turns what an input_fn returns into features and labels of a v1 graph."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _input_context(mode, config):
 
 
 def _dataset(result, mode):
-    """What an input_fn has returned, as a dataset: arrays are one batch, which training sees again and again."""
+    """Returns what an input_fn returned as a dataset; arrays become a single batch, which training repeats."""
     if isinstance(result, tf.data.Dataset):
         return result
     if not are_arrays(result):

@@ -1,4 +1,4 @@
-"""What heads are given, checked: logits, labels, weights, and the arguments of their constructors."""
+"""Checks what heads are given: logits, labels, weights, and constructor arguments."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def check_weights(features, weight_column, logits, dimensions):
 
 
 def check_losses(losses, logits, dimension):
-    """What a loss_fn has returned, which must be [D0, D1, ... DN, dimension], or ValueError is raised."""
+    """Returns the result of a loss_fn; raises ValueError unless its shape is [D0, D1, ... DN, dimension]."""
     message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]"
     return _check_shape(losses, logits, (dimension,), message)
 

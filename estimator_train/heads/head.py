@@ -118,7 +118,7 @@ class Head(abc.ABC):
         return {DEFAULT_SIGNATURE: next(iter(outputs.values()))} | outputs
 
     def _export_outputs(self, predictions):
-        """What is served besides the predictions as they are; the first is the default."""
+        """The outputs that are served besides the plain predictions; the first is the default."""
         return {}
 
     def _summary_key(self, key):

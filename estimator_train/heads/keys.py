@@ -16,7 +16,7 @@ class PredictionKeys:
 
 
 class MetricKeys:
-    """Keys of `Head.metrics`, of a head without a name. Those with a % take a threshold, a class id or a class name."""
+    """Keys of `Head.metrics`, of a head without a name. Keys with a % take a threshold, a class id or a class name."""
 
     LOSS = "loss"
     LOSS_MEAN = "average_loss"

@@ -109,7 +109,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         return a_step * (self._last_step - self._step)
 
     def _bar_format(self, to_go):
-        """That of the bar; tqdm's own time to go would count evaluations as steps."""
+        """The bar's remaining time; tqdm's own estimate would count evaluations as steps."""
         if self._last_step is None:
             return "step {n_fmt}, {elapsed} so far{postfix}"
         return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}}, {to_go} to go{{postfix}}"

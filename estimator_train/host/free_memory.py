@@ -25,5 +25,5 @@ def free_memory():
 
 
 def _number(file, name):
-    """What the line of that name says in a file of names and numbers; 0 where there is none."""
+    """Returns the number on the line of that name in a file of names and numbers, or 0."""
     return sum(int(line.split()[1]) for line in file.read_text().splitlines() if line.split()[:1] == [name])

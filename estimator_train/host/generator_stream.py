@@ -1,4 +1,4 @@
-"""What a Python generator yields, epoch by epoch. TensorFlow is not imported here: see generator_workers.py."""
+"""Reads a Python generator epoch by epoch. TensorFlow is not imported here: see generator_workers.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import itertools
 
 @dataclasses.dataclass(frozen=True)
 class Skipped:
-    """What a generator yields in place of an example that it cannot read.
+    """Yielded by a generator in place of an example that it cannot read.
 
     Args:
       what: tells which it is, and why, in a line.
@@ -20,7 +20,7 @@ class Skipped:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What a worker process gets for a `tf.distribute.InputContext`: each is an input pipeline of its own."""
+    """A worker process's counterpart of `tf.distribute.InputContext`: each worker is its own input pipeline."""
 
     num_input_pipelines: int
     input_pipeline_id: int

@@ -104,7 +104,7 @@ def _main():
 
 
 def _yielded(file):
-    """What the function in `file` yields and, at the end, what it raised."""
+    """Yields what the function in `file` yields and, at the end, raises what it raised."""
     try:
         function = pickle.load(file)
         threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -18,7 +18,7 @@ _MAP_NORESERVE = 0x4000  # of Linux; in Python's mmap from 3.13 on
 
 @functools.cache
 def keep_freed_memory():
-    """Has glibc keep the memory that is freed, instead of giving it back to the system; nothing with another libc.
+    """Makes glibc keep freed memory instead of returning it to the system; does nothing with another libc.
 
     By default it maps every block of more than 32 MB, such as a batch of images, anew, and trims what is free at the
     end of a heap. The system then clears the pages once more in each step, which takes longer than reading a cached

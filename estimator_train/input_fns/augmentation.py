@@ -46,7 +46,7 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
         - "flip": left to right, every other image.
         - "rotate": by up to 15 degrees.
         - "zoom": by up to 15 %, in or out.
-        - "shift": by up to a tenth of each side. What these three leave empty is filled by reflection.
+        - "shift": by up to a tenth of each side. The empty borders that these three leave are filled by reflection.
         - "brightness": up to 0.2 added to all pixels, or subtracted.
         - "contrast": the distance of pixels from their channel's mean times 0.8 to 1.2.
         - "cutout": a square of half of each side, around any pixel, is filled with the image's mean (DeVries and
@@ -80,7 +80,7 @@ def _parsed(names):
 
 @dataclasses.dataclass(frozen=True)
 class Augmentation:
-    """What `augmented` does to a batch; `names` are some of `NAMES`, in their order."""
+    """Augments a batch, for `augmented`; `names` are some of `NAMES`, in their order."""
 
     names: tuple[str, ...]
 

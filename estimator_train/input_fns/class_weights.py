@@ -36,7 +36,7 @@ def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[f
 
 @dataclasses.dataclass(frozen=True)
 class ClassWeights:
-    """What `class_weighted` does to a batch."""
+    """Weights the examples of a batch by their class, for `class_weighted`."""
 
     weights: tuple[float, ...]
 

@@ -58,8 +58,8 @@ def image_files(
       one_hot: False gives labels as int64 class indices of shape (batch,).
       seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
       on_error: "raise", or "skip" to leave out files that cannot be decoded, that are no regular files (folders, pipes)
-        or whose directory is not in `labels`. Those are in the list `input_fn.skipped` and are logged in one line when
-        the data ends; data without end logs a line whenever it meets new ones. Images of more than 89,478,485 pixels
+        or whose directory is not in `labels`. Skipped files are in the list `input_fn.skipped`, and logged in one line
+        when the data ends; endless data logs a line whenever it meets new ones. Images of more than 89,478,485 pixels
         (Pillow's `Image.MAX_IMAGE_PIXELS`) are not decoded.
       cache: "memory" or a directory: the first call of the input_fn decodes and resizes all files, behind a progress
         bar in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They

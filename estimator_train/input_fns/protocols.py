@@ -1,4 +1,4 @@
-"""What an input_fn may offer besides being called. Any object with these methods follows the protocol."""
+"""Optional methods of input_fns. Any object with these methods follows the protocol."""
 
 from __future__ import annotations
 

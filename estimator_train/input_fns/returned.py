@@ -1,4 +1,4 @@
-"""What an input_fn returns if not a tf.data.Dataset: (features, labels) as arrays, or as tensors of a v1 graph."""
+"""Return values of input_fns other than a tf.data.Dataset: (features, labels) as arrays or v1 graph tensors."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def distributed_dataset(strategy, input_fn, position, **offered):
 
 
 def _dataset(input_fn, **offered):
-    """What `input_fn` returns, as a dataset.
+    """Returns what `input_fn` returns as a dataset.
 
     It is called in eager mode first. tf.estimator called it in a v1 graph: an input_fn that needs one, or returns
     tensors such as those of an iterator, is called again in one.

@@ -1,4 +1,4 @@
-"""What checkpoints keep of an optimizer's hyperparameters: their values, and those that the model was compiled with."""
+"""An optimizer's hyperparameters in checkpoints: their current values, and the values that were compiled."""
 
 from __future__ import annotations
 

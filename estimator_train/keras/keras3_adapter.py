@@ -1,4 +1,4 @@
-"""What is particular to Keras 3 models, on TensorFlow, under the names that `generations` tells of."""
+"""The adapter for Keras 3 models on TensorFlow; `generations` lists its functions."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def _trace_on_replicas(strategy, function, element_spec):
 
 
 def _symbols(strategy, element_spec, data):
-    """What `data` makes of a replica's batch, as KerasTensors; None where Keras has none for it."""
+    """Returns what `data` makes of a replica's batch, as KerasTensors; None where Keras has no such tensor."""
     found = []
     _trace_on_replicas(strategy, lambda batch: found.append(data(batch)), element_spec)
     tensors = [part for part in tf.nest.flatten(found[0]) if part is not None]

@@ -163,7 +163,7 @@ def scales_loss(model):
 
 
 def scale_loss(model):
-    """Has the optimizer scale the loss of `model`, so that small gradients are no zeros in float16."""
+    """Makes the optimizer scale the loss of `model`, so that small gradients do not become zero in float16."""
     if not scales_loss(model):
         model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
 

@@ -22,7 +22,7 @@ def clone_layer(model, precision):
 
 
 def build(build_model, precision):
-    """What `build_model` builds where that precision is Keras' global policy; None: where it is as it is."""
+    """Returns what `build_model` builds while Keras' global policy has that precision; None leaves the policy alone."""
     if precision is None:
         return build_model()
     before = keras.mixed_precision.global_policy()
@@ -38,7 +38,7 @@ def build(build_model, precision):
 
 
 def scale_loss(model):
-    """Has the optimizer scale the loss of `model`, so that small gradients are no zeros in float16.
+    """Makes the optimizer scale the loss of `model`, so that small gradients do not become zero in float16.
 
     Raises:
       ValueError: the optimizer is none of Keras' own.

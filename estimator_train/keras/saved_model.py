@@ -57,7 +57,7 @@ def _function(wrapped, signature):
 
 
 def _variables_and_resources(root):
-    """What a SavedModel must hold of the model saved from `root`: its variables, tables and files."""
+    """The variables, tables and files that a SavedModel needs from the model saved from `root`."""
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
     return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]
 

@@ -1,4 +1,4 @@
-"""What one step of a Keras model does in each mode, as in Keras' fit, evaluate and predict."""
+"""One step of a Keras model in each mode, as in Keras' fit, evaluate and predict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from estimator_train.session import private_names, step_outputs
 
 
 class StepProgram:
-    """What a `loop.Loop` does with each batch. `KerasModel.prepare` chooses one for a run.
+    """Defines what a `loop.Loop` does with each batch. `KerasModel.prepare` chooses one for each run.
 
     Programs are compared by what they are made of: the run that asks for an equal one finds its compiled loop. They are
     made outside of any trace: AutoGraph, which the loop does without, has to be on where a model's step is compiled.

@@ -1,4 +1,4 @@
-"""What is particular to tf_keras models, under the names that `generations` tells of."""
+"""The adapter for tf_keras models; `generations` lists its functions."""
 
 from __future__ import annotations
 

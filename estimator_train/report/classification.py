@@ -176,7 +176,7 @@ def _cohen_kappa(labels, predicted):
 
 
 def _calibration(confidences, is_right):
-    """Of each bin of confidences that is not empty (mean, share of the right ones, number)."""
+    """Returns (mean, share of correct predictions, count) for each bin of confidences that is not empty."""
     if not np.isfinite(confidences).all():
         return None
     bins = np.minimum((_BINS * confidences).astype(int), _BINS - 1)

@@ -1,4 +1,4 @@
-"""What sets runs apart: their settings, their numbers, and the examples that one gets right and another wrong."""
+"""Compares runs: their settings, their metrics, and the examples that one gets right and another wrong."""
 
 from __future__ import annotations
 

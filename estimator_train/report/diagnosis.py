@@ -1,4 +1,4 @@
-"""What limits a training: its input, its steps or its evaluations, how far each could go, and what to turn."""
+"""Diagnoses what limits a training (input, steps or evaluations), how fast each could be, and what to change."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def write_report(
     """Writes report/report.html and its plots into `model_dir`, and returns the path of report.html.
 
     All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the events. The
-    numbers are those of the last evaluation. What a run does not have is left out, and the report says so.
+    numbers are those of the last evaluation. Anything the run lacks is left out, and the report says so.
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, the worst first; None where none can be shown.

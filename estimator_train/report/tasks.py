@@ -1,4 +1,4 @@
-"""What is measured and shown of the examples of an evaluation, by the task of the model."""
+"""The metrics and plots of an evaluation, for each task of a model."""
 
 from __future__ import annotations
 

@@ -50,12 +50,12 @@ class HookGraph:
 
     @property
     def model_values(self):
-        """Those of `values` that are the model's own."""
+        """The entries of `values` that are the model's own."""
         return {name: tensor for name, tensor in self.values.items() if step_outputs.is_of_model(name)}
 
     @property
     def batch_tensors(self):
-        """Those of `values` that are parts of an evaluated batch, in their order."""
+        """The entries of `values` that are parts of an evaluated batch, in their order."""
         return [tensor for name, tensor in self.values.items() if name.startswith(step_outputs.BATCH)]
 
     def load_step(self, session, step):

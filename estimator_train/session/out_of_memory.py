@@ -1,4 +1,4 @@
-"""Where a device's memory runs out: the error says which tensor, on which device, and what to try."""
+"""Makes out-of-memory errors say which tensor, on which device, and what to try."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def dense_column_class():
 
 
 def column_cache(features):
-    """What feature columns take their tensors from: the `features`, a dict, and what columns have made of them.
+    """The object that feature columns read from: the dict `features`, and the tensors that columns have made of it.
 
     The public way is Keras' DenseFeatures layer, which takes no variable scope's partitioner.
     """
@@ -91,7 +91,7 @@ def column_cache(features):
 
 
 def column_state():
-    """What feature columns make their variables and lookup tables through, trainable; see `column_cache`."""
+    """The object that makes the trainable variables and lookup tables of feature columns; see `column_cache`."""
     return tf.__internal__.feature_column.StateManager(keras.layers.Layer(), trainable=True)
 
 
@@ -280,7 +280,7 @@ def with_autograph(function):
 
 
 def last_metric_results(metrics):
-    """What `result()` returned last, of those of the Keras metrics on which it has been called, a list.
+    """Returns a list of the last results of those Keras metrics whose `result()` has been called.
 
     In a replica, that is the result of all replicas, which a tensor does not tell.
     """

@@ -1,4 +1,4 @@
-"""What every compiled step tells hooks beside the model's own values: the names of those tensors in the hook graph."""
+"""Names of the tensors in the hook graph that every compiled step provides besides the model's own values."""
 
 STEPS = "estimator_train/steps"  # int64, training steps that one session.run did
 EXAMPLES = "estimator_train/examples"  # int64, examples that they took over all replicas

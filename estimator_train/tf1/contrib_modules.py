@@ -18,7 +18,7 @@ _SERVED = frozenset(module.name for module in pkgutil.iter_modules(contrib.__pat
 
 
 def install() -> None:
-    """Has Python find `tensorflow.contrib` and the modules below it."""
+    """Lets Python find `tensorflow.contrib` and the modules below it."""
     sys.meta_path.insert(0, _Finder())
     importlib.import_module(_ROOT)
 

@@ -1,4 +1,4 @@
-"""What tf.contrib did to pairs of gradients and variables before they were applied."""
+"""Transformations that tf.contrib applied to (gradient, variable) pairs before the update."""
 
 from __future__ import annotations
 

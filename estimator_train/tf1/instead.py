@@ -1,4 +1,4 @@
-"""What took the place of the names of tf.contrib that are not served, by their paths below it."""
+"""Replacements for the names of tf.contrib that are not supported, by their paths below it."""
 
 _TPU = "MirroredStrategy over GPUs; TPUs are not served"
 _FOREST = "the ydf package (Yggdrasil Decision Forests)"

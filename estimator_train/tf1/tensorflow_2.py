@@ -37,7 +37,7 @@ def _execute(exec_module, module):
 
 @contextlib.contextmanager
 def _as_tensorflow(module):
-    """Has `import tensorflow` give `module` inside the block, to other threads too."""
+    """Makes `import tensorflow` return `module` inside the block, in all threads."""
     outside = sys.modules["tensorflow"]
     sys.modules["tensorflow"] = module
     try:

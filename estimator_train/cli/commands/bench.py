@@ -123,7 +123,7 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
 
 
 def timing_of_run(flags, steps, model_dir):
-    """What `TimingHook` measured of a training of so many steps in `model_dir`, in a process of its own.
+    """Trains so many steps in `model_dir`, in a process of its own, and returns what `TimingHook` measured.
 
     The process is ended where its training has: the evaluation after it would only take time.
     """
@@ -174,7 +174,7 @@ def _train_examples(recipe, data_dir, model_dir):
 
 
 def _diagnosis(timing, run):
-    """What limits the training in the folder `run`."""
+    """Returns what limits the training in the directory `run`."""
     with starting_tensorflow():
         from estimator_train.cli.run.build import build_input_fns
         from estimator_train.cli.run.training import diagnosis

@@ -1,4 +1,4 @@
-"""What the commands share with TensorFlow: from settings to an Estimator, its input_fns and its checkpoints."""
+"""Builds the Estimator, input_fns and checkpoint paths of a run from its settings, for all commands."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class DeletedModelDirError(RuntimeError):
 
 @contextlib.contextmanager
 def run_errors():
-    """Of the errors of a run, those that the user's files are to blame for end as one line with exit code 2."""
+    """Turns errors of a run that are caused by the user's files into one line and exit code 2."""
     try:
         yield
     except (LostWorkerError, FailedChiefError, DeletedModelDirError) as error:
@@ -190,7 +190,7 @@ def run_errors():
 
 
 def _bad_example(message):
-    """What is wrong with an image or a label, as a line; None where the message of TensorFlow tells of neither."""
+    """Returns what is wrong with an image or a label as one line; None if TensorFlow's message is about neither."""
     # TensorFlow escapes quotes in the text of an assertion, but not brackets, which a path may hold.
     refused = re.search(
         r"assertion failed: \[(.+)\] \[((?:cannot be decoded|is no class): [^];]*(?:; delete it)?)", message
@@ -202,7 +202,7 @@ def _bad_example(message):
 
 
 def _raised_by_generator(message):
-    """What a Python generator has raised, and where, as a line; None where the message of TensorFlow tells of none."""
+    """Returns what a Python generator raised, and where, as one line; None if the message has no such error."""
     raised = re.search(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\1\n", message)
     if raised is None:
         return None

@@ -1,4 +1,4 @@
-"""What run.json tells of a run beside its settings: when, by which command, of which versions, on which devices."""
+"""The part of run.json that describes the circumstances of a run: time, command, versions, devices."""
 
 from __future__ import annotations
 

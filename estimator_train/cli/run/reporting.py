@@ -1,4 +1,4 @@
-"""What a run keeps of its evaluations to be looked at: lines of its log, images for TensorBoard, and its report."""
+"""Records a run's evaluations: lines of its log, images for TensorBoard, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training a Keras model takes of the memory of its devices, told before it is run."""
+"""Estimates the device memory that training a Keras model needs, without running it."""
 
 from __future__ import annotations
 

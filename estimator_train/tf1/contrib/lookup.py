@@ -11,7 +11,7 @@ TextFileInitializer = _lookup.TextFileInitializer
 
 
 class HashTable(tf.compat.v1.lookup.StaticHashTable):
-    """Of TF 1's signature, whose `shared_name` is no longer needed."""
+    """Has TF 1's signature; its `shared_name` is no longer needed."""
 
     def __init__(self, initializer, default_value, shared_name=None, name=None):
         super().__init__(initializer, default_value, name=name)

@@ -130,5 +130,5 @@ def transpose_batch_time(x):
 
 
 def _clip(cell_clip):
-    """What LSTMCell takes: a block cell does not clip at a negative value."""
+    """Converts the value for LSTMCell: a block cell does not clip at a negative value."""
     return cell_clip if cell_clip and cell_clip > 0 else None
