@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -12,6 +13,7 @@ from estimator_train.host.paths import is_remote
 _DAY = 86400.0
 _HOST = re.sub(r"\W", "_", platform.node()) or "host"
 _START_TIME = time.time()  # of this process, about
+_CLOCK_SKEW = 60.0  # seconds by which the clock of a file server may be behind
 
 
 def printable(path: str) -> str:
@@ -71,8 +73,7 @@ def this_process() -> str:
 def is_gone(process: str, last_seen: float) -> bool:
     """Whether a process that `this_process` named has ended; one of another machine, a day after it was last seen.
 
-    Args:
-      last_seen: Unix time in seconds.
+    A process that started after `last_seen`, a Unix time in seconds, is another one with the same number.
     """
     host, _, pid = process.rpartition("-")
     if host != _HOST:
@@ -84,5 +85,16 @@ def is_gone(process: str, last_seen: float) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:  # somebody else's
-        return False
-    return False
+        pass
+    return last_seen < _start_time(pid) - _CLOCK_SKEW
+
+
+def _start_time(pid):
+    """When a running process started, as a Unix time in seconds; -inf where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # see proc(5); the second field is a name in parentheses
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+    except OSError:  # not Linux, or the process has ended since
+        return -math.inf
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted + ticks / os.sysconf("SC_CLK_TCK")

@@ -59,5 +59,7 @@ def test_a_process_is_gone_when_it_has_ended_and_one_of_another_machine_after_a_
     assert not files.is_gone(f"{host}-{os.getppid()}", now)
     assert not files.is_gone(f"{host}-{pid}", now)
     assert files.is_gone(f"{host}-{pid}", now - 86400)  # of a process before this one, of the same number
+    assert not files.is_gone(f"{host}-{os.getppid()}", now - 1)
+    assert files.is_gone(f"{host}-{os.getppid()}", now - 86400 * 365)  # of one before the parent, of the same number
     assert not files.is_gone("elsewhere-1", now - 3600)
     assert files.is_gone("elsewhere-1", now - 90000)
