@@ -43,16 +43,16 @@ Each script of [examples/legacy](../examples/legacy) ran unmodified on TensorFlo
 (`python script.py`) and on TensorFlow {new} (`estimator_train run script.py`), from the same initial values and data.
 The scripts in `tf1` are written for TensorFlow 1. They ran unmodified on TensorFlow {new} (`estimator_train run --tf1
 --replicas 2 script.py`); TensorFlow {old} ran the copies in `benchmarks/tf1_by_hand`, whose names were changed by hand.
-The table compares losses, metrics, predictions and variables. Differences are relative to the old value, or absolute if
-that is below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including the start of TensorFlow:
-medians of {pairs} runs per side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs, with
-the lowest and the highest.
+The table compares losses, metrics, predictions and variables. Differences are relative to the old value, or absolute
+if that is below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start:
+medians of {pairs} runs per side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs,
+with the lowest and the highest.
 
 {table}
 
 ## Behaviour that programs rely on
 
-The functions in [benchmarks/behaviour.py](../benchmarks/behaviour.py) define each case; numbers are shown with six digits.
+The functions in [benchmarks/behaviour.py](../benchmarks/behaviour.py) define each case; numbers have six digits.
 
 {behaviour}
 """

@@ -62,11 +62,11 @@ TEXT = """# Packages that were written for tf.estimator
 
 Written by `python -m benchmarks.clients`.
 
-Third-party packages test whether [the drop-in](migrating.md) keeps what programs rely on. The last version of each that
-has Estimators ran unmodified on TensorFlow {old} with its own tf.estimator, and on TensorFlow {new} after
+Third-party packages test whether [the drop-in](migrating.md) keeps what programs rely on. The last version of each
+that has Estimators ran unmodified on TensorFlow {old} with its own tf.estimator, and on TensorFlow {new} after
 `import estimator_train.install`, with {python}, on the CPU. The programs in
-[benchmarks/clients](../benchmarks/clients) train each Estimator for a few steps, evaluate it, predict, export it and call
-the exported model; both sides run the same programs.
+[benchmarks/clients](../benchmarks/clients) train each Estimator for a few steps, evaluate it, predict, export it and
+call the exported model; both sides run the same programs.
 
 The columns in the middle list the steps that ran, followed by the error if one failed. Values are metrics, predictions
 and outputs of the exported model. Differences are relative to the old value, or absolute if that is below 1; up to
