@@ -43,16 +43,16 @@ Each script of [examples/legacy](../examples/legacy) ran unmodified on TensorFlo
 (`python script.py`) and on TensorFlow {new} (`estimator_train run script.py`), from the same initial values and data.
 The scripts in `tf1` are written for TensorFlow 1. They ran unmodified on TensorFlow {new} (`estimator_train run --tf1
 --replicas 2 script.py`); TensorFlow {old} ran the copies in `benchmarks/tf1_by_hand`, whose names were changed by hand.
-Compared are losses, metrics, predictions and variables. Differences are relative to the old value, absolute where that
-is below 1; {tolerance:g} is allowed. Seconds are those of the whole process, the start of TensorFlow included: medians
-of {pairs} runs a side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs, and the
-lowest and highest.
+The table compares losses, metrics, predictions and variables. Differences are relative to the old value, or absolute
+if that is below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start:
+medians of {pairs} runs per side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs,
+with the lowest and the highest.
 
 {table}
 
 ## Behaviour that programs rely on
 
-The functions of [benchmarks/behaviour.py](../benchmarks/behaviour.py) say what is done; numbers have six digits here.
+The functions in [benchmarks/behaviour.py](../benchmarks/behaviour.py) define each case; numbers have six digits.
 
 {behaviour}
 """

@@ -62,23 +62,23 @@ TEXT = """# Packages that were written for tf.estimator
 
 Written by `python -m benchmarks.clients`.
 
-Packages of others are the witnesses that [the drop-in](migrating.md) keeps what programs rely on. Of each, the last
-version that has Estimators ran unmodified on TensorFlow {old} with its own tf.estimator, and on TensorFlow {new} after
+Third-party packages test whether [the drop-in](migrating.md) keeps what programs rely on. The last version of each
+that has Estimators ran unmodified on TensorFlow {old} with its own tf.estimator, and on TensorFlow {new} after
 `import estimator_train.install`, with {python}, on the CPU. The programs in
 [benchmarks/clients](../benchmarks/clients) train each Estimator for a few steps, evaluate it, predict, export it and
-have the exported model answer; they are the same for both sides.
+call the exported model; both sides run the same programs.
 
-"trains, evaluates, predicts, exports" are the steps that ran; an error follows the last one if it ended there. Values
-are metrics, predictions and the exported model's answers. Differences are relative to the old value, absolute where
-that is below 1; {tolerance:g} is allowed.
+The columns in the middle list the steps that ran, followed by the error if one failed. Values are metrics, predictions
+and outputs of the exported model. Differences are relative to the old value, or absolute if that is below 1; up to
+{tolerance:g} is allowed.
 
 {table}
 
-## What stands in for what is gone
+## Shims
 
-Python, NumPy and TensorFlow have removed names since these packages were written, and some packages import more than
-their Estimators need. [benchmarks/clients/shims.py](../benchmarks/clients/shims.py) stands in for that from outside;
-the packages themselves are as pip installs them, and tf.estimator is not touched.
+Since these packages were written, Python, NumPy and TensorFlow have removed names, and some packages import more than
+their Estimators need. [benchmarks/clients/shims.py](../benchmarks/clients/shims.py) provides replacements from outside;
+the packages themselves are as pip installs them, and tf.estimator is not changed.
 
 {shims}
 """
