@@ -189,7 +189,7 @@ def _check_compare_fn(compare_fn):
 class BestExporter(_SavedModelExporter):
     """Writes a SavedModel of every checkpoint that is better than all before, and keeps the newest.
 
-    Each holds the result that it is the best with, as `assets.extra/eval_result.json`: a restarted training goes on
+    Each holds the result that made it the best, as `assets.extra/eval_result.json`: a restarted training continues
     from that of the newest.
 
     Args:
@@ -267,7 +267,7 @@ class BestCheckpointExporter(Exporter):
     """Keeps a copy of the checkpoint that is better than all before, and no other.
 
     The directory is one of checkpoints: `tf.train.latest_checkpoint` finds the best in it. Beside it is the result that
-    it is the best with, as `<checkpoint>.eval_result.json`: a restarted training goes on from that.
+    made it the best, as `<checkpoint>.eval_result.json`: a restarted training continues from that.
 
     Args:
       name: the exporter's.

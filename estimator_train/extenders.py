@@ -1,4 +1,4 @@
-"""add_metrics: an Estimator with metrics of one's own beside those of its model."""
+"""add_metrics: adds your own metrics to an Estimator, besides those of its model."""
 
 from __future__ import annotations
 

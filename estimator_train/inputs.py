@@ -34,7 +34,7 @@ def numpy_input_fn(
       y: labels, likewise; None for none.
       batch_size: rows a batch on each replica.
       num_epochs: passes over the rows; None is forever.
-      shuffle: a bool, which must be given: whether to shuffle all rows, anew each epoch.
+      shuffle: required bool; whether to shuffle all rows, in a new order each epoch.
       queue_capacity: taken for old code's sake; there is no queue.
       num_threads: likewise; more threads do not multiply the epochs.
 

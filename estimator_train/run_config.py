@@ -75,14 +75,14 @@ class RunConfig:
       steps_per_loop: training steps run inside one compiled call, int >= 1; hooks see the last of them. This and what
         follows is of Keras models, and changes how fast they train or what memory they take.
       accumulate_steps: batches of each replica whose mean gradient makes one update, and so one global step, int >= 1.
-      mixed_precision: "bfloat16" or "float16": layers compute in it, but for those that give the outputs, and for
+      mixed_precision: "bfloat16" or "float16": layers compute in it, except those of the outputs and of
         preprocessing layers; variables stay float32. With float16 the loss is scaled, by Keras' LossScaleOptimizer.
       recompute: whether most activations are computed again in the backward pass, instead of kept; of functional and
         Sequential models. Layers such as BatchNormalization and Dropout, which cannot run twice, are not recomputed: a
         model with one after every convolution saves memory only with `jit_compile`.
       jit_compile: whether training steps are compiled with XLA; for one replica.
-      async_checkpoints: whether training goes on while a checkpoint is written, from a copy of the variables in memory;
-        not between workers that train synchronously. Saving listeners are called when it is written.
+      async_checkpoints: whether training continues while a checkpoint is written, from a copy of the variables; not
+        with synchronous workers. Saving listeners are called when it is written.
       resume_input: whether `train` begins in the data where the checkpoint's training stopped, be it inside an epoch,
         instead of at the beginning, as in tf.estimator. The data must come in the same order each time. The input_fns
         of this package begin there at once; of others the examples before are read and dropped.

@@ -142,7 +142,7 @@ def train_and_evaluate(
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec | list[EvalSpec]) -> Any:
     """Trains, evaluates and exports checkpoints on the way, and the last one at the end, however training ended.
 
-    A training that had been finished before is evaluated and exported all the same, and one that goes on from a
+    A training that was already finished is still evaluated and exported, and one that continues from a
     checkpoint has that evaluated and exported first.
 
     Args:
@@ -233,7 +233,7 @@ class _Evaluation:
         )
 
     def start(self, checkpoint, global_step):
-        """Evaluates what training goes on from: a kill may have come between that checkpoint and its evaluation."""
+        """Evaluates the checkpoint that training continues from; a kill may have prevented its evaluation."""
         if global_step > 0:
             self.run(checkpoint, is_the_final_export=False)
         if self.spec.every_steps is not None:  # else the first checkpoint is due

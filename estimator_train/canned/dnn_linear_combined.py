@@ -155,7 +155,7 @@ class _Dnn(NamedTuple):
 
 
 def _branches(head, api_version, linear, dnn):
-    """The network's branch and the linear model's, of those that have columns."""
+    """The branches that have columns: the network's, the linear model's, or both."""
     if not linear.feature_columns and not dnn.feature_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
     if dnn.feature_columns and not dnn.hidden_units:

@@ -15,7 +15,7 @@ _Base = TypeVar("_Base")
 
 
 def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: str | None = None) -> type[_Base]:
-    """The v1 class of `base`: v1 optimizers, loss_reduction="weighted_sum", and a partitioner beside the config."""
+    """The v1 class of `base`: v1 optimizers, loss_reduction="weighted_sum", and a partitioner besides the config."""
     partitioner = before_config or after_config
     hints = {partitioner: Callable[..., Any] | None}
     parameters = []

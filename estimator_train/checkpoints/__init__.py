@@ -51,7 +51,7 @@ def latest_intact(model_dir):
 def kept_in(model_dir):
     """Path prefixes of the checkpoints in `model_dir` as its `checkpoint` file has them, the oldest first.
 
-    Without a `checkpoint` file that can be read, those that lie there.
+    Without a readable `checkpoint` file, those that are in the directory.
     """
     state = _state(model_dir)
     if state is None:
@@ -60,7 +60,7 @@ def kept_in(model_dir):
 
 
 def recover_state(model_dir, keep_max):
-    """Writes the `checkpoint` file of `model_dir` anew if it cannot be read: a saver goes on from that.
+    """Rewrites the `checkpoint` file of `model_dir` if it cannot be read, because a saver continues from it.
 
     Args:
       keep_max: how many checkpoints the file lists, as the saver deletes the oldest of these; 0 or None: all.
@@ -171,7 +171,7 @@ def _length_and_time(name):
 
 
 def trained_steps(model_dir):
-    """The global step that training in `model_dir` goes on from: 0 where there is no checkpoint."""
+    """The global step from which training in `model_dir` continues; 0 without a checkpoint."""
     checkpoint = latest_intact(model_dir)
     return read_global_step(checkpoint) if checkpoint else 0
 

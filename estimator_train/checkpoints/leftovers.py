@@ -55,7 +55,7 @@ def _remove_from(folder, names):
 
 
 def _is_abandoned_export(folder, name):
-    """Whether the directory of this name in `folder` is an export that nobody goes on with."""
+    """Whether the directory of this name in `folder` is an unfinished export whose process is gone."""
     match = _EXPORT.fullmatch(name)
     process = match and (match[1] or _UNKNOWN)
     return bool(process) and files.is_gone(process, _time_of(os.path.join(folder, name)))

@@ -193,7 +193,7 @@ def _restore_of_215(checkpoint, parts, path, trains):
 def take_weights(parts, path):
     """Gives a model the weights that the checkpoint at prefix `path` has of the same shapes under the same keys.
 
-    Returns those that it has not, a list of lines.
+    Returns the weights that it does not have, as a list of lines.
 
     Raises:
       CheckpointError: the checkpoint is missing or damaged, or has none of the weights.

@@ -22,7 +22,7 @@ class SaverHook(v1.train.CheckpointSaverHook):
       timer: a `tf.compat.v1.train.SecondOrStepTimer`.
       scaffold: the `tf.compat.v1.train.Scaffold` whose saver saves.
       listeners: `CheckpointSaverListener`s.
-      save_graph_def: whether the graph is written beside the checkpoints.
+      save_graph_def: whether the graph is written next to the checkpoints.
     """
 
     def __init__(self, model_dir, timer, scaffold, listeners=(), *, save_graph_def=True):

@@ -8,7 +8,7 @@ import textwrap
 
 
 def on_terminal(lines, indent=0):
-    """The text of `lines`: on a terminal as wide as it is, with what goes on in the next line indented."""
+    """Joins `lines`; on a terminal, wraps them to its width and indents continuation lines."""
     if sys.stdout.isatty():
         # A path is not broken, so that it can be copied.
         options = {"width": shutil.get_terminal_size().columns, "break_long_words": False, "break_on_hyphens": False}

@@ -52,7 +52,7 @@ class Settings:
     label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
 
     def save(self, model_dir, **about):
-        """Keeps the settings in `model_dir`, whole or not at all, with what else is told `about` the run."""
+        """Saves the settings in `model_dir`, completely or not at all, with further facts `about` the run."""
         save_run(model_dir, dataclasses.asdict(self), **about)
 
     def in_phases(self):
@@ -93,7 +93,7 @@ class Settings:
         return settings
 
     def check_same(self, earlier, model_dir):
-        """Refuses to go on with a run of other settings, but for `_MAY_CHANGE`."""
+        """Refuses to continue a run with different settings, except `_MAY_CHANGE`."""
         for field in dataclasses.fields(self):
             ours, theirs = getattr(self, field.name), getattr(earlier, field.name)
             if ours != theirs and field.name not in _MAY_CHANGE:
@@ -103,15 +103,15 @@ class Settings:
                 )
 
 
-# The files may have gone to another folder, and a run that goes on may train other layers than before.
+# The files may have moved to another directory, and a resumed run may train other layers than before.
 _MAY_CHANGE = ("data_dir", "freeze", "phases")
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """How long, on what and with what on the way a run is trained: those that its flags name, else None or as usual.
+    """How a run is trained: its length, devices, evaluations and rates, as its flags say, or else the defaults.
 
-    A run that goes on may have others.
+    They may change when a run is resumed.
     """
 
     epochs: int | None
@@ -181,7 +181,7 @@ def run_file(model_dir):
 
 
 def save_run(model_dir, settings, **about):
-    """Writes the run.json of `model_dir`, whole or not at all: a dict of settings, and what else is told of the run."""
+    """Writes the run.json of `model_dir`, completely or not at all: the settings, a dict, and facts about the run."""
     path = run_file(model_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
@@ -200,12 +200,12 @@ _FILES = (
 )
 _FOLDERS = ("eval", "report", "export")
 
-# How long, on what and from where a recipe is trained: a run that goes on may have others.
+# Settings of a recipe that may change when a run is resumed.
 _FREE = ("recipe", "data_dir", "epochs", "max_steps", "split_over")
 
 
 def check_same_settings(settings, path):
-    """Refuses to go on with the run of a recipe, described in the run.json at `path`, with other settings."""
+    """Refuses to continue the run of a recipe, described in the run.json at `path`, with different settings."""
     earlier = _read(path)["settings"]
     for name, ours in settings.items():
         theirs = tuple(value) if isinstance(value := earlier.get(name), list) else value
@@ -222,7 +222,7 @@ def flags_of(path):
     flags = values["settings"] | values.get("training", {})
     for name in ("class_names", "label_moments"):  # the dataset's
         flags.pop(name, None)
-    if flags.get("task") == "classification":  # the task of those that take no flag for it
+    if flags.get("task") == "classification":  # the default, which is not given as a flag
         del flags["task"]
     if isinstance(flags.get("image_size"), list):
         flags["image_size"] = "x".join(map(str, flags["image_size"]))

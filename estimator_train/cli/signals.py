@@ -42,7 +42,7 @@ class StopOnSignal(SessionRunHook):
         self._waits_for_step = self._sums is not None  # the other workers would miss this one
 
     def __enter__(self):
-        # Python calls handlers once TensorFlow's call has returned, which may wait for data. A thread is told at once.
+        # Python calls handlers once TensorFlow's call has returned, which may wait for data. A thread knows at once.
         reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         self._watcher = threading.Thread(target=self._watch, args=(reader,), daemon=True)

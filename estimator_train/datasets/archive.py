@@ -17,8 +17,8 @@ from estimator_train.datasets.disk import full_disk_in_one_line, require_room
 def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
     """Unpacks a zip archive into `folder`, which appears once it is complete.
 
-    Until then the files are in a hidden folder beside it, and each has its name there only when it is whole: a run that
-    was interrupted is gone on with. The CRC of every file is checked.
+    Until then the files are in a hidden directory next to it, where each has its name only once it is complete, so that an
+    interrupted run can be continued. The CRC of every file is checked.
 
     Args:
       place: a function of the parts of an entry's path that gives its path in `folder`, or None to leave it out. Of

@@ -18,7 +18,7 @@ _IMAGE_SIZE = (224, 224)
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Returns the dataset of TensorFlow Datasets, or that of the class folders in `data_dir`.
 
-    A `data_dir` into which it was downloaded is told by the file dataset_info.json there.
+    A `data_dir` with a file dataset_info.json was downloaded by TensorFlow Datasets.
 
     Raises:
       ValueError, FileNotFoundError, NotADirectoryError: see `images.open_folder`.

@@ -51,7 +51,7 @@ class Dataset:
     def train_input_fn(
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
     ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the training examples, shuffled anew each epoch; num_epochs None is forever."""
+        """Returns an input_fn over the training examples, shuffled anew each epoch; num_epochs None is endless."""
         raise NotImplementedError
 
     def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:

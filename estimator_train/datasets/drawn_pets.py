@@ -22,7 +22,7 @@ _FINER = 2  # drawn so many times larger, and reduced, which smooths the edges
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrawnPets(Dataset):
-    """As many cats as dogs, drawn anew for each size of images, and kept in memory."""
+    """Equally many cats and dogs, drawn for each image size and kept in memory."""
 
     train_examples: int = 320  # five steps of 64
     eval_examples: int = 64

@@ -27,7 +27,7 @@ class ImageDataset(Dataset):
 
     train_paths: list[str]
     eval_paths: list[str]
-    left_out: tuple[str, ...] = ()  # names of the folders beside train that are not used
+    left_out: tuple[str, ...] = ()  # names of the directories next to train that are not used
 
     @property
     def train_examples(self) -> int:

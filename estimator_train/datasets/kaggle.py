@@ -32,7 +32,7 @@ class CredentialsError(PermissionError):
 def download(dataset: str, folder: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
     """Downloads a dataset into `folder`, with a progress bar on standard error, and returns the path of its archive.
 
-    What an interrupted download has left there is gone on with. Credentials are those that the client finds: in
+    An interrupted download there is continued. The client looks for credentials itself: in
     KAGGLE_API_TOKEN, in KAGGLE_USERNAME and KAGGLE_KEY, or in its files.
 
     Args:

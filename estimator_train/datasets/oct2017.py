@@ -38,7 +38,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     Counts of images that are not the published ones, and patients with images on both sides, are logged as warnings.
 
     Args:
-      data_dir: the zip file, its unpacked tree, or a folder above either; a zip is unpacked beside itself.
+      data_dir: the zip file, its unpacked tree, or a folder above either; a zip is extracted next to itself.
       split: "patient" evaluates on training images of a fifth of the patients, instead of the test images.
 
     Raises:
@@ -126,7 +126,7 @@ def _find(data_dir):
 
 
 def _unpacked(archive):
-    """Returns the tree of a zip file, unpacked beside it."""
+    """Returns the tree of a zip file, extracted next to it."""
     folder = archive.with_suffix("")
     if not folder.exists():
         with _alone(archive.with_name(f".{archive.name}.lock")):

@@ -50,7 +50,7 @@ _VITREOUS, _BEYOND = 32, 18
 def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0, draw: bool = True) -> ImageDataset:
     """Returns the dataset of `seed`, drawn into `data_dir`, or the user's cache folder, where that is not there yet.
 
-    Without `draw` nothing is written: where the files are not there yet, the paths are those that they will have.
+    Without `draw` nothing is written: the paths of files that do not exist yet are those they will have.
     """
     about: dict[str, Any] = {
         "name": "synthetic_oct",

@@ -46,7 +46,7 @@ class ClusterTask:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this process trains by itself; an evaluator may stand beside it."""
+        """Whether this process trains alone; there may be an evaluator, too."""
         return self.num_training_tasks == 1 and not self.is_evaluator
 
     @classmethod

@@ -64,7 +64,7 @@ def distribute(strategy, dataset_fn, preprocess=None):
 
 
 def distribute_in_graph(strategy, dataset_fn, drop_incomplete):
-    """As `distribute`, in a v1 graph: (the batch, an element or one a replica; the op that starts the data anew).
+    """As `distribute`, in a v1 graph: (the batch, an element or one a replica; the op that restarts the data).
 
     With `drop_incomplete` batches that are too few for all replicas are left out, as tf.estimator's training did.
     """

@@ -30,7 +30,7 @@ def get_timestamped_export_dir(export_dir_base: str | bytes | os.PathLike[str]) 
 
 
 def get_temp_export_dir(timestamped_export_dir: str | bytes | os.PathLike[str]) -> bytes:
-    """The path, bytes, beside that of an export in which it is written before it is moved."""
+    """Returns the temporary path, bytes, where an export is written before it is moved to its own path."""
     base, name = os.path.split(tf.compat.as_bytes(tf.compat.path_to_str(timestamped_export_dir)))
     return os.path.join(base, b"temp-" + name)
 

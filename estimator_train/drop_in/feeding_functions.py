@@ -12,7 +12,7 @@ v1 = tf.compat.v1
 
 
 class _DatasetQueue:
-    """The part of a v1 queue's interface that input pipelines use; the next rows are those that follow the last."""
+    """The part of a v1 queue's interface that input pipelines use; each call returns the next rows."""
 
     def __init__(self, dataset):
         self._dataset = dataset

@@ -32,5 +32,5 @@ def _largest_export_versions(n):
 
 
 def _negation(keep):
-    """A filter of lists of `Path`: those that the filter `keep` leaves out, sorted."""
+    """Returns a filter of lists of `Path` that keeps what the filter `keep` drops, sorted."""
     return lambda paths: sorted(set(paths) - set(keep(paths)))

@@ -127,7 +127,7 @@ class SequentialHeadWrapper(Head):
         return self._head.create_estimator_spec(features, mode, logits, labels, *training)
 
     def _flatten(self, labels, logits, features):
-        """All three with the steps that count in one dimension; of the features, those that the head takes."""
+        """Returns all three with the valid steps in one dimension, and only the features that the head uses."""
         mask = tf.cast(self._mask(features), tf.bool)
         named = {column: _steps(features[column], mask) for column in self._columns}
         return _steps(labels, mask), _steps(logits, mask), named

@@ -32,7 +32,7 @@ class _StopAfterBatch(v1.train.SessionRunHook):
 def features_and_labels(input_fn, **offered):
     """(features, labels, hooks) of `input_fn`, the first two for all replicas of the default graph's strategy.
 
-    Arrays are given as they are, where there is no strategy: those that train are in every step.
+    Without a strategy, arrays are passed on unchanged; in training, every step gets all of them.
     """
     if tf.distribute.has_strategy():
         batch, start = distribute_in_graph(
@@ -56,7 +56,7 @@ def features_and_labels(input_fn, **offered):
 
 
 def _input_context(mode, config):
-    """The share of a process on its own, or of one of those that train over parameter servers."""
+    """The input share of a single process, or of one worker among several with parameter servers."""
     if mode != ModeKeys.TRAIN or config.num_worker_replicas < 2:
         return tf.distribute.InputContext()
     return tf.distribute.InputContext(

@@ -131,8 +131,11 @@ class SingleHead(Head):
 
     @abc.abstractmethod
     def _metrics(self):
-        """The metrics beside those of every head: by key, a Keras class and a function (labels, predictions) that gives
-        the arguments of its update_state, a tuple; the weights come on top."""
+        """Returns the metrics besides those that every head has, a dict.
+
+        Its values are a Keras class and a function (labels, predictions) that returns the arguments of its update_state,
+        a tuple, without the weights.
+        """
 
     def _weigh(self, labels, logits, features):
         """Labels and logits, checked, the losses and their weights."""

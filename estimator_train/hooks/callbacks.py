@@ -33,7 +33,7 @@ class CallbacksHook(EpochHook):
         et.train_and_evaluate(estimator, train_spec, et.EvalSpec(eval_input_fn, steps=None, every_steps=500))
 
     With several EvalSpecs the logs of the first begin with `val_`, those of the others with `val_NAME_`. Training that
-    goes on from a checkpoint goes on in the epoch of its step, or, without `steps_per_epoch`, begins with epoch 0.
+    continues from a checkpoint continues in the epoch of its step, or, without `steps_per_epoch`, starts with epoch 0.
 
     Args:
       callbacks: a callback or an iterable of them, of the Keras that made the model.
@@ -85,7 +85,7 @@ class CallbacksHook(EpochHook):
         self._is_in_epoch = False
         self._logs: dict[str, Any] = {}
         self._metrics: dict[str, Any] = {}
-        if self._callbacks is None:  # else a session is made anew after an error
+        if self._callbacks is None:  # else a session is recreated after an error
             with self._as_in_fit():
                 self._callbacks = self._adapter.callback_list(self._model, self._given, self.steps_per_epoch)
                 self._model.stop_training = False

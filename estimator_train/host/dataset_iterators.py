@@ -28,7 +28,7 @@ def iterate(dataset):
 
 
 def delete_in_background(iterators):
-    """Empties the list `iterators`, the only one to hold them; a deletion that takes long goes on in a thread."""
+    """Empties the list `iterators`, the only one to hold them; a slow deletion continues in a thread."""
     released = iterators.copy()
     iterators.clear()
     if not threading.main_thread().is_alive():

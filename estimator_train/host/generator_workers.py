@@ -31,7 +31,7 @@ def in_workers(functions):
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(_worker()) for _ in functions]
         for (process, _), function in zip(workers, functions, strict=True):
-            with contextlib.suppress(BrokenPipeError):  # it has ended, which is told where it is read
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which is reported where it is read
                 pickle.dump(sys.path, process.stdin)
                 cloudpickle.dump(function, process.stdin)
                 process.stdin.flush()

@@ -30,7 +30,7 @@ def absolute(model_dir: str | os.PathLike[str]) -> str:
 def checkpoints_among(names: Iterable[str]) -> list[str]:
     """Names of the checkpoints whose index files are among the file names, the one of the lowest step first.
 
-    A training's end with .ckpt-STEP; others, such as those that it starts from, are none.
+    Those of a training end with .ckpt-STEP; others, such as one that it starts from, do not count.
     """
     found = (re.fullmatch(r"(.+\.ckpt-(\d+))\.index", name) for name in names)
     return [match[1] for match in sorted(filter(None, found), key=lambda match: int(match[2]))]

@@ -1,6 +1,6 @@
 """One training at a time in a model_dir.
 
-The lock is the operating system's (flock), which frees it when the process ends, however it ends. A JSON file beside
+The lock is the operating system's (flock), which releases it when the process ends for any reason. A JSON file next to
 it says who holds it; what a killed process left in that counts for nothing.
 """
 

@@ -34,7 +34,7 @@ def arrays(
       sample_weight: an array of shape (n,); needs `y`.
       batch_size: rows a batch on each replica.
       num_epochs: passes over the rows; None is forever.
-      shuffle: whether to shuffle all rows, anew each epoch.
+      shuffle: whether to shuffle all rows, in a new order each epoch.
       seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
       drop_remainder: whether to leave a short last batch out; gives a static batch size.
 

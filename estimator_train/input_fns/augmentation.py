@@ -35,7 +35,7 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
         estimator.train(train_input_fn)
         images, labels = next(iter(train_input_fn()))  # to look at
 
-    Each image is changed anew, on the device that takes it; evaluate and predict take the images as they are. The
+    Each image is changed on the device that trains on it; evaluate and predict use the unchanged images. The
     changes follow from the seed of the run and the position of the batch in it: a training that is resumed with
     `RunConfig(resume_input=True)` sees what it would have seen.
 
@@ -117,7 +117,7 @@ def _flipped(images, seed):
 
 
 def _moved(images, seeds):
-    """Rotates, zooms and shifts by one interpolation, those that have a seed."""
+    """Rotates, zooms and shifts, as far as each has a seed, with a single interpolation."""
     shape = tf.shape(images)
     none = tf.zeros([shape[0], 1], images.dtype)
     angle, scale, shift = none, none + 1, tf.concat([none, none], axis=1)

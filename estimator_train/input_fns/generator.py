@@ -42,7 +42,7 @@ def generator(
       augment: a function (features, labels) -> (features, labels) of numpy and Python, called on every
         tuple in every epoch, before the signature is checked.
       elements_per_epoch: how many tuples, skipped ones counted, every epoch of an input pipeline has; one that ends
-        earlier, or goes on, is an error. None: as many as there are.
+        earlier, or continues, is an error. None: as many as there are.
       workers: processes that run the iterators and `augment`, of which each is an input pipeline of its own, with the
         context of one; they give a tuple each in turn. 0: this process. What they are sent must be picklable by
         cloudpickle; what they have to import, with TensorFlow if need be, is imported in each of them.

@@ -49,7 +49,7 @@ def image_files(
         `tf.io.gfile`. Files are listed once, here, and sorted; one that two patterns match is read twice.
       labels: the class names, in the order of their indices.
       image_size: (height, width) in pixels.
-      shuffle: whether to shuffle all files, anew each epoch.
+      shuffle: whether to shuffle all files, in a new order each epoch.
       batch_size: images a batch on each replica; only the very last batch may be short.
       num_epochs: passes over the files; None is forever.
       buffer_size: has no effect: the shuffle draws from all files, and takes no memory for it. It is here for calls

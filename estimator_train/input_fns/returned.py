@@ -41,7 +41,7 @@ def dataset_of_arrays(result: Any, endless: bool) -> tf.data.Dataset:
 def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
     """The dataset of the tensors that an input_fn makes in a v1 graph, as of an iterator or of queues.
 
-    A session of TensorFlow 1 evaluates them anew for every batch, until one of them says that the data has ended.
+    A TensorFlow 1 session evaluates them for every batch, until one of them says that the data has ended.
     Tensors that are no such input never do.
     """
     with tf.Graph().as_default() as graph:

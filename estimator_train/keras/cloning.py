@@ -173,7 +173,7 @@ def clone(model, custom_objects, clone_layer=None):
 
 
 def in_eager_mode(model, custom_objects, seed):
-    """`model`; for one made in a v1 graph a copy for eager mode, with its weights and an optimizer that begins anew."""
+    """`model`; for one made in a v1 graph a copy for eager mode, with its weights and a new optimizer."""
     if graph_mode.graph_of(model) is None:
         return model
     weights = graph_mode.initial_weights(model, custom_objects, seed)

@@ -24,7 +24,7 @@ def graph_of(model):
 def initial_weights(model, custom_objects, seed):
     """The weights of `model`, a list of arrays, as the Estimator is to start from them.
 
-    They are those of Keras' session if any of them was set or trained there. Otherwise they are drawn anew, as
+    They are those of Keras' session if any of them was set or trained there. Otherwise they are initialized again, as
     tf.estimator did: in a graph of their own, whose seed is `seed`.
     """
     if any(map(private_names.is_initialized_by_keras, model.weights)):
@@ -62,7 +62,7 @@ def without_graph(optimizer):
     for name, value in vars(optimizer).items():
         if not hasattr(value, "graph"):
             continue
-        if not name.endswith(("_t", "_tensor")):  # by which they name what each update makes anew of a setting
+        if not name.endswith(("_t", "_tensor")):  # names of tensors that each update computes from a setting
             raise ValueError(
                 f"{name.removeprefix('_')} of the {type(optimizer).__name__} is {value}, a tensor of the graph that "
                 "the model was made in; give it a number, or the model a Keras optimizer with a "

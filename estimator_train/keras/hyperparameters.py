@@ -14,7 +14,7 @@ log = tf.get_logger()
 class Hyperparameters:
     """The hyperparameters of a model's optimizer that are variables, such as its learning rate.
 
-    They are saved beside the model: a model that loads the weights keeps the learning rate that it is compiled with.
+    They are saved next to the model: a model that loads the weights keeps the learning rate it was compiled with.
 
     Attributes:
       saved: dict of names to what a `tf.train.Checkpoint` of the model's training saves besides.

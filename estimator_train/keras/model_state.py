@@ -37,7 +37,7 @@ class ModelState:
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
         # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
-        # goes on from its checkpoints: they keep both, and what is evaluated is the averages.
+        # continues from its checkpoints: they keep both, and evaluation uses the averages.
         self._trains = role == "train"
         self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
         with strategy.scope():

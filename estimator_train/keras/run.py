@@ -60,7 +60,7 @@ class StepRunner:
         self._loop.reset()
         if self._sessions > 1:
             newest = checkpoints.latest_intact(self._config.model_dir) if self._trains else None
-            if newest is not None:  # else it goes on with the variables as they are
+            if newest is not None:  # else it continues with the variables as they are
                 self._state.restore(newest)
             dataset_iterators.delete_in_background(self._iterators)
             self._iterators.append(iter(self._make_dataset()))

@@ -85,7 +85,7 @@ class TrainingProgram(StepProgram):
     Attributes:
       rename: makes the names that hooks see of the names that the model's step returns.
       accumulate_steps: batches of each replica whose mean gradient makes one update.
-      has_epochs: whether the model's metrics run on from step to step, until an `EpochHook` begins them anew.
+      has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: what each replica makes of a batch after `preprocess`, in this order: see `protocols.ChangesTraining`.
       trained_examples: an int64 variable that counts the examples of all replicas; None counts none.
       input_seed: an int64 variable, the seed of the run's random changes.

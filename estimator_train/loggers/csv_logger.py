@@ -16,7 +16,7 @@ class CSVLogger(Logger):
     """Writes `metrics.csv` in a folder: a line for each global step that metrics were logged at.
 
     All that is logged at a step is in its line. The file is written whole each time, so new metrics become new columns;
-    those of evaluations are the last. A training that goes on from an earlier step replaces the lines after that step.
+    those of evaluations come last. A training that continues from an earlier step replaces the lines after that step.
 
         logger = et.loggers.CSVLogger("runs/oct2017")
         logger.log_metrics(100, {"loss": 0.31, "val_loss": 0.35})

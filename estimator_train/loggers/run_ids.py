@@ -1,4 +1,4 @@
-"""The IDs of a run in experiment trackers, kept in its folder so that a resumed training goes on with the same."""
+"""The IDs of a run in experiment trackers, kept in its directory so that a resumed training continues the same runs."""
 
 from __future__ import annotations
 

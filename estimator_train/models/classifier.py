@@ -50,7 +50,7 @@ def build(
 
 
 def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
-    """Freezes the first layers of the backbone of a `model` from `build`, unfreezes the others, and compiles it anew.
+    """Freezes the first layers of the backbone of a `model` from `build`, unfreezes the others, and recompiles it.
 
     Args:
       freeze: "all", "none", the number of layers to freeze, or the name of the last layer to freeze.

@@ -1,4 +1,4 @@
-"""Compiles a compiled model anew, with the optimizer, the learning rates and the loss of an `Optimization`."""
+"""Recompiles a model with the optimizer, the learning rates and the loss of an `Optimization`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SMOOTHING_LOSSES = {
 
 
 def recompile(model: keras.Model, optimization: Optimization, steps: int | None = None) -> None:
-    """Compiles `model`, a compiled model of tf_keras or Keras 3, anew: with the same metrics, and these changes.
+    """Recompiles `model`, a compiled model of tf_keras or Keras 3, with the same metrics and these changes.
 
     ::
 
         model = models.build_model("small_cnn", image_size=(64, 64), num_classes=4)
         recompile(model, Optimization(learning_rate=1e-3, schedule="cosine", clip_norm=1.0), steps=5000)
 
-    An optimizer that is changed begins anew. Without a change the model stays as it is.
+    A changed optimizer starts from scratch. If nothing changes, the model is left alone.
 
     Args:
       steps: the global step at which training ends, for schedules other than "constant".
@@ -51,7 +51,7 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
 
 
 def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, steps: int) -> None:
-    """Compiles `model` anew, with a learning rate that rises exponentially over so many steps.
+    """Recompiles `model` with a learning rate that rises exponentially over so many steps.
 
     Raises:
       ValueError: the model cannot be changed so: see `recompile`.

@@ -38,7 +38,7 @@ class Optimization:
       weight_decay: decoupled, as Keras' optimizers have it (Loshchilov and Hutter, 2017); a step takes this share of
         each weight, times the rate.
       clip_norm: largest norm of all gradients together: `global_clipnorm` of Keras.
-      ema: momentum of a moving average of the weights, such as 0.999. Training goes on with the weights themselves;
+      ema: momentum of a moving average of the weights, such as 0.999. Training continues with the weights themselves;
         an Estimator evaluates, predicts and exports the average.
       label_smoothing: the share of a label that is spread over all classes (Szegedy et al., 2015).
       learning_rate_factor: what the rate is multiplied by, such as the number of replicas (Goyal et al., 2017).

@@ -1,7 +1,7 @@
 """CycleGAN: turns images of one kind into images of another, and back, from unpaired images of both.
 
 The data is in folders trainA, trainB, testA and testB, as of the sets that the paper's authors published: A is X in the
-paper, B is Y. Each epoch is a training and an evaluation of the same Estimator, which goes on from its own checkpoint.
+paper, B is Y. Each epoch trains and evaluates the same Estimator, which continues from its own checkpoint.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def train(
 ) -> dict[str, Any]:
     """Trains in `model_dir`, evaluates after each epoch, and returns the last metrics: those of `CycleGAN`.
 
-    A run goes on where it stopped, within an epoch, too: with the same data as if it had not.
+    A stopped run continues where it stopped, even within an epoch, with the data of an uninterrupted one.
 
     Args:
       model_dir: folder of checkpoints and events; images/cycle-<step>.png has x, G(x) and F(G(x)) of test images.
@@ -122,7 +122,7 @@ def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, 
     images = {}
     for part in PARTS:
         in_memory = opened[part].map(lambda image: 2 * image - 1, num_parallel_calls=tf.data.AUTOTUNE).cache()
-        # Read now, so that a file that cannot be decoded is told before an epoch of training, not after it.
+        # Read now, so that a file that cannot be decoded is reported before an epoch of training, not after it.
         count = in_memory.reduce(tf.constant(0, tf.int64), lambda count, _: count + 1)
         images[part] = in_memory.apply(tf.data.experimental.assert_cardinality(count))
     return images

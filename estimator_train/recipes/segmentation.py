@@ -116,7 +116,7 @@ def training_images(
     seed: int = 0,
     workers: int = 0,
 ) -> Callable[..., tf.data.Dataset]:
-    """An input_fn of endless batches, in a new order and augmented anew in every epoch."""
+    """An input_fn of endless batches; every epoch has a new order and new augmentation."""
     return _images(samples, image_size, batch_size, seed=seed, num_epochs=None, workers=workers)
 
 

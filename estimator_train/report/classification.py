@@ -44,7 +44,7 @@ class Classification:
     classes: dict[str, ClassMetrics]  # in the order of their indices
     confusion_matrix: list[list[int]]  # a row a true class, a column a predicted one
     macro_pr_auc: float | None = None
-    balanced_accuracy: float | None = None  # the mean of the classes' recalls, of those that there are examples of
+    balanced_accuracy: float | None = None  # the mean recall of the classes that have examples
     cohen_kappa: float | None = None  # None where all is of one class, and predicted as it
     # Expected calibration error of ten bins, https://arxiv.org/abs/1706.04599; None if probabilities are not finite.
     calibration_error: float | None = None

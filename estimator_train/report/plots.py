@@ -127,7 +127,7 @@ def scatter(theme, labels, predictions):
 
 
 def scaling(theme, rows):
-    """Examples a second over the replicas, beside the ideal line, and the time of an epoch or else of a step."""
+    """Plots examples per second over the replicas with the ideal line, and the time of an epoch or a step."""
     replicas = [row["replicas"] for row in rows]
     ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]
     has_epochs = all(row["epoch_seconds"] for row in rows)
@@ -180,7 +180,7 @@ def samples(theme, images, captions):
         for axes in every:
             axes.axis("off")
         for axes, image, caption in zip(every, images, captions, strict=False):
-            axes.imshow(image, cmap="gray")  # of those that have one channel
+            axes.imshow(image, cmap="gray")  # applies to images with one channel
             axes.set_title(literal(caption), fontsize=7)
         return _png(figure)
 

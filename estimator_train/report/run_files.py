@@ -168,7 +168,7 @@ def _has_fields(value, of):
 
 
 def _fields(kind):
-    """The names of the fields of a dataclass, and of those that have a default."""
+    """Returns the names of a dataclass' fields, and the names of the fields with a default."""
     fields = dataclasses.fields(kind)
     return {field.name for field in fields}, {field.name for field in fields if field.default is None}
 

@@ -93,7 +93,7 @@ def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
 
 
 def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Writes a PNG of the examples a second over the replicas, beside the ideal line, and of the time."""
+    """Writes a PNG of the examples per second over the replicas, with the ideal line, and of the time."""
     Path(path).write_bytes(plots.scaling(plots.LIGHT, rows))
 
 

@@ -62,7 +62,7 @@ def _start(is_module, script, tf1):
     if is_module:
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
-        # Absolute, as python makes __file__: scripts look for their data beside it, wherever they have gone to.
+        # Absolute, as python makes __file__: scripts look for data next to it, even after changing directory.
         runpy.run_path(str(Path(script).resolve()), run_name="__main__")
 
 

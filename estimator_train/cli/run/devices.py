@@ -1,4 +1,4 @@
-"""The devices that a script of `estimator_train run` finds, and whether a training has those that it is to have."""
+"""Sets up the devices that a script of `estimator_train run` sees, and checks that a training has those it needs."""
 
 from __future__ import annotations
 

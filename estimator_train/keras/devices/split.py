@@ -74,7 +74,7 @@ def _check_there(devices):
 
 
 def _layers(model):
-    """The layers that compute, those that others wait for first."""
+    """The layers that compute, in the order of their dependencies."""
     return [layer for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
 
 

@@ -248,7 +248,7 @@ class _Store:
 
 
 def _fill(store, features, dataset, compute):
-    """Adds the rows that the store lacks; False where those that it has are of other examples."""
+    """Adds the rows that the store lacks; returns False if its rows belong to other examples."""
     kept, seen, digests, bar = store.rows, 0, None, None
     good = None  # how many rows there are, and the digest of their examples
     start = committed = time.monotonic()
@@ -301,7 +301,7 @@ def _fill(store, features, dataset, compute):
 
 
 def _bar(store, rows, at_most):
-    """The progress bar, after the size is told and found to fit; `at_most` < 0: nobody knows how many examples come."""
+    """Prints the size, refuses it if it does not fit, and returns the progress bar; `at_most` < 0: length unknown."""
     shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
     if at_most < 0:
         total, size = None, f"{_mb(store.require_room(rows, 1))} an example"

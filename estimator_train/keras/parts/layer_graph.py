@@ -154,7 +154,7 @@ def side_effects(model, calls, strategy):
                 results = tf.nest.flatten(call.layer(*args, **kwargs))
                 values.update(zip(map(id, tf.nest.flatten(call.outputs)), results, strict=True))
                 nodes[call] = [operation.node_def for operation in operations()[before:]]
-                # Each access computes penalties of weights anew, but returns the very tensor that a call has added.
+                # Each access recomputes penalties of weights, but returns the very tensor that a call has added.
                 losses, again = call.layer.losses, call.layer.losses
                 adds_losses[call] = any(loss is other for loss in losses for other in again)
             return []

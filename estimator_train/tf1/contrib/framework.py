@@ -52,7 +52,7 @@ _scoped: set = set()
 
 @contextlib.contextmanager
 def arg_scope(list_ops_or_scope, **kwargs):
-    """Sets defaults of the arguments of functions inside the block, or those that an earlier scope was entered with."""
+    """Sets default arguments of functions inside the block, or restores those of an earlier scope."""
     if isinstance(list_ops_or_scope, dict):
         if kwargs:
             raise ValueError("When attempting to re-use a scope by suppling a dictionary, kwargs must be empty.")
@@ -164,7 +164,7 @@ def get_unique_variable(var_op_name):
 
 
 def filter_variables(var_list, include_patterns=None, exclude_patterns=None, reg_search=True):
-    """The variables whose names have any of the first patterns, or all, without those that have any of the second."""
+    """Returns the variables whose names match a pattern of the first list, or all, but none of the second."""
     find = re.search if reg_search else re.match
     if include_patterns:
         var_list = [var for var in var_list if any(find(pattern, var.op.name) for pattern in include_patterns)]
