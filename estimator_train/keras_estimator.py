@@ -49,7 +49,7 @@ def model_to_estimator(
       export_outputs: dict of output names to ExportOutput classes, for the signatures of exports.
       safe_mode: whether a file at `keras_model_path` that holds a lambda, such as that of a Lambda layer, is refused.
         A lambda is saved as Python bytecode: pass False only for files that you trust as you trust a program.
-      warm_start_from: a checkpoint's path prefix, or a directory, whose newest checkpoint is used. If `model_dir` has no
+      warm_start_from: a checkpoint's path prefix, or a directory, whose newest one is used. If `model_dir` has no
         checkpoint yet, the model starts with its weights; the optimizer and the global step start from scratch. Weights
         that the checkpoint lacks or has in another shape, such as those of a new last layer, are named in a warning.
 

@@ -187,7 +187,7 @@ class EpochHook(tf.compat.v1.train.SessionRunHook):
     steps_per_epoch: int | None
 
     def attach(self, model: Any, reset_metrics: Callable[[], None], config: Any) -> None:
-        """Called before `begin` with the Keras model that trains, the function that resets its metrics, and the config."""
+        """Called before `begin` with the model that trains, a function that resets its metrics, and the RunConfig."""
         raise NotImplementedError
 
     def evaluated(self, metrics: dict[str, Any]) -> None:

@@ -21,8 +21,8 @@ def model_dir_variable() -> str:
 def data_dir() -> tuple[str | None, str | None]:
     """Returns the default of --data-dir and the variables that it comes from, or (None, None).
 
-    A single channel is the directory of the data. Several, such as train and test, share a parent: that is the directory,
-    as `datasets.images.open_folder` takes it.
+    A single channel is the directory of the data. Several, such as train and test, share a parent, which is then the
+    directory, as `datasets.images.open_folder` takes it.
     """
     channels = sorted(name for name in os.environ if name.startswith(_CHANNEL) and os.environ[name])
     if not channels:

@@ -17,7 +17,7 @@ from estimator_train.datasets.disk import full_disk_in_one_line, require_room
 def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
     """Unpacks a zip archive into `folder`, which appears once it is complete.
 
-    Until then the files are in a hidden directory next to it, where each has its name only once it is complete, so that an
+    Until then the files are in a hidden directory next to it, where each has its name only once it is complete, so an
     interrupted run can be continued. The CRC of every file is checked.
 
     Args:

@@ -133,8 +133,8 @@ class SingleHead(Head):
     def _metrics(self):
         """Returns the metrics besides those that every head has, a dict.
 
-        Its values are a Keras class and a function (labels, predictions) that returns the arguments of its update_state,
-        a tuple, without the weights.
+        Its values are a Keras class and a function (labels, predictions) that returns the arguments of update_state, a
+        tuple, without the weights.
         """
 
     def _weigh(self, labels, logits, features):

@@ -20,10 +20,10 @@ _MAP_NORESERVE = 0x4000  # of Linux; in Python's mmap from 3.13 on
 def keep_freed_memory():
     """Makes glibc keep freed memory instead of returning it to the system; does nothing with another libc.
 
-    By default it maps every block of more than 32 MB, such as a batch of images, each time, and trims free memory at the
-    end of a heap. The system then clears the pages again in each step, which takes longer than reading a cached batch.
-    One heap for all threads lets each of them use what another has freed. If MALLOC_ variables or GLIBC_TUNABLES are
-    set, they take precedence.
+    By default it maps every block of more than 32 MB, such as a batch of images, each time, and trims free memory at
+    the end of a heap. The system then clears the pages again in each step, which takes longer than reading a cached
+    batch. One heap for all threads lets each of them use what another has freed. If MALLOC_ variables or
+    GLIBC_TUNABLES are set, they take precedence.
     """
     is_set = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     if platform.libc_ver()[0] != "glibc" or is_set:
