@@ -8,15 +8,16 @@ import click
 
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.plan import newest_checkpoint
+from estimator_train.host.model_dirs import checkpoints_among
 from estimator_train.host.paths import as_path
 
 checkpoint_option = click.option(
     "--checkpoint",
     type=Text(),
-    metavar="best|latest|PATH",
+    metavar="best|latest|STEP|PATH",
     default="latest",
     show_default=True,
-    help="Checkpoint to use: the one kept by --keep-best, the newest, or a path such as FOLDER/model.ckpt-100.",
+    help="Checkpoint to use: the one kept by --keep-best, the newest, or another by its step or its path.",
 )
 
 
@@ -28,13 +29,19 @@ def checkpoint_prefix(model_dir: str, checkpoint: str) -> str | None:
     """
     if checkpoint == "latest":
         return None
+    if checkpoint.isdecimal():
+        checkpoint = os.path.join(model_dir, f"model.ckpt-{checkpoint}")
     prefix = best_checkpoint(model_dir) if checkpoint == "best" else checkpoint.removesuffix(".index")
     if prefix is None:
         raise click.ClickException(
             f"--checkpoint best: {model_dir} has none; training keeps it with --evaluate-every STEPS --keep-best"
         )
     if not as_path(f"{prefix}.index").exists():
-        raise click.ClickException(f"--checkpoint {prefix}: there is no such checkpoint")
+        folder = as_path(model_dir)
+        there = checkpoints_among(path.name for path in (folder.iterdir() if folder.is_dir() else ()))
+        raise click.ClickException(
+            f"--checkpoint {prefix}: there is no such checkpoint; {model_dir} has {', '.join(there) or 'none'}"
+        )
     return prefix
 
 

@@ -46,7 +46,7 @@ class Metric(Text):
     name = "METRIC[:min|max]"
 
     def convert(self, value, param, ctx):
-        value = super().convert(value, param, ctx)
+        value = super().convert(value, param, ctx).removeprefix("val_")  # Keras' name of an evaluation's metric
         metric, colon, direction = value.rpartition(":")
         if metric and direction in ("min", "max"):
             return value

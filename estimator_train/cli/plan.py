@@ -10,6 +10,7 @@ from pathlib import Path
 from estimator_train import datasets
 from estimator_train.cli.monitor import Monitor
 from estimator_train.cli.settings import optimization_of
+from estimator_train.datasets.images import HELD_OUT
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.model_dirs import checkpoints_among
 from estimator_train.host.paths import as_path, is_remote
@@ -52,7 +53,7 @@ def plan(settings, training, data, model_dir, last_step, variables):
         "augmentation": training.augment,
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
-        "evaluation": _evaluation(training),
+        "evaluation": _evaluation(training, data),
         "callbacks": training.callbacks,
         "log": ", ".join(training.log) if training.log else None,
         "seed": settings.seed,
@@ -117,7 +118,8 @@ def _steps(settings, training, data, last_step):
     if data is None:
         return last_step
     per_epoch = steps_per_epoch(settings, training, data)
-    return f"{last_step}: {last_step / per_epoch:.4g} epochs of {per_epoch}"
+    epochs = f"{last_step / per_epoch:.4g}"
+    return f"{last_step}: {epochs} epoch{'s' * (epochs != '1')} of {per_epoch}"
 
 
 def _batch(settings, training, data):
@@ -185,14 +187,16 @@ def _checkpoints(training):
     return f"every {every} steps and at the end" if every else "every 10 minutes and at the end"
 
 
-def _evaluation(training):
+def _evaluation(training, data):
     if not training.evaluate_every:
         return "at the end"
     monitor = Monitor.of(training.monitor)
     without = f"without a {monitor.better} {monitor.metric}"
     stop = f"; {training.early_stopping} {without} end it" if training.early_stopping else ""
-    best = "; the best checkpoint is kept" if training.keep_best else ""
-    return f"every {training.evaluate_every} steps and at the end{stop}{best}"
+    best = f"; the checkpoint of the best {monitor.metric} is kept" if training.keep_best else ""
+    unused = [name for name in getattr(data, "left_out", ()) if name in HELD_OUT] if stop or best else []
+    same = f"; by the images of the final numbers, for {unused[0]} is not used" if unused else ""
+    return f"every {training.evaluate_every} steps and at the end{stop}{best}{same}"
 
 
 def _batches(training):

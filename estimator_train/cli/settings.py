@@ -86,10 +86,10 @@ class Settings:
         """The settings of the run that must be in `model_dir`."""
         check_model_dir(model_dir)
         if not as_path(model_dir).is_dir():
-            raise click.ClickException(f"--model-dir {model_dir}: there is no such folder")
+            raise click.ClickException(f"{model_dir}: there is no such folder; give that of a run")
         settings = cls.load(model_dir)
         if settings is None:
-            raise click.ClickException(f"--model-dir {model_dir} holds no run: it has no run.json")
+            raise click.ClickException(f"{model_dir} holds no run: it has no run.json")
         return settings
 
     def check_same(self, earlier, model_dir):
@@ -233,7 +233,7 @@ def _read(path):
     try:
         path = as_path(path)
         if path.exists() and not path.is_file():
-            raise ValueError("it is no file")
+            raise ValueError("it is not a file")
         values = json.loads(path.read_text())
         if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
             raise ValueError("it has no settings of a run")
@@ -324,10 +324,10 @@ def check_model_dir(model_dir):
         raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
     for path in [*(folder / name for name in _FILES), *folder.glob("model.ckpt-*.*")]:
         if path.exists() and not path.is_file():
-            raise click.ClickException(f"{path} is no file, and a run keeps one of that name; move it elsewhere")
+            raise click.ClickException(f"{path} is not a file, and a run keeps one of that name; move it elsewhere")
     for path in (folder / name for name in _FOLDERS):
         if path.exists() and not path.is_dir():
-            raise click.ClickException(f"{path} is no folder, and a run keeps one of that name; move it elsewhere")
+            raise click.ClickException(f"{path} is not a folder, and a run keeps one of that name; move it elsewhere")
 
 
 def _text(value):

@@ -33,12 +33,15 @@ def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -
     if weights == "balanced":
         return _balanced(data)
     path = Path(weights)
+    if not path.exists():
+        raise FileNotFoundError(f"class weights {path}: there is no such file; give balanced, or a JSON or CSV file")
     given = _read_json(path) if path.suffix == ".json" else _read_csv(path)
-    differing = sorted(given.keys() ^ set(data.class_names))
-    if differing:
+    unknown, lacking = sorted(given.keys() - set(data.class_names)), sorted(set(data.class_names) - given.keys())
+    if unknown or lacking:
+        faults = [f"it lacks {', '.join(lacking)}"] * bool(lacking)
+        faults += [f"there is no class {', '.join(unknown)}"] * bool(unknown)
         raise ValueError(
-            f"class weights {path} must be of the classes {', '.join(data.class_names)}, but only one of both has "
-            f"{', '.join(differing)}"
+            f"class weights {path} must have the classes {', '.join(data.class_names)}: {' and '.join(faults)}"
         )
     for name, weight in given.items():
         if not 0 <= weight < math.inf:
@@ -64,8 +67,10 @@ def _balanced(data):
 def _read_json(path):
     try:
         weights = json.loads(path.read_text())
+        if not isinstance(weights, dict):
+            raise ValueError("it is no object")
         return {name: float(weight) for name, weight in weights.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(f'class weights {path} must be a JSON object such as {{"DRUSEN": 2.5}}: {error}') from error
 
 
@@ -77,5 +82,8 @@ def _read_csv(path):
                 name, weight = row
                 weights[name.strip()] = float(weight)
             except ValueError as error:
-                raise ValueError(f"class weights {path} line {number}: got {','.join(row)}, not NAME,WEIGHT") from error
+                raise ValueError(
+                    f"class weights {path} line {number}: got {','.join(row)}, not a class and a weight such as "
+                    "DRUSEN,2.5; a file has no header"
+                ) from error
     return weights

@@ -191,7 +191,10 @@ def _files_by_class(folder, class_names):
     if len(files) == 1:
         raise ValueError(f"{folder} has only one class, {next(iter(files))}: at least two are needed")
     if class_names and sorted(files) != sorted(class_names):
-        raise ValueError(f"{folder} must hold the classes {', '.join(class_names)}, but holds {', '.join(files)}")
+        raise ValueError(
+            f"{folder} must hold the classes {', '.join(class_names)}, but holds {', '.join(files)}; the dataset "
+            "images takes any classes"
+        )
     return files
 
 

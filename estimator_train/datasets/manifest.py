@@ -201,7 +201,10 @@ def _read(file, task):
         columns = [name.strip() for name in next(reader, [])]
         for name in _COLUMNS[:2]:
             if columns.count(name) != 1:
-                raise ValueError(f"{file} needs one column {name}; its first line has {', '.join(columns) or 'none'}")
+                other = next((sign for sign in ";\t" if columns[:1] and sign in columns[0]), None)
+                commas = f", and {other!r} where commas must be" if other else ""
+                there = ", ".join(columns) or "nothing"
+                raise ValueError(f"{file} needs one column {name}; its first line has {there}{commas}")
         for cells in reader:
             if not cells:  # a blank line
                 continue
@@ -244,6 +247,8 @@ def _label(text, task):
         return frozenset(filter(None, map(str.strip, text.split(_BETWEEN_LABELS))))
     if not text:
         raise ValueError("has no label")
+    if _BETWEEN_LABELS in text:
+        raise ValueError(f"has several labels, {text}, which take the task multilabel")
     return text
 
 
@@ -253,8 +258,15 @@ def _number(text, column):
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"has the {column} {text!r}, which is no number")
+        raise ValueError(f"has the {column} {text!r}, which is not a number")
     return number
+
+
+def _is_number(text):
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _sides(file, rows, task):
@@ -293,7 +305,8 @@ def _class_names(file, train, rows, task):
     of_train, of_all = (_names(side, task) for side in (train, rows))
     if lacking := sorted(of_all - of_train):
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        raise ValueError(f"{file} has no rows to train on of {', '.join(lacking[:_SHOWN])}{more}")
+        numbers = "; for labels that are numbers, choose the task regression" if all(map(_is_number, of_all)) else ""
+        raise ValueError(f"{file} has no rows to train on of {', '.join(lacking[:_SHOWN])}{more}{numbers}")
     least = {"classification": 2, "multilabel": 1, "regression": 0}[task]
     if len(of_all) < least:
         raise ValueError(f"{file} has {len(of_all)} classes or labels in its column label: at least {least} are needed")

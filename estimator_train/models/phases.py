@@ -43,7 +43,10 @@ def _phase(words):
     for word in words:
         name, _, value = word.partition("=")
         if name not in ("freeze", "epochs", "lr") or not value or name in values:
-            raise ValueError(f"{word!r} in the phase {phase!r} is not one freeze=, epochs= or lr=; write {_FORM!r}")
+            raise ValueError(
+                f"{word!r} in the phase {phase!r}: a phase has freeze=, epochs= and lr=, each at most once; "
+                f"write {_FORM!r}"
+            )
         values[name] = value
     for name in ("freeze", "epochs"):
         if name not in values:

@@ -72,8 +72,9 @@ def _built(build, image_size, weights):
     except Exception as error:  # the class that Keras raises where a download fails
         if weights is None:
             raise
+        cause = str(error).splitlines()[0]
         raise ConnectionError(
-            f'the ImageNet weights of {build.__name__} could not be downloaded; pass a weights file or "none"'
+            f"the ImageNet weights of {build.__name__} could not be downloaded; pass a weights file, or none: {cause}"
         ) from error
 
 

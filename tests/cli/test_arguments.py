@@ -247,7 +247,7 @@ WRONG = [
         ["--model-dir", "begun", "--resume"],
         "begun holds a run that has lost its run.json; give --dataset or --input-fn",
     ),
-    (["--model-dir", "odd", "--resume"], "odd/timing.json is no file, and a run keeps one of that name; move it"),
+    (["--model-dir", "odd", "--resume"], "odd/timing.json is not a file, and a run keeps one of that name; move it"),
     (["--model-dir", "link"], "--model-dir link is a link to nowhere; give a folder"),
     (["--model-dir", "a[1]"], "a[1] has [, which TensorFlow takes for a pattern; rename it"),
     (["--config", "nowhere.json"], "nowhere.json cannot be read"),
@@ -308,10 +308,11 @@ WRONG = [
     (["evaluate"], "--model-dir"),
     (["evaluate", "--model-dir", "nowhere"], "there is no such folder"),
     (["evaluate", "--model-dir", "empty"], "holds no run"),
-    (["evaluate", "--model-dir", "run", "--checkpoint", "run/model.ckpt-9"], "there is no such checkpoint"),
+    (["evaluate", "--model-dir", "run", "--checkpoint", "run/model.ckpt-9"], "no such checkpoint; run has none"),
+    (["evaluate", "--model-dir", "run", "--checkpoint", "9"], "--checkpoint run/model.ckpt-9: there is no such"),
     (["evaluate", "--model-dir", "run", "--checkpoint", "x", "--all"], "--checkpoint and --all exclude each other"),
     (["evaluate", "--model-dir", "run", "--checkpoint", "best", "--all"], "--checkpoint and --all exclude each other"),
-    (["report", "--model-dir", "odd"], "odd/timing.json is no file"),
+    (["report", "--model-dir", "odd"], "odd/timing.json is not a file"),
     *(
         ([*command, "--checkpoint", "best"], "--checkpoint best: run has none; training keeps it with --evaluate-every")
         for command in (
@@ -324,7 +325,7 @@ WRONG = [
     (["compare"], "Missing argument"),
     (["compare", "run"], "compare takes two runs or more; give another folder beside run"),
     (["compare", "run", "./run"], "compare takes two runs or more"),
-    (["compare", "run", "nowhere"], "--model-dir nowhere: there is no such folder"),
+    (["compare", "run", "nowhere"], "estimator_train: nowhere: there is no such folder; give that of a run"),
     (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
     (["compare", "run", "other", "--out", "nowhere/page.html"], "--out nowhere/page.html: there is no folder nowhere"),
     (["memory", "--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
@@ -448,7 +449,7 @@ def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
     assert repeated["model"] == "vgg16 for images of 64x64"
     assert repeated["steps"] == "3: 3 epochs of 1"
     assert repeated["batch"] == "8 images on each of 2 replicas: 16 a step"
-    assert repeated["evaluation"] == "every 5 steps and at the end; the best checkpoint is kept"
+    assert repeated["evaluation"] == "every 5 steps and at the end; the checkpoint of the best loss is kept"
     assert (repeated["seed"], repeated["folder"]) == ("5", "runs/images")
     changed = plan("--config", f"{begun}/run.json", "--gpus", "3", "--max-steps", "9", "--model", "small_cnn")
     assert changed["devices"] == "the first 3 GPUs"
@@ -469,7 +470,7 @@ def test_a_resumed_run_keeps_its_settings_and_may_go_on_longer_or_elsewhere(plan
         "batch": "8 images",
         "devices": "the first GPU",
         "checkpoints": "every 8 steps and at the end",
-        "evaluation": "every 8 steps and at the end; the best checkpoint is kept",
+        "evaluation": "every 8 steps and at the end; the checkpoint of the best loss is kept",
     }
 
 

@@ -28,14 +28,13 @@ def test_it_stops_at_the_evaluation_that_is_one_too_many_and_keeps_the_best(comm
     assert code == 0
     assert evaluated(output) == [2, 4, 6, 8, 10, 10]  # the last line says once more where training ended
     assert "trained 10 steps" in output
-    assert (
-        output.splitlines()[-1] == f"the best checkpoint is kept as {tmp_path}/run/export/best_checkpoint/model.ckpt-6"
-    )
+    last_line = output.splitlines()[-1]
     assert tf.train.latest_checkpoint(tmp_path / "run").endswith("model.ckpt-10")
 
     best = f"{tmp_path}/run/export/best_checkpoint/model.ckpt-6"
     with open(f"{best}.eval_result.json") as file:
         loss = json.load(file)["loss"]
+    assert last_line == f"the best checkpoint is kept as {best}: loss {loss:.4f}"
     _, output, _ = command("evaluate", "--model-dir", tmp_path / "run", "--checkpoint", best)
     assert output.split()[-1] == f"{loss:.4f}"
 
@@ -45,9 +44,8 @@ def test_the_best_of_an_earlier_training_stays_the_best(command, own_flags, tmp_
     assert command(*flags, "--max-steps", "6")[0] == 0
     code, output, _ = command(*flags, "--max-steps", "10", "--resume")
     assert code == 0
-    assert (
-        output.splitlines()[-1] == f"the best checkpoint is kept as {tmp_path}/run/export/best_checkpoint/model.ckpt-6"
-    )
+    best = f"{tmp_path}/run/export/best_checkpoint/model.ckpt-6"
+    assert output.splitlines()[-1].startswith(f"the best checkpoint is kept as {best}: loss ")
 
 
 def test_a_data_set_that_is_stopped_early_says_so(command, scans, tmp_path):
@@ -66,14 +64,14 @@ def test_another_metric_chooses_the_checkpoint_and_ends_the_training(command, sc
     flags += ["--model-dir", run, "--batch-size", "4", "--max-steps", "60", "--evaluate-every", "4"]
     code, output, _ = command(*flags, "--early-stopping", "2", "--keep-best", "--monitor", "macro_f1")
     assert code == 0
-    assert "4 steps and at the end; 2 without a higher macro_f1 end it; the best checkpoint is kept" in output
+    assert "2 without a higher macro_f1 end it; the checkpoint of the best macro_f1 is kept" in output
     entries = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
     values = {entry["step"]: entry["metrics"]["macro_f1"] for entry in entries}
     assert values == {entry["step"]: pytest.approx(entry["classification"]["macro_f1"]) for entry in entries}
     best, last = max(values, key=values.get), max(values)
     assert last == best + 8 < 60  # the first of the highest value, and two evaluations more
     assert f"stopped at step {last}: the macro_f1 did not rise in 2 evaluations" in output
-    assert output.splitlines()[-1].endswith(f"best_checkpoint/model.ckpt-{best}")
+    assert output.splitlines()[-1].endswith(f"best_checkpoint/model.ckpt-{best}: macro_f1 {values[best]:.4f}")
 
     code, output, _ = command("evaluate", "--model-dir", run, "--checkpoint", "best", "--json")
     (entry,) = json.loads(output)

@@ -43,15 +43,20 @@ def test_weights_of_a_file_come_in_the_order_of_the_classes(tmp_path, name, text
     assert class_weights(data_of(None), tmp_path / name) == (0.5, 2.0)
 
 
+def test_a_file_that_is_not_there_is_named_with_balanced(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no such file; give balanced, or a JSON or CSV file"):
+        class_weights(data_of(None), "auto")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("w.csv", "a,1\nb\n", "w.csv line 2: got b, not NAME,WEIGHT"),
-        ("w.csv", "class,weight\n", "line 1: got class,weight, not NAME,WEIGHT"),
-        ("w.csv", "a,1\nc,2\n", "must be of the classes a, b, but only one of both has b, c"),
+        ("w.csv", "a,1\nb\n", "w.csv line 2: got b, not a class and a weight such as DRUSEN,2.5"),
+        ("w.csv", "class,weight\n", "line 1: got class,weight, not a class and a weight .* no header"),
+        ("w.csv", "a,1\nc,2\n", "must have the classes a, b: it lacks b and there is no class c"),
         ("w.json", json.dumps({"a": 1, "b": -2}), "the weight of b must not be negative, got -2"),
         ("w.json", '{"a": 1, "b": NaN}', "the weight of b must not be negative, got nan"),
-        ("w.json", "[1, 2]", "must be a JSON object such as"),
+        ("w.json", "[1, 2]", "must be a JSON object such as .*: it is no object"),
         ("w.json", "{", "must be a JSON object such as"),
     ],
 )

@@ -92,12 +92,12 @@ def test_all_bad_rows_are_named_with_their_lines_at_once(manifest):
     assert str(caught.value) == f"{path} has bad rows: " + "; ".join(
         [
             "line 3 has the path gone, and there is no such file",
-            "line 4 has the label 'two', which is no number",
+            "line 4 has the label 'two', which is not a number",
             "line 5 has the split 'trian', not train, test, val, valid or validation",
             "line 6 has the weight -1, which is less than 0",
             "line 7 has no path",
             "line 8 has 2 values for 4 columns",
-            "line 9 has the label 'nan', which is no number",
+            "line 9 has the label 'nan', which is not a number",
         ]
     )
 
@@ -113,6 +113,13 @@ def test_of_many_bad_rows_ten_are_named(manifest):
     "rows, task, refusal",
     [
         ([("file", "label"), ("a", "b")], "classification", "needs one column path; its first line has file, label$"),
+        ([("path;label",), ("a;b",)], "classification", "its first line has path;label, and ';' where commas must be$"),
+        (
+            [("path", "label", "split"), ("a", "1.5", "train"), ("b", "2.5", "test")],
+            "classification",
+            "no rows to train on of 2.5; for labels that are numbers, choose the task regression$",
+        ),
+        ([("path", "label"), ("a", "x|y")], "classification", r"line 2 has several labels, x\|y, which take the task"),
         ([("path", "label"), ("a", "x"), ("b", "x")], "classification", "has 1 classes or labels .*at least 2"),
         ([("path", "label", "split"), ("a", "x", "train")], "multilabel", "1 rows to train on and 0 to evaluate on"),
         (

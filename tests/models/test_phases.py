@@ -25,7 +25,10 @@ def test_phases_are_read_in_their_order():
         ("freeze=all epochs=1 lr=-1", "lr=-1 in the phase"),
         ("freeze=all epochs=1 lr=inf", "lr=inf in the phase"),
         ("freeze=all epochs=1 epochs=2", "'epochs=2' in the phase"),
-        ("freeze=all epochs=1 rate=1", "'rate=1' in the phase 'freeze=all epochs=1 rate=1' is not one freeze="),
+        (
+            "freeze=all epochs=1 rate=1",
+            "'rate=1' in the phase 'freeze=all epochs=1 rate=1': a phase has freeze=, epochs= and lr=",
+        ),
         ("freeze= epochs=1", "'freeze=' in the phase"),
     ],
 )

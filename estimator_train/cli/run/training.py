@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import json
 import math
 import os
 
@@ -36,6 +37,7 @@ from estimator_train.hooks.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
+from estimator_train.host.paths import as_path
 from estimator_train.host.training_lock import training_lock
 from estimator_train.report.diagnosis import diagnose, input_ceiling
 from estimator_train.run_config import RunConfig
@@ -120,7 +122,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     say(f"the report is {report}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
     if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
-        say(f"the best checkpoint is kept as {best}")
+        say(f"the best checkpoint is kept as {best}: {monitor.metric} {_result_of(best)[monitor.metric]:.4f}")
     return 0
 
 
@@ -216,6 +218,11 @@ def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_h
     )
     metrics = train_and_evaluate(estimator, TrainSpec(train_input_fn, last_step, hooks), eval_spec)
     return metrics and metrics[0]
+
+
+def _result_of(checkpoint):
+    """The metrics that `BestCheckpointExporter` keeps beside a checkpoint."""
+    return json.loads(as_path(f"{checkpoint}.eval_result.json").read_text())
 
 
 class _NoteMetrics(Exporter):
