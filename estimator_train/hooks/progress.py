@@ -19,9 +19,9 @@ v1 = tf.compat.v1
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
     """A progress bar on a terminal; plain lines where the output is none.
 
-    Examples a second are those of training alone, without checkpoints and evaluations. With `steps` or `max_steps` of
-    `Estimator.train` it tells the time to go, which counts the checkpoints and evaluations to come, too: those so far
-    say how long they take and how often they come.
+    Examples per second are those of training alone: the first call, which is a warm-up, checkpoints and evaluations do
+    not count. With `steps` or `max_steps` of `Estimator.train` it shows the remaining time, including the checkpoints
+    and evaluations to come, whose number and length are estimated from those so far.
 
         estimator.train(input_fn, hooks=[et.ProgressHook()], max_steps=1000)
 
@@ -47,12 +47,9 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._bar = None
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
-        self._step = self._first_step = session.run(self._fetches["step"])
-        self._shown_step = self._step
-        self._start = self._shown_at = time.perf_counter()
-        self._spent_before = time_spent.total()
-        self._interruptions, self._interrupted_at = 0.0, self._step
-        self._examples = 0
+        self._step = self._shown_step = session.run(self._fetches["step"])
+        self._shown_at = time.perf_counter()
+        self._is_warm = False
         if self._on_terminal and self._bar is None:
             self._bar = tqdm.tqdm(
                 total=self._last_step,
@@ -70,7 +67,10 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     ) -> None:
         self._step = int(run_values.results["step"]) + 1
         self._values = run_values.results["values"]
-        self._examples += sum(run_values.results["examples"])
+        if not self._is_warm:
+            self._begin_counting()
+        else:
+            self._examples += sum(run_values.results["examples"])
         interruptions = time_spent.total() - self._spent_before
         if interruptions > self._interruptions:
             self._interruptions, self._interrupted_at = interruptions, self._step
@@ -78,6 +78,13 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             self._bar.update(self._step - self._bar.n)  # a recovered session goes back
         if time.perf_counter() - self._shown_at >= self._every_secs:
             self._show()
+
+    def _begin_counting(self):
+        self._is_warm = True
+        self._start, self._first_step = time.perf_counter(), self._step
+        self._spent_before = time_spent.total()
+        self._interruptions, self._interrupted_at = 0.0, self._step
+        self._examples = 0
 
     def end(self, session: tf.compat.v1.Session) -> None:
         if self._step > self._shown_step:
@@ -91,20 +98,21 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         training_seconds = self._shown_at - self._start - self._interruptions
         if self._examples:
             texts.append(f"{self._examples / training_seconds:.3g} examples/s")
-        to_go = None if self._last_step is None else tqdm.tqdm.format_interval(self._seconds_to_go(training_seconds))
+        to_go = None
+        if self._last_step is not None and self._step > self._first_step:
+            to_go = tqdm.tqdm.format_interval(self._seconds_to_go(training_seconds))
         if self._bar is not None:
-            self._bar.bar_format = self._bar_format(to_go)
+            self._bar.bar_format = self._bar_format(to_go or "?")
             self._bar.set_postfix_str(", ".join(self._fitting(texts)))
             return
-        of_last_step = ""
+        of_last_step = "" if self._last_step is None else f"/{self._last_step}"
         if to_go is not None:
-            of_last_step = f"/{self._last_step}"
             texts.append(f"{to_go} to go")
         print(f"step {self._step}{of_last_step}: {', '.join(texts)}", file=self._file, flush=True)
 
     def _seconds_to_go(self, training_seconds):
         a_step = training_seconds / (self._step - self._first_step)
-        if self._interruptions:
+        if self._interrupted_at > self._first_step:
             a_step += self._interruptions / (self._interrupted_at - self._first_step)
         return a_step * (self._last_step - self._step)
 
