@@ -76,8 +76,7 @@ def measure(training, devices, data_dir, sizes):
       sizes: {"image_size": (height, width), "batch_size": of a replica, "steps": of a third}.
     """
     kind, count = devices["kind"], devices["count"]
-    make_strategy = distribution.gpus if kind == "gpu" else distribution.cpu_replicas
-    strategy = make_strategy(count, all_reduce=training.all_reduce)
+    strategy = _strategy(kind, count, training.all_reduce)
     build, one_hot = _MODELS[training.model]
     data = datasets.open_dataset("images", data_dir)
     build = functools.partial(build, tuple(sizes["image_size"]), len(data.class_names))
@@ -93,6 +92,14 @@ def measure(training, devices, data_dir, sizes):
         "peak_bytes": clock.peak_bytes,
         "taken_bytes": clock.taken_bytes,
     }
+
+
+def _strategy(kind, count, all_reduce):
+    if kind == "gpu":
+        return distribution.gpus(count, all_reduce=all_reduce)
+    if count > 1:
+        return distribution.cpu_replicas(count, all_reduce=all_reduce)
+    return tf.distribute.get_strategy()  # XLA compiles the step of a MirroredStrategy on GPUs alone
 
 
 def _train(work, training, strategy, clock):
