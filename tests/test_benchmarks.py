@@ -47,19 +47,25 @@ def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_what_is_around(tmp
         "sides": {name: {"device": "CPU", "versions": {"tensorflow": "2.21.0"}} for name in ANSWERS},
         "rows": [ratios.compare("ours", "theirs", ANSWERS, "wall")],
     }
+    itself = {"device": "CPU", "versions": {"estimator_train": "0.1.0"}}
+    beside_itself = result | {"what": "steps", "sides": dict.fromkeys(ANSWERS, itself)}
+    (tmp_path / "of_ourselves.json").write_text(json.dumps(beside_itself))
     (tmp_path / "result.json").write_text(json.dumps(result))
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{performance_page.BEGIN}\nold\n{performance_page.END}\nafter\n")
+    marked = ["\n".join((begin, "old", end)) for begin, end in map(performance_page.markers, performance_page.PARTS)]
+    page.write_text("\n".join(["before", *marked, "after\n"]))
     for _ in range(2):
-        performance_page.write(page, [tmp_path / "result.json"])
+        performance_page.write(page, [tmp_path / "result.json", tmp_path / "of_ourselves.json"])
     lines = page.read_text().splitlines()
     assert (lines[0], lines[-1]) == ("before", "after")
     assert "old" not in lines
-    (row,) = [line for line in lines if "small" in line]
+    in_short, row = [line for line in lines if "small" in line]
+    assert [cell.strip() for cell in in_short.strip("|").split("|")] == ["an epoch of small\\_images", "theirs", "1.50"]
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
         *("an epoch of small\\_images", "ours", "theirs", "1.50", "0.50", "4.00", "3")
     ]
-    (circumstances,) = [line for line in lines if line.startswith("- ")]
+    assert len([line for line in lines if line.startswith("| steps")]) == 1  # in the whole table alone
+    circumstances, _ = [line for line in lines if line.startswith("- ")]
     assert circumstances == (
         "- `python -m benchmarks input_pipeline`: a CPU, 2 cores, load 0.0 to 2.0; on the CPU; tensorflow 2.21.0"
     )

@@ -103,13 +103,13 @@ def jpeg_paths(folder):
     return sorted(tf.io.gfile.glob(os.path.join(folder, "*", "*.jpeg")))
 
 
-def jpeg_batches(paths, epochs=1, *, classes=CLASSES, image_size=(224, 224), batch_size=BATCH):
-    """Batches of images in [0, 1] and one-hot labels, as TensorFlow's own guide to tf.data has them."""
+def jpeg_batches(paths, epochs=1):
+    """Batches of images of 224 x 224 in [0, 1] and one-hot labels, as TensorFlow's own guide to tf.data has them."""
 
     def load(path):
         image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
-        image = tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size)
-        return image, tf.cast(tf.equal(tf.strings.split(path, os.sep)[-2], classes), tf.float32)
+        image = tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), (224, 224))
+        return image, tf.cast(tf.equal(tf.strings.split(path, os.sep)[-2], CLASSES), tf.float32)
 
     files = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths)).repeat(epochs)
-    return files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+    return files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH).prefetch(tf.data.AUTOTUNE)
