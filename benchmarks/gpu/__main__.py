@@ -30,7 +30,7 @@ def main():
     asked = _run(["benchmarks.gpu.machine"], {})
     if asked.returncode:
         sys.exit(asked.stderr)
-    machine = json.loads(asked.stdout)
+    machine = _told(asked)
     devices = machine["gpus"] if options.devices == "gpu" else CPU_DEVICES
     if not devices:
         sys.exit("TensorFlow sees no GPU: docs/distribution.md says what to check; --devices cpu --quick needs none")
@@ -74,7 +74,7 @@ def _train(line, options, data_dir):
         return f"failed: it had not ended after {MOST_SECONDS // 60} minutes"
     if done.returncode:
         return f"failed: {_reason(done)}"
-    return json.loads(done.stdout.splitlines()[-1])
+    return _told(done)
 
 
 def _run(module, environment):
@@ -87,6 +87,11 @@ def _run(module, environment):
         text=True,
         timeout=MOST_SECONDS,
     )
+
+
+def _told(process):
+    """The last line that a process has printed; libraries may print others."""
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def _reason(process):
