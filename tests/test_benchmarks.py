@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 import warm_python
 
 sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installed
@@ -18,8 +19,8 @@ from benchmarks.__main__ import main
 from benchmarks.clients import __main__ as clients
 from benchmarks.clients import shims
 from benchmarks.gpu import __main__ as gpu
+from benchmarks.gpu import machine
 from benchmarks.gpu.lines import VGG16, all_lines
-from benchmarks.gpu.machine import idle_share
 from benchmarks.sides.serve import serve
 
 ANSWERS = {
@@ -254,6 +255,24 @@ def test_without_gpus_the_benchmark_of_gpus_says_what_to_do(gpu_command):
         gpu_command(lambda *module: subprocess.CompletedProcess(module, 0, told, ""))
 
 
+def test_the_names_and_the_memory_of_gpus_are_read(monkeypatch, tmp_path):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["first", "second"])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": "A GPU"})
+    monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda name: {"peak": 10 + int(name[-1])})
+    monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: {"cuda_version": "12.5"})
+    gpus = ["GPU:0", "GPU:1"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.describe()["versions"]["driver"] == "unknown" and machine.taken_bytes(gpus) is None
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\ncase $1 in *driver*) echo 550.54;; *) echo 1000; echo 3000;; esac\n")
+    program.chmod(0o755)
+    told = machine.describe()
+    assert (told["gpus"], told["names"]) == (2, ["A GPU"])
+    assert {"CUDA": "12.5", "driver": "550.54"}.items() <= told["versions"].items()
+    assert (machine.peak_bytes(gpus), machine.taken_bytes(gpus)) == (11, 3000 * 2**20)
+    assert machine.peak_bytes(["CPU:0"]) is machine.taken_bytes(["CPU:0"]) is None
+
+
 def test_the_idle_share_of_a_profile_is_the_time_without_kernels(tmp_path):
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -271,7 +290,7 @@ def test_the_idle_share_of_a_profile_is_the_time_without_kernels(tmp_path):
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "host.xplane.pb").write_bytes(space.SerializeToString())
     # From 10 to 20 and from 30 to 40, and where the second stream only copies, from 10 to 40.
-    assert idle_share(tmp_path) == pytest.approx((0.2 + 0.3) / 2)
+    assert machine.idle_share(tmp_path) == pytest.approx((0.2 + 0.3) / 2)
 
 
 @pytest.mark.slow

@@ -15,10 +15,8 @@ def describe():
     names = [tf.config.experimental.get_device_details(gpu).get("device_name", "GPU") for gpu in gpus]
     versions = {"python": platform.python_version(), "TensorFlow": tf.__version__}
     if gpus:
-        versions |= {
-            "CUDA": tf.sysconfig.get_build_info()["cuda_version"],
-            "driver": _of_nvidia_smi("driver_version")[0],
-        }
+        versions["CUDA"] = tf.sysconfig.get_build_info()["cuda_version"]
+        versions["driver"] = next(iter(_of_nvidia_smi("driver_version")), "unknown")
     return {"gpus": len(gpus), "names": sorted(set(names)), "versions": versions}
 
 
