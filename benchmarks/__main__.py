@@ -10,13 +10,13 @@ import argparse
 import inspect
 import json
 import os
-import platform
 import shlex
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks import peers, performance_page, ratios, runner, scans
+from benchmarks.arguments import positive
 from benchmarks.works import WORKS, against_checkout
 
 RESULTS = runner.ROOT / "benchmarks" / "results"
@@ -73,7 +73,7 @@ def measure(benchmark, pythons, pairs):
     return {
         **facts,
         "sides": {name: {key: of_side[0][key] for key in ("device", "versions")} for name, of_side in answers.items()},
-        "cpu": _processor(),
+        "cpu": runner.processor(),
         "cores": os.cpu_count(),
         "load": load,
         "rows": [ratios.compare(ours, theirs, answers, benchmark.measure) for ours, theirs in benchmark.rows],
@@ -89,7 +89,7 @@ def _parser():
     for work in WORKS:
         of_work = names.add_parser(work.__name__, help=work.__doc__, description=work.__doc__, formatter_class=defaults)
         of_work.set_defaults(work=work)
-        of_work.add_argument("--pairs", type=_positive, default=5, help="measured after a warm-up")
+        of_work.add_argument("--pairs", type=positive, default=5, help="measured after a warm-up")
         of_work.add_argument(
             "--python",
             type=peers.peer_and_path,
@@ -100,15 +100,9 @@ def _parser():
         )
         of_work.add_argument("--checkout", type=_checkout, metavar="PATH", help="compare ours with that checkout's")
         for name, parameter in inspect.signature(work).parameters.items():
-            of_work.add_argument(f"--{name}", type=_positive, default=parameter.default, help=f"number of {name}")
+            of_work.add_argument(f"--{name}", type=positive, default=parameter.default, help=f"number of {name}")
     names.add_parser("docs", help=f"write the table of {PAGE.relative_to(runner.ROOT)}")
     return parser
-
-
-def _positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number; e.g. 5")
-    return int(text)
 
 
 def _checkout(text):
@@ -124,14 +118,6 @@ def _command(name):
     arguments = iter(sys.argv[1:])
     kept = [each for each in arguments if each != "--python" or not next(arguments)]
     return shlex.join(["python", "-m", "benchmarks", *(each for each in kept if not each.startswith("--python="))])
-
-
-def _processor():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except FileNotFoundError:
-        return platform.processor()
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The generated part of docs/performance.md: a table of the results in benchmarks/results."""
+"""The generated parts of docs/performance.md: a summary and a table of the results in benchmarks/results."""
 
 import json
 
@@ -6,22 +6,45 @@ from tabulate import tabulate
 
 from benchmarks.ratios import spread
 
-BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+_SUMMARY_HEADERS = ["work", "beside", "times ahead"]
 _HEADERS = ["work", "ours", "beside", "times ahead", "lowest", "highest", "pairs"]
 
 
 def write(page, results):
-    """Replaces what is between the two markers of the file `page`; `results` are the JSON files, in order.
+    """Replaces what is between the markers of the two parts of the file `page`; `results` are the JSON files, in order.
 
     Raises:
       ValueError: the page has no such markers.
     """
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page} must have the lines {BEGIN} and {END}")
-    text = block([json.loads(path.read_text()) for path in results])
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    read = [json.loads(path.read_text()) for path in results]
+    text = page.read_text()
+    for part, make in PARTS.items():
+        begin, end = markers(part)
+        before, has_begin, rest = text.partition(begin)
+        _, has_end, after = rest.partition(end)
+        if not (has_begin and has_end):
+            raise ValueError(f"{page} must have the lines {begin} and {end}")
+        text = f"{before}{begin}\n\n{make(read)}\n\n{end}{after}"
+    page.write_text(text)
+
+
+def markers(part):
+    """The lines of the page between which a part is."""
+    return f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
+
+
+def summary(results):
+    """The other libraries of each benchmark, and the lowest and the highest median of its rows, in Markdown."""
+    rows = []
+    for result in results:
+        others = [row for row in result["rows"] if "estimator_train" not in result["sides"][row["theirs"]]["versions"]]
+        if others:
+            names = dict.fromkeys(row["theirs"].partition(",")[0] for row in others)  # without how they were run
+            medians = [row["ratio"] for row in others]
+            ends = dict.fromkeys(f"{end:.2f}" for end in (min(medians), max(medians)))
+            rows.append([_escaped(result["what"]), _escaped(", ".join(names)), " to ".join(ends)])
+    align = ("left", "left", "right")
+    return tabulate(rows, _SUMMARY_HEADERS, tablefmt="github", disable_numparse=True, colalign=align)
 
 
 def block(results):
@@ -50,3 +73,6 @@ def _circumstances(result):
         f"- `{result['command']}`: {result['cpu']}, {result['cores']} cores, load {load}; on the {', '.join(devices)}; "
         f"{', '.join(versions)}"
     )
+
+
+PARTS = {"summary": summary, "benchmarks": block}

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,15 @@ def _run_fresh(start):
     with start() as ask:
         answer = ask()
     return answer | {"wall": answer.get("ended", time.time()) - started}
+
+
+def processor():
+    """The name of the CPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except FileNotFoundError:
+        return platform.processor()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
 
 
 @contextlib.contextmanager

@@ -18,14 +18,26 @@ import tf_keras as keras
 import warm_python
 from PIL import Image
 
+from estimator_train.distribution import strategies
+
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 3
 )
+strategies.let_memory_grow()  # GPUs are shared by the processes of tests
 
 
 # What was started in the background or by nohup ignores these signals, and so would the processes of tests.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_runtest_setup(item):
+    """Skips a test marked gpu where there are too few."""
+    found = len(tf.config.list_physical_devices("GPU"))
+    for marker in item.iter_markers("gpu"):
+        wanted = marker.args[0] if marker.args else 1
+        if found < wanted:
+            pytest.skip(f"needs GPUs: {wanted}; TensorFlow sees {found}")
 
 
 def pytest_unconfigure():
@@ -46,6 +58,14 @@ def mirrored():
         return strategies[replicas]
 
     return strategy
+
+
+@pytest.fixture
+def gpus():
+    """Gives the MirroredStrategy of a number of GPUs, with products in float32 as on CPUs; for tests marked gpu."""
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    yield strategies.gpus
+    tf.config.experimental.enable_tensor_float_32_execution(True)
 
 
 @pytest.fixture(autouse=True)

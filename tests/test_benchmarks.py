@@ -1,12 +1,16 @@
-"""The statistics of benchmarks, the processes they run in turn, and the table of docs/performance.md."""
+"""The statistics of benchmarks, the processes they run in turn, and the tables of docs."""
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
+import warm_python
 
 sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installed
 
@@ -14,6 +18,9 @@ from benchmarks import peers, performance_page, ratios, runner, works
 from benchmarks.__main__ import main
 from benchmarks.clients import __main__ as clients
 from benchmarks.clients import shims
+from benchmarks.gpu import __main__ as gpu
+from benchmarks.gpu import machine
+from benchmarks.gpu.lines import VGG16, all_lines
 from benchmarks.sides.serve import serve
 
 ANSWERS = {
@@ -41,19 +48,25 @@ def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_what_is_around(tmp
         "sides": {name: {"device": "CPU", "versions": {"tensorflow": "2.21.0"}} for name in ANSWERS},
         "rows": [ratios.compare("ours", "theirs", ANSWERS, "wall")],
     }
+    itself = {"device": "CPU", "versions": {"estimator_train": "0.1.0"}}
+    beside_itself = result | {"what": "steps", "sides": dict.fromkeys(ANSWERS, itself)}
+    (tmp_path / "of_ourselves.json").write_text(json.dumps(beside_itself))
     (tmp_path / "result.json").write_text(json.dumps(result))
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{performance_page.BEGIN}\nold\n{performance_page.END}\nafter\n")
+    marked = ["\n".join((begin, "old", end)) for begin, end in map(performance_page.markers, performance_page.PARTS)]
+    page.write_text("\n".join(["before", *marked, "after\n"]))
     for _ in range(2):
-        performance_page.write(page, [tmp_path / "result.json"])
+        performance_page.write(page, [tmp_path / "result.json", tmp_path / "of_ourselves.json"])
     lines = page.read_text().splitlines()
     assert (lines[0], lines[-1]) == ("before", "after")
     assert "old" not in lines
-    (row,) = [line for line in lines if "small" in line]
+    in_short, row = [line for line in lines if "small" in line]
+    assert [cell.strip() for cell in in_short.strip("|").split("|")] == ["an epoch of small\\_images", "theirs", "1.50"]
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
         *("an epoch of small\\_images", "ours", "theirs", "1.50", "0.50", "4.00", "3")
     ]
-    (circumstances,) = [line for line in lines if line.startswith("- ")]
+    assert len([line for line in lines if line.startswith("| steps")]) == 1  # in the whole table alone
+    circumstances, _ = [line for line in lines if line.startswith("- ")]
     assert circumstances == (
         "- `python -m benchmarks input_pipeline`: a CPU, 2 cores, load 0.0 to 2.0; on the CPU; tensorflow 2.21.0"
     )
@@ -181,3 +194,114 @@ def test_a_clients_row_says_how_far_each_side_came_and_how_far_apart_they_are():
     ]
     absent = {"error": "ImportError: no"}
     assert clients.row("ctr", "its import", absent, absent)[2:] == [*["ImportError: no"] * 2, "", "", 0, "0.0e+00"]
+
+
+@pytest.mark.parametrize("device_count", [1, 3, 8])
+def test_every_line_of_gpus_is_one_and_so_is_what_it_is_compared_with(device_count):
+    lines = all_lines(device_count)
+    keys = [(line.name, line.devices) for line in lines]
+    assert len(set(keys)) == len(keys)
+    assert all(line.beside is None or (line.beside, line.devices) in keys for line in lines)
+    assert sorted({devices for _, devices in keys}) == [1, 2, 4, 8][: device_count.bit_length()]
+    assert any(line.training.all_reduce == "nccl" for line in lines) == (device_count > 1)
+
+
+@pytest.fixture
+def gpu_command(monkeypatch, capsys):
+    """Runs `python -m benchmarks.gpu`, whose processes `run` makes; gives the cells of its rows, and its last line."""
+
+    def command(run, *arguments):
+        monkeypatch.setattr(gpu, "_run", run)
+        monkeypatch.setattr(sys, "argv", ["gpu", *map(str, arguments)])
+        gpu.main()
+        _, _, *rows, _, circumstances = capsys.readouterr().out.splitlines()
+        return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows], circumstances
+
+    return command
+
+
+def test_a_training_that_fails_leaves_its_error_in_the_table_and_others_go_on(gpu_command, tmp_path):
+    rates = iter([100.0, 110.0, 150.0, 198.0])
+
+    def run(module, environment):
+        told = {"gpus": 2, "names": ["A GPU"], "versions": {"TensorFlow": "2"}}
+        if module[0].endswith("training"):
+            training, _, data_dir, _ = json.loads(module[1])
+            assert data_dir == str(tmp_path)
+            if training["all_reduce"] == "nccl":
+                raise subprocess.TimeoutExpired(module, 1)
+            if training["all_reduce"]:
+                return subprocess.CompletedProcess(module, 1, "", "Error:\n OOM when allocating 1 | 2\n\t [[node]]\n")
+            if training["settings"] or training["images"] != "files" or environment:
+                return subprocess.CompletedProcess(module, -6, "", "")
+            told = {"examples_per_second": next(rates), "peak_bytes": 2e9, "estimated_bytes": None, "idle_share": 0.25}
+        return subprocess.CompletedProcess(module, 0, f"a note\n{json.dumps(told)}\n", "")
+
+    rows, circumstances = gpu_command(run, "--only", VGG16, "--data-dir", tmp_path)
+    assert rows[0] == [f"{VGG16}, Keras fit", "1", "100.0", "", "", "", "", "25%", "2.00", "", ""]
+    assert rows[3] == [VGG16, "2", "198.0", f"{VGG16}, Keras fit", "1.32", "90%", "", "25%", "2.00", "", ""]
+    told = {row[0]: row[2] for row in rows}
+    assert told[f"{VGG16}, NCCL"] == "failed: it had not ended after 20 minutes"
+    assert told[f"{VGG16}, hierarchical copy"] == r"failed: OOM when allocating 1 \| 2"
+    assert told[f"{VGG16}, all memory at the start"] == "failed: exit code -6"
+    assert circumstances.startswith(f"- `python -m benchmarks.gpu --data-dir FOLDER --only {VGG16}`: 2 x A GPU; ")
+    with pytest.raises(SystemExit, match="no line has that in its name"):
+        gpu_command(run, "--only", "VGG17")
+
+
+def test_without_gpus_the_benchmark_of_gpus_says_what_to_do(gpu_command):
+    told = json.dumps({"gpus": 0, "names": [], "versions": {}})
+    with pytest.raises(SystemExit, match="TensorFlow sees no GPU: .* --devices cpu --quick needs none"):
+        gpu_command(lambda *module: subprocess.CompletedProcess(module, 0, told, ""))
+
+
+def test_the_names_and_the_memory_of_gpus_are_read(monkeypatch, tmp_path):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["first", "second"])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": "A GPU"})
+    monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda name: {"peak": 10 + int(name[-1])})
+    monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: {"cuda_version": "12.5"})
+    gpus = ["GPU:0", "GPU:1"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.describe()["versions"]["driver"] == "unknown" and machine.taken_bytes(gpus) is None
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\ncase $1 in *driver*) echo 550.54;; *) echo 1000; echo 3000;; esac\n")
+    program.chmod(0o755)
+    told = machine.describe()
+    assert (told["gpus"], told["names"]) == (2, ["A GPU"])
+    assert {"CUDA": "12.5", "driver": "550.54"}.items() <= told["versions"].items()
+    assert (machine.peak_bytes(gpus), machine.taken_bytes(gpus)) == (11, 3000 * 2**20)
+    assert machine.peak_bytes(["CPU:0"]) is machine.taken_bytes(["CPU:0"]) is None
+
+
+def test_the_idle_share_of_a_profile_is_the_time_without_kernels(tmp_path):
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    space = xplane_pb2.XSpace()
+    streams = {"Stream #1": [(0, 10), (40, 20), (50, 50)], "Stream #2": [(20, 10)], "XLA Ops": [(0, 100)]}
+    for number, idle in ((0, False), (1, True)):
+        plane = space.planes.add(name=f"/device:GPU:{number}")
+        plane.event_metadata[1].name, plane.event_metadata[2].name = "a kernel", "MemcpyH2D"
+        for name, events in streams.items():
+            line = plane.lines.add(name=name, timestamp_ns=7)
+            for begin, duration in events:
+                copies = idle and name == "Stream #2"
+                line.events.add(metadata_id=1 + copies, offset_ps=begin, duration_ps=duration)
+    space.planes.add(name="/host:CPU")
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "host.xplane.pb").write_bytes(space.SerializeToString())
+    # From 10 to 20 and from 30 to 40, and where the second stream only copies, from 10 to 40.
+    assert machine.idle_share(tmp_path) == pytest.approx((0.2 + 0.3) / 2)
+
+
+@pytest.mark.slow
+def test_lines_of_gpus_run_on_cpus(gpu_command, tmp_path):
+    def run(module, environment):
+        environment = os.environ | environment | {"CUDA_VISIBLE_DEVICES": ""}
+        return warm_python.run(["-m", *module], tmp_path, cwd=runner.ROOT, env=environment)
+
+    rows, _ = gpu_command(run, "--devices", "cpu", "--quick", "--only", "VGG16, hierarchical copy")
+    ((name, devices, rate, _, _, _, wait, *of_gpus),) = rows
+    assert (name, devices) == (f"{VGG16}, hierarchical copy", "2")
+    assert float(rate) > 0 and re.fullmatch(r"\d+%", wait)
+    idle, peak, estimated, taken = of_gpus
+    assert [idle, peak, taken] == ["needs a GPU"] * 3 and float(estimated) > 0.05

@@ -39,6 +39,7 @@ NOT_RUN = {
     ".ci/matrix": "it installs every TensorFlow; .ci/run runs two of its rows",
     "estimator_train run --tf1": "it makes this process's TensorFlow one of version 1; tests/examples has it",
     "python -m benchmarks": "they measure for minutes",
+    "python -m pytest -m gpu": "its tests need GPUs",
     "python -m tests.faults": "its campaigns take minutes to hours",
     "estimator_train bench ": "it trains in processes of its own; tests/cli has it",
     "estimator_train --dataset hf": "its package is an extra; tests/datasets has it",

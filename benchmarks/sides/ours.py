@@ -99,9 +99,11 @@ class _Clock(et.SessionRunHook):
 def flagship(files, epochs, frozen=False):
     def train(paths, epochs):
         from estimator_train import input_fns, models
+        from estimator_train.models.classifier import freeze_backbone
 
         keras.backend.clear_session()
         model = models.build_model("vgg16", image_size=(224, 224), num_classes=len(parts.CLASSES), weights="none")
+        freeze_backbone(model, "block4_pool")  # as the peers have it; random weights are trained else
         images = {"file_pattern": paths, "labels": parts.CLASSES, "batch_size": parts.BATCH}
         if frozen:
             from estimator_train.input_fns.frozen_features import frozen_features

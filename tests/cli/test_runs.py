@@ -130,6 +130,16 @@ def test_the_flagship_trains_and_evaluates_on_real_scans_on_two_replicas(run):
     assert "trained 2 steps" in first.stdout and "evaluated run/model.ckpt-2: loss" in first.stdout
 
 
+@pytest.mark.gpu(2)
+def test_a_folder_is_trained_on_by_two_gpus(run, folder, tmp_path):
+    flags = ["--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "32"]
+    result = run(*flags, "--model-dir", "run", "--batch-size", "4", "--gpus", "2", "--max-steps", "2")
+    assert result.returncode == 0, result.stderr
+    assert "trained 2 steps" in result.stdout
+    devices = re.findall(r'"GPU:(\d) [^"]+"', (tmp_path / "run" / "run.json").read_text())
+    assert devices == ["0", "1"]
+
+
 def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
     bad = folder / "dark" / "3.jpeg"
     bad.write_bytes(bad.read_bytes()[:200])

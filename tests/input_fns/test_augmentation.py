@@ -104,6 +104,17 @@ def test_mixup_mixes_images_labels_and_weights_alike():
     assert 0.3 < own.mean() < 0.8 and ((own > 0.05) & (own < 0.95)).sum() > 5
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gpu_changes_images_as_a_cpu_does(name, images, gpus):
+    labels = np.eye(12, dtype="float32")
+    with tf.device("CPU:0"):
+        expected = change(name, images, labels)
+    changed = gpus(1).run(lambda: change(name, images, labels))
+    for ours, theirs in zip(changed, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("names", "batch", "message"),
     [

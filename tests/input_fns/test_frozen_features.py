@@ -103,6 +103,13 @@ def test_two_replicas_share_the_features(scans, mirrored, tmp_path):
     np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
+@pytest.mark.gpu
+def test_features_of_a_gpu_train_as_the_images_do(scans, gpus, tmp_path):
+    _, expected = train(tmp_path / "without", images(scans, **ORDER), gpus(1))
+    _, values = train(tmp_path / "over", cached(scans), gpus(1))
+    np.testing.assert_allclose(values, expected, atol=1e-4)
+
+
 def test_further_training_of_an_estimator_fills_nothing(scans, log_lines, tmp_path):
     features = frozen_features(images(scans, num_epochs=1), batch_size=4, dtype="float16")
     estimator = et.model_to_estimator(build(), config=et.RunConfig(model_dir=tmp_path, steps_per_loop=5))

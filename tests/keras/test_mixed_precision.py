@@ -60,6 +60,19 @@ def test_it_trains_goes_on_and_gives_float32(given, precision, tmp_path):
     assert loss == pytest.approx(metrics["loss"], abs=1e-2)
 
 
+@pytest.mark.gpu
+def test_float16_trains_on_a_gpu_as_float32_does(gpus, tmp_path):
+    batch = tf.random.stateless_uniform((8, 8, 8, 1), [1, 2]), tf.one_hot([0, 1] * 4, 2)
+    losses = {}
+    for precision in (None, "float16"):
+        keras.utils.set_random_seed(7)
+        config = et.RunConfig(tmp_path / str(precision), mixed_precision=precision, train_distribute=gpus(1))
+        estimator = et.model_to_estimator(build(), config=config)
+        estimator.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), steps=5)
+        losses[precision] = estimator.evaluate(lambda: tf.data.Dataset.from_tensors(batch))["loss"]
+    assert losses["float16"] == pytest.approx(losses[None], abs=1e-2)
+
+
 def test_what_cannot_be_scaled_and_what_scales_already_is_refused():
     model = build()
     model.compile(tf.compat.v1.train.GradientDescentOptimizer(0.1), "mse")

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+import estimator_train as et
 from estimator_train.keras.devices.memory_estimate import estimate, fits
 from estimator_train.recipes import unet3d
 
@@ -64,6 +65,24 @@ def test_a_device_needs_headroom(dense):
     (device,) = estimate(dense, batch_size=1)
     assert fits([device], 2 * device.total) and not fits([device], 1.01 * device.total)
     assert not fits([device, device._replace(activations=10 * device.total)], 2 * device.total)
+
+
+@pytest.mark.gpu
+def test_training_on_a_gpu_takes_what_is_estimated_within_a_factor_of_two(gpus, tmp_path):
+    with tf.device("CPU:0"):
+        convolutions = [layers.Conv2D(32, 3, padding="same", activation="relu") for _ in range(8)]
+        head = [layers.GlobalAveragePooling2D(), layers.Dense(2)]
+        model = keras.Sequential([keras.Input((128, 128, 3)), *convolutions, *head])
+        model.compile("adam", "mse")
+    (device,) = estimate(model, batch_size=16)
+    config = et.RunConfig(tmp_path, train_distribute=gpus(1))
+    estimator = et.model_to_estimator(model, config=config)
+    tf.config.experimental.reset_memory_stats("GPU:0")
+    before = tf.config.experimental.get_memory_info("GPU:0")["current"]
+    batch = tf.zeros([16, 128, 128, 3]), tf.zeros([16, 2])
+    estimator.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), steps=2)
+    taken = tf.config.experimental.get_memory_info("GPU:0")["peak"] - before
+    assert device.total / 2 < taken < 2 * device.total
 
 
 def test_mixed_precision_halves_activations():

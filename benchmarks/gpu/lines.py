@@ -1,0 +1,84 @@
+"""The lines of the table: what is trained, on how many devices, and which line it is compared with."""
+
+from typing import NamedTuple
+
+VGG16, MOBILENET = "VGG16", "MobileNetV2"
+
+
+class Training(NamedTuple):
+    """What one process trains.
+
+    `model` is VGG16 or MOBILENET. `side` is "ours" or "fit", Keras' own. `images` are "files"; "features",
+    which the frozen layers make of them; or the type and the channels of a batch that host memory has already, such as
+    "uint8 x 3". `settings` are RunConfig's; those of fit are Keras' own of the same names.
+    """
+
+    model: str
+    side: str = "ours"
+    images: str = "files"
+    all_reduce: str | None = None
+    settings: dict = {}
+
+
+class Line(NamedTuple):
+    """A training on `devices` devices, and `beside`: the name of the line on as many that its speed is divided by."""
+
+    name: str
+    devices: int
+    training: Training
+    beside: str | None = None
+    environment: dict = {}
+    needs_gpu: bool = False
+
+
+def all_lines(device_count):
+    """The lines for a machine with so many devices: on 1, 2, 4 and so on, those of a model together."""
+    counts = [2**exponent for exponent in range(device_count.bit_length())]
+    lines = []
+    for model in (VGG16, MOBILENET):
+        lines += [*_scaling(model, counts), *_settings(model), *_reductions(model, counts[-1])]
+    return [*lines, *_features(counts), *_memory_growth(), *_moved_to_the_device()]
+
+
+def _scaling(model, counts):
+    for devices in counts:
+        yield Line(_fit(model), devices, Training(model, "fit"))
+        yield Line(model, devices, Training(model), beside=_fit(model))
+
+
+def _settings(model):
+    for name, value in (("mixed_precision", "float16"), ("jit_compile", True)):
+        for side, plain in (("fit", _fit(model)), ("ours", model)):
+            training = Training(model, side, settings={name: value})
+            yield Line(f"{plain}, {name}={value!r}", 1, training, beside=plain)
+    yield Line(f"{model}, steps_per_loop=10", 1, Training(model, settings={"steps_per_loop": 10}), beside=model)
+
+
+def _reductions(model, devices):
+    if devices > 1:
+        nccl, hierarchical = f"{model}, NCCL", f"{model}, hierarchical copy"
+        yield Line(nccl, devices, Training(model, all_reduce="nccl"), beside=model, needs_gpu=True)
+        yield Line(hierarchical, devices, Training(model, all_reduce="hierarchical"), beside=model)
+
+
+def _features(counts):
+    for devices in counts:
+        yield Line(f"{VGG16}, frozen_features", devices, Training(VGG16, images="features"), beside=VGG16)
+
+
+def _memory_growth():
+    # TensorFlow reads the variable in the place of what strategies set.
+    at_once = {"TF_FORCE_GPU_ALLOW_GROWTH": "false"}
+    yield Line(f"{VGG16}, all memory at the start", 1, Training(VGG16), beside=VGG16, environment=at_once)
+
+
+def _moved_to_the_device():
+    first = None
+    for images in ("float32 x 3", "float32 x 1", "uint8 x 3", "uint8 x 1"):
+        name = f"{MOBILENET}, {images} from memory"
+        yield Line(name, 1, Training(MOBILENET, images=images), beside=first)
+        first = first or name
+
+
+def _fit(model):
+    return f"{model}, Keras fit"
