@@ -68,7 +68,7 @@ setup(
         "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
         "wandb": ["wandb>=0.17"],  # --log wandb
         "docs": [
-            "mkdocs>=1.6,<2",  # builds the site of docs/; version 2 takes neither themes nor plugins of version 1
+            "mkdocs>=1.6,<2",  # builds the site of docs/; the next two are made for version 1
             "mkdocs-material>=9.5,<10",  # the site's theme
             "mkdocstrings[python]>=0.30",  # the API reference, from docstrings, without importing TensorFlow
             "ruff>=0.9",  # lays out signatures in the reference

@@ -27,7 +27,7 @@ _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
 # What a browser fetches by itself when it shows a page; a link that a person follows is not among these.
 _LOADED_BY_HTML = re.compile(
-    r"<(?:audio|embed|iframe|img|input|link|object|script|source|track|video)\b[^>]*?"
+    r"<(?:audio|embed|iframe|img|input|link(?! rel=\"canonical)|object|script|source|track|video)\b[^>]*?"
     r"\b(?:data|href|poster|src|srcset)=[\"']?((?:https?:)?//[^\"'\s>]+)",
     re.IGNORECASE,
 )
