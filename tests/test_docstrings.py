@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,19 +10,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train import models
 
-# Those whose examples begin with >>>.
-MODULES = [
-    "estimator",
-    "hooks.callbacks",
-    "hooks.timing",
-    "input_fns.arrays",
-    "input_fns.generator",
-    "inputs",
-    "keras_estimator",
-    "run_config",
-    "training",
-]
+PACKAGE = Path(et.__file__).parent
+FILES = [path.relative_to(PACKAGE.parent) for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]
+MODULES = [".".join(path.with_suffix("").parts) for path in FILES]
 
 
 @pytest.fixture
@@ -34,6 +27,7 @@ def names(tmp_path, monkeypatch):
     return {
         "et": et,
         "keras": keras,
+        "models": models,
         "np": np,
         "tf": tf,
         "estimator": et.model_to_estimator(model, config=et.RunConfig("estimator", save_checkpoints_steps=10)),
@@ -44,11 +38,10 @@ def names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_of_docstrings_run_and_print_what_they_say(module, names, capsys):
-    found = doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(f"estimator_train.{module}"))
-    examples = [test for test in found if test.examples]
+    examples = [test for test in doctest.DocTestFinder().find(importlib.import_module(module)) if test.examples]
     assert examples
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner = doctest.DocTestRunner()
     for test in examples:
-        test.globs = dict(names)
+        test.globs.update(names)
         runner.run(test)
     assert runner.failures == 0, capsys.readouterr().out
