@@ -8,13 +8,31 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "estimator_train" / "__init__.py").read_text()).group(1)
 
+# A package index shows README.md without the files that its links lead to, so only their texts are left.
+README = re.sub(r"!?\[([^\]]+)\]\((?!https://)[^)]+\)", r"\1", (HERE / "README.md").read_text())
+
 setup(
     name="estimator_train",
     version=VERSION,
     description="tf.estimator's code at home on TensorFlow 2.16 to 2.21",
-    long_description=(HERE / "README.md").read_text(),
+    long_description=README,
     long_description_content_type="text/markdown",
     license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords=["tensorflow", "estimator", "tf.estimator", "keras", "MirroredStrategy", "distributed training"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Environment :: GPU :: NVIDIA CUDA",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Programming Language :: Python :: 3 :: Only",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Image Recognition",
+        "Typing :: Typed",
+    ],
     packages=find_packages(include=["estimator_train", "estimator_train.*"]),
     package_data={
         "estimator_train": ["py.typed", "*.pyi"],  # the hints count for those who install the package
@@ -49,6 +67,16 @@ setup(
         "mlflow": ["mlflow-skinny>=2.10"],  # --log mlflow
         "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
         "wandb": ["wandb>=0.17"],  # --log wandb
+        "docs": [
+            "mkdocs>=1.6,<2",  # builds the site of docs/; the next two are made for version 1
+            "mkdocs-material>=9.5,<10",  # the site's theme
+            "mkdocstrings[python]>=0.30",  # the API reference, from docstrings, without importing TensorFlow
+            "ruff>=0.9",  # lays out signatures in the reference
+        ],
+        "release": [
+            "build>=1.2",  # the sdist, and a wheel from it
+            "twine>=6.1",  # checks both, and uploads them; earlier versions do not know today's metadata
+        ],
         "test": [
             "pytest>=8",
             "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever

@@ -39,6 +39,24 @@ class Estimator:
 
     Subclasses add members, and override none of these but `model_fn` and `latest_checkpoint`.
 
+        >>> def model_fn(features, labels, mode, params):
+        ...     predictions = features["x"] * tf.compat.v1.get_variable("slope", [])
+        ...     if mode == et.ModeKeys.PREDICT:
+        ...         return et.EstimatorSpec(mode, predictions=predictions)
+        ...     loss = tf.compat.v1.losses.mean_squared_error(labels, predictions)
+        ...     optimizer = tf.compat.v1.train.GradientDescentOptimizer(params["learning_rate"])
+        ...     train_op = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+        ...     return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+        >>> def input_fn():
+        ...     x = tf.constant([[0.0], [1.0], [2.0]])
+        ...     return tf.data.Dataset.from_tensors(({"x": x}, 2 * x))
+        >>> estimator = et.Estimator(model_fn, "runs/line", params={"learning_rate": 0.2})
+        >>> estimator = estimator.train(lambda: input_fn().repeat(), max_steps=100)
+        >>> bool(estimator.evaluate(input_fn)["loss"] < 0.01)
+        True
+        >>> len(list(estimator.predict(input_fn)))
+        3
+
     Args:
       model_fn: a function `(features, labels, mode, params, config)` that returns an `EstimatorSpec`; it names those
         arguments that it needs, and is called once for every train, evaluate and predict, in a new v1 graph. For a

@@ -147,7 +147,10 @@ class LatestExporter(_SavedModelExporter):
 def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., bool]:
     """Returns a `compare_fn` for `BestExporter` and `BestCheckpointExporter` that goes by one metric.
 
-        exporter = et.BestCheckpointExporter(compare_fn=et.compare_by("accuracy", "max"))
+        >>> is_better = et.compare_by("accuracy", "max")
+        >>> is_better(best_eval_result={"accuracy": 0.8}, current_eval_result={"accuracy": 0.9})
+        True
+        >>> exporter = et.BestCheckpointExporter(compare_fn=is_better)
 
     A value that is not a number is worse than any other.
 

@@ -29,6 +29,10 @@ def numpy_input_fn(
     Another input_fn that calls it in a v1 graph gets the tensors of a batch, as tf.estimator gave them. Batches run on
     across epochs: only the very last one may be short.
 
+        >>> input_fn = et.inputs.numpy_input_fn({"x": np.arange(5)}, np.arange(5), batch_size=3, shuffle=False)
+        >>> [labels.numpy().tolist() for features, labels in input_fn()]
+        [[0, 1, 2], [3, 4]]
+
     Args:
       x: features, an array or a dict of names to arrays, the first dimension being the rows.
       y: labels, likewise; None for none.
@@ -69,6 +73,12 @@ def pandas_input_fn(
     target_column: str = "target",
 ) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over the rows of a pandas DataFrame: a feature a column.
+
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"age": [31, 45], "height": [1.6, 1.8]})
+        >>> input_fn = et.inputs.pandas_input_fn(table, pd.Series([0, 1]), shuffle=False)
+        >>> [sorted(features) for features, labels in input_fn()]
+        [['age', 'height']]
 
     Args:
       x: a DataFrame.

@@ -36,6 +36,13 @@ def model_to_estimator(
     The copy carries all of the model's state: weights, BatchNorm and Normalization statistics, lookup tables, optimizer
     settings and slots. The given model stays as it is and usable.
 
+        >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+        >>> model.compile("sgd", "mse")
+        >>> estimator = et.model_to_estimator(model, config=et.RunConfig(model_dir="runs/keras"))
+        >>> estimator = estimator.train(train_input_fn, max_steps=20)
+        >>> int(estimator.evaluate(eval_input_fn)["global_step"])
+        20
+
     Args:
       keras_model: a compiled model of tf_keras, or of Keras 3 on TensorFlow; or, for a model that Keras cannot copy, a
         function without arguments that builds and compiles it.

@@ -50,6 +50,10 @@ class RunConfig:
     TF_CONFIG is read from the environment once, at construction. The defaults are tf.estimator.RunConfig's. Attributes
     of other names may be added, and subclasses may override the properties.
 
+        >>> config = et.RunConfig(model_dir="runs/mine", save_checkpoints_steps=500)
+        >>> config.replace(tf_random_seed=1).save_checkpoints_steps
+        500
+
     Args:
       model_dir: directory of checkpoints and summaries, str or PathLike; None: from TF_CONFIG or the Estimator.
       tf_random_seed: int, for `tf.random.set_seed` when training starts.

@@ -145,6 +145,12 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     A training that was already finished is still evaluated and exported, and one that continues from a
     checkpoint has that evaluated and exported first.
 
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=20)
+        >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, throttle_secs=0)
+        >>> metrics, exports = et.train_and_evaluate(estimator, train_spec, eval_spec)
+        >>> int(metrics["global_step"])
+        20
+
     Args:
       estimator: the `Estimator`; its RunConfig saves checkpoints.
       train_spec: a `TrainSpec`.

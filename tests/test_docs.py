@@ -1,4 +1,4 @@
-"""README and docs/ are true: every command and every block of Python in them runs, and every link leads somewhere.
+"""README, CONTRIBUTING and docs/ are true: every command and block of Python in them runs, every link leads somewhere.
 
 A page is followed from top to bottom, in a folder of its own with the files that its commands name. The rules below
 make small what would take long, and leave out what needs more than this machine. A command that no rule knows fails.
@@ -31,11 +31,16 @@ from estimator_train.models import cyclegan as cyclegan_networks
 from estimator_train.recipes import cats_vs_dogs, cyclegan, unet3d
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+AT_ROOT = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING")]
+PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
+    ".venv/bin/": ".ci/run runs them, in the virtual environment that it makes",
+    "rm -rf ": ".ci/run runs it: it begins the build of a release",
+    "cd build/sdist": ".ci/run runs it: these are the tests of the sdist",
     ".ci/matrix": "it installs every TensorFlow; .ci/run runs two of its rows",
     "estimator_train run --tf1": "it makes this process's TensorFlow one of version 1; tests/examples has it",
     "python -m benchmarks": "they measure for minutes",
@@ -176,7 +181,14 @@ def test_every_rule_is_of_use():
     assert [rule for rule in [*NOT_RUN, *PYTHON] if rule not in text] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_contributing_names_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"(?:estimator_train|tests|docs|examples|\.ci)/[\w./]*", text)
+    assert len(named) > 30
+    assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if not link.startswith("https://"):

@@ -18,6 +18,10 @@ from estimator_train.model_fn import FeatureColumn
 class BinaryClassHead(SingleHead):
     """Sigmoid cross entropy of one logit, for two classes.
 
+        >>> head = et.BinaryClassHead()
+        >>> round(float(head.loss(labels=tf.constant([[1]]), logits=tf.constant([[0.0]]))), 4)
+        0.6931
+
     Labels are [D0, D1, ... DN] or [D0, D1, ... DN, 1], numbers in [0, 1] or strings of `label_vocabulary`.
 
     Args:

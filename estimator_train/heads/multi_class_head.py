@@ -16,6 +16,10 @@ from estimator_train.model_fn import FeatureColumn
 class MultiClassHead(SingleHead):
     """Softmax cross entropy of as many logits as there are classes, for examples of one class each.
 
+        >>> head = et.MultiClassHead(n_classes=3)
+        >>> round(float(head.loss(labels=tf.constant([[2]]), logits=tf.constant([[0.0, 0.0, 0.0]]))), 4)
+        1.0986
+
     Labels are [D0, D1, ... DN] or [D0, D1, ... DN, 1], ints in [0, n_classes) or strings of `label_vocabulary`.
 
     Args:

@@ -17,6 +17,10 @@ from estimator_train.model_fn import ModeKeys
 class MultiHead(Head):
     """Adds up the losses of several named heads.
 
+        >>> head = et.MultiHead([et.BinaryClassHead(name="clicked"), et.RegressionHead(name="seconds")])
+        >>> head.logits_dimension
+        2
+
     Logits are a dict by head name, or a tensor [D0, D1, ... DN, sum of the logits_dimensions] that is split in the
     order of the heads. Labels are a dict by head name; predictions are keyed by (head name, key).
 

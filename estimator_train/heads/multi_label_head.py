@@ -17,6 +17,10 @@ from estimator_train.model_fn import FeatureColumn
 class MultiLabelHead(SingleHead):
     """Sigmoid cross entropy of every class's logit, averaged over the classes, for examples of any number of classes.
 
+        >>> head = et.MultiLabelHead(n_classes=2)
+        >>> round(float(head.loss(labels=tf.constant([[1, 0]]), logits=tf.constant([[0.0, 0.0]]))), 4)
+        0.6931
+
     Labels are ints [D0, D1, ... DN, n_classes] of 0 and 1, or a SparseTensor [D0, D1, ... DN, ?] of class ids or of
     strings of `label_vocabulary`.
 

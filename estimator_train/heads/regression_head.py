@@ -19,6 +19,10 @@ class RegressionHead(SingleHead):
 
     Labels are numbers [D0, D1, ... DN, label_dimension]; with the dimension 1 also [D0, D1, ... DN].
 
+        >>> head = et.RegressionHead()
+        >>> float(head.loss(labels=tf.constant([[3.0]]), logits=tf.constant([[1.0]])))
+        4.0
+
     Args:
       label_dimension: how many numbers an example's label has.
       weight_column: as for `SingleHead`; weights may be those of the examples or of every number in the labels.
@@ -70,6 +74,10 @@ class RegressionHead(SingleHead):
 class PoissonRegressionHead(RegressionHead):
     """Log Poisson loss of the logits, which are the logarithms of the predicted counts.
 
+        >>> head = et.PoissonRegressionHead(compute_full_loss=False)
+        >>> float(head.loss(labels=tf.constant([[2.0]]), logits=tf.constant([[0.0]])))
+        1.0
+
     Args:
       compute_full_loss: whether the loss has Stirling's approximation of the constant term too.
       label_dimension, weight_column, loss_reduction, name: as for `RegressionHead`.
@@ -92,6 +100,10 @@ class PoissonRegressionHead(RegressionHead):
 
 class LogisticRegressionHead(RegressionHead):
     """Sigmoid cross entropy of one logit, for labels in [0, 1] that are probabilities.
+
+        >>> head = et.LogisticRegressionHead()
+        >>> round(float(head.loss(labels=tf.constant([[0.5]]), logits=tf.constant([[0.0]]))), 4)
+        0.6931
 
     Args:
       weight_column, loss_reduction, name: as for `RegressionHead`.

@@ -28,9 +28,10 @@ class CallbacksHook(EpochHook):
     those since the epoch began, in log lines and summaries, too, and with `steps_per_loop` a call of several steps
     counts as one batch. Callbacks are told when an evaluation begins and ends, but not of its batches.
 
-        stop = tf.keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
-        train_spec = et.TrainSpec(train_input_fn, max_steps=10_000, hooks=[et.CallbacksHook([stop])])
-        et.train_and_evaluate(estimator, train_spec, et.EvalSpec(eval_input_fn, steps=None, every_steps=500))
+        >>> stop = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=20, hooks=[et.CallbacksHook([stop])])
+        >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, every_steps=10)
+        >>> metrics, exports = et.train_and_evaluate(estimator, train_spec, eval_spec)
 
     With several EvalSpecs the logs of the first begin with `val_`, those of the others with `val_NAME_`. Training that
     continues from a checkpoint continues in the epoch of its step, or, without `steps_per_epoch`, starts with epoch 0.

@@ -35,9 +35,10 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     with the time when it started and its first and last global step: a training that was resumed has several. It is
     written every minute and at the end.
 
-        timing = et.TimingHook(estimator.model_dir)
-        estimator.train(input_fn, hooks=[timing])
-        print(timing.summary()["examples_per_second"])
+        >>> timing = et.TimingHook(estimator.model_dir)
+        >>> estimator = estimator.train(train_input_fn, steps=10, hooks=[timing])
+        >>> timing.summary()["examples_per_second"] > 0
+        True
 
     Args:
       output_dir: directory for `timing.json` and for TensorBoard's scalars; None: neither.

@@ -28,6 +28,10 @@ def arrays(
     `x` alone gives `(x,)`, so that it is not taken for features and labels. Batches run on across epochs:
     only the very last one may be short.
 
+        >>> input_fn = et.input_fns.arrays(np.arange(5), batch_size=2, num_epochs=2)
+        >>> [batch.numpy().tolist() for batch in input_fn()]
+        [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4]]
+
     Args:
       x: an array of shape (n, ...), or a dict or tuple of such. Read in place: the graph holds no copy.
       y: labels, likewise; None for none.

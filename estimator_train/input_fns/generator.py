@@ -28,6 +28,13 @@ def generator(
 ) -> GeneratorExamples:
     """Returns an input_fn over what Python code yields.
 
+        >>> def squares():
+        ...     for number in range(4):
+        ...         yield np.float32(number), np.float32(number**2)
+        >>> input_fn = et.input_fns.generator(squares, batch_size=2)
+        >>> [labels.numpy().tolist() for numbers, labels in input_fn()]
+        [[0.0, 1.0], [4.0, 9.0]]
+
     Args:
       make_generator: a function that returns a fresh iterator of tuples (features, labels), each an array,
         a number, or a dict or tuple of such; called once an epoch. The tuples are examples, or batches

@@ -25,7 +25,9 @@ class Phase(NamedTuple):
 def parse_phases(text: str) -> tuple[Phase, ...]:
     """Returns the phases that `text` names, in their order.
 
-        parse_phases("freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5")
+        >>> phases = models.parse_phases("freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5")
+        >>> [phase.epochs for phase in phases]
+        [2, 5]
 
     Raises:
       ValueError: a phase lacks `freeze` or `epochs`, or has another value, twice or out of range.

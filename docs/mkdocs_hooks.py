@@ -1,0 +1,89 @@
+"""What mkdocs.yml adds to the pages: those of the repository's root, links that hold on the site, and a last check.
+
+The same Markdown is read in the repository and on the site. README.md is the site's first page, and the other documents
+of the root join it under their own names. Links between pages are kept. A link to any other file of the repository,
+which the site does not have, becomes its path. After the build, a page that loads anything from elsewhere is an error.
+
+mkdocs is imported inside functions, so that tests/test_site.py needs none.
+"""
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).parent.parent
+
+# Documents at the root, and the pages that they become.
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "RELEASING.md": "releasing.md",
+    "SECURITY.md": "security.md",
+}
+
+_FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
+# What a browser fetches by itself when it shows a page; a link that a person follows is not among these.
+_LOADED_BY_HTML = re.compile(
+    r"<(?:audio|embed|iframe|img|input|link(?! rel=\"canonical)|object|script|source|track|video)\b[^>]*?"
+    r"\b(?:data|href|poster|src|srcset)=[\"']?((?:https?:)?//[^\"'\s>]+)",
+    re.IGNORECASE,
+)
+_LOADED_BY_CSS = re.compile(r"(?:url\(\s*|@import\s+)[\"']?((?:https?:)?//[^\"')\s]+)", re.IGNORECASE)
+
+
+def on_files(files, config):
+    """Adds the documents of the repository's root."""
+    from mkdocs.structure.files import File
+
+    for name, page in ROOT_PAGES.items():
+        files.append(File.generated(config, page, content=(ROOT / name).read_text()))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Makes the links of a page those of the site."""
+    sources = {page: name for name, page in ROOT_PAGES.items()}
+    source = sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    return with_links_of_the_site(markdown, source)
+
+
+def on_post_build(config):
+    """Raises an error if a page of the site loads anything from elsewhere."""
+    from mkdocs.exceptions import PluginError
+
+    site = Path(config.site_dir)
+    found = {
+        str(path.relative_to(site)): sources
+        for path in sorted(site.rglob("*"))
+        if path.suffix in (".css", ".html", ".svg") and (sources := sources_elsewhere(path.read_text()))
+    }
+    if found:
+        raise PluginError(f"these pages load something from elsewhere: {found}")
+
+
+def with_links_of_the_site(markdown, source):
+    """Returns the Markdown of the file `source`, a path from the repository's root, as it reads on the site."""
+
+    def link(match):
+        is_image, text, target = match.groups()
+        if re.match(r"#|\w+:", target):  # a heading of the page, or an address
+            return match.group()
+        path, hash_sign, heading = target.partition("#")
+        path = os.path.normpath(PurePosixPath(source).parent / path)
+        page = ROOT_PAGES.get(path) or path.removeprefix("docs/")
+        if path in ROOT_PAGES or path.startswith("docs/"):
+            here = PurePosixPath(ROOT_PAGES.get(source) or source.removeprefix("docs/")).parent
+            return f"{is_image}[{text}]({os.path.relpath(page, here)}{hash_sign}{heading})"
+        return f"`{path}`" if text == path else f"{text} (`{path}`)"
+
+    # Every other part is a fenced block, which has no links.
+    parts = _FENCED.split(markdown)
+    return "".join(part if index % 2 else _LINK.sub(link, part) for index, part in enumerate(parts))
+
+
+def sources_elsewhere(text):
+    """Returns the addresses that a browser would load scripts, styles, fonts or images of this HTML or CSS from."""
+    return _LOADED_BY_HTML.findall(text) + _LOADED_BY_CSS.findall(text)

@@ -1,0 +1,47 @@
+"""Examples in docstrings run, one after the other in this process, and print what they say."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import models
+
+PACKAGE = Path(et.__file__).parent
+FILES = [path.relative_to(PACKAGE.parent) for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]
+MODULES = [".".join(path.with_suffix("").parts) for path in FILES]
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """What an example may use without making it: a small Estimator and its input_fns."""
+    monkeypatch.chdir(tmp_path)
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("sgd", "mse")
+    x = np.float32([[0], [1], [2], [3]])
+    return {
+        "et": et,
+        "keras": keras,
+        "models": models,
+        "np": np,
+        "tf": tf,
+        "estimator": et.model_to_estimator(model, config=et.RunConfig("estimator", save_checkpoints_steps=10)),
+        "train_input_fn": et.input_fns.arrays(x, 2 * x + 1, batch_size=4, num_epochs=None),
+        "eval_input_fn": et.input_fns.arrays(x, 2 * x + 1, batch_size=4),
+    }
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_of_docstrings_run_and_print_what_they_say(module, names, capsys):
+    examples = [test for test in doctest.DocTestFinder().find(importlib.import_module(module)) if test.examples]
+    assert examples
+    runner = doctest.DocTestRunner()
+    for test in examples:
+        test.globs.update(names)
+        runner.run(test)
+    assert runner.failures == 0, capsys.readouterr().out
