@@ -73,6 +73,22 @@ def predict_again():
     return _again(lambda: list(estimator.predict(parts.two_batches)))
 
 
+def predict_one(calls):
+    """Through an export that is loaded, which took the place of tf.contrib.predictor.from_estimator."""
+    estimator, x = _trained(), parts.one_example()
+    name = _small_cnn().input_names[0]
+    receiver_fn = tf.estimator.export.build_raw_serving_input_receiver_fn({name: tf.constant(x)})
+    loaded = tf.saved_model.load(estimator.export_saved_model(tempfile.mkdtemp(), receiver_fn))
+    predict = loaded.signatures["serving_default"]
+
+    def run():
+        for _ in range(calls):
+            [value.numpy() for value in predict(**{name: tf.constant(x)}).values()]
+
+    run()
+    return run
+
+
 def _trained():
     estimator = keras.estimator.model_to_estimator(_small_cnn(), model_dir=tempfile.mkdtemp())
     estimator.train(parts.two_batches)
@@ -103,5 +119,5 @@ def startup():
 
 
 if __name__ == "__main__":
-    works = (input_pipeline, flagship, evaluated_training, evaluate_again, predict_again, startup)
+    works = (input_pipeline, flagship, evaluated_training, evaluate_again, predict_again, predict_one, startup)
     serve({work.__name__: work for work in works}, ["tensorflow", "tensorflow-estimator"], parts.device)
