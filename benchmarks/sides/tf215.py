@@ -75,15 +75,18 @@ def predict_again():
 
 def predict_one(calls):
     """Through an export that is loaded, which took the place of tf.contrib.predictor.from_estimator."""
+
+    def receiver_fn():
+        images = tf.compat.v1.placeholder(tf.float32, [None, *x.shape[1:]])
+        return tf.estimator.export.TensorServingInputReceiver(images, {"images": images})
+
     estimator, x = _trained(), parts.one_example()
-    name = _small_cnn().input_names[0]
-    receiver_fn = tf.estimator.export.build_raw_serving_input_receiver_fn({name: tf.constant(x)})
     loaded = tf.saved_model.load(estimator.export_saved_model(tempfile.mkdtemp(), receiver_fn))
     predict = loaded.signatures["serving_default"]
 
     def run():
         for _ in range(calls):
-            [value.numpy() for value in predict(**{name: tf.constant(x)}).values()]
+            [value.numpy() for value in predict(images=tf.constant(x)).values()]
 
     run()
     return run
