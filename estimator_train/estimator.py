@@ -25,11 +25,11 @@ from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.host import host_memory, model_dirs, time_spent
 from estimator_train.host.training_lock import training_lock
 from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
-from estimator_train.predictor import Predictor
 from estimator_train.run_config import RunConfig, TaskType, default_session_config
 from estimator_train.session import step_outputs, write_graph
 from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.out_of_memory import explaining_oom
+from estimator_train.session.predictor import Predictor
 from estimator_train.training_hooks import EvalProgressHook, training_hooks
 
 v1 = tf.compat.v1
