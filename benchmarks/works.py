@@ -118,15 +118,17 @@ def evaluated_throughput(*, steps=200, every=50):
 
 
 def evaluate_files(*, images=1000):
-    """An evaluation as the command makes it, with the predictions, beside tf_keras' own without."""
-    ours, theirs, in_two = "estimator_train evaluate", TF_KERAS.replace("fit", "evaluate"), {"replicas": 2}
+    """Evaluations on one device and on two replicas beside tf_keras', and as the command makes them."""
+    ours, theirs, in_two = "Estimator.evaluate", TF_KERAS.replace("fit", "evaluate"), {"replicas": 2}
+    command = "estimator_train evaluate, with metrics of the classes"
     sides = {
         ours: Side("ours", "evaluate_files"),
+        command: Side("ours", "evaluate_files", {"as_command": True}),
         theirs: Side("tf_keras", "evaluate_files", {}, ONEDNN),
         f"{ours}, two replicas": Side("ours", "evaluate_files", in_two),
         f"{theirs}, two replicas": Side("tf_keras", "evaluate_files", in_two, ONEDNN),
     }
-    rows = [(ours, theirs), (f"{ours}, two replicas", f"{theirs}, two replicas")]
+    rows = [(ours, theirs), (command, theirs), (f"{ours}, two replicas", f"{theirs}, two replicas")]
     return Benchmark(f"evaluation of a small CNN on {images} scans, 224 x 224", sides, rows, images)
 
 

@@ -70,18 +70,21 @@ def trained_on(steps, every=None):
     return run
 
 
-def evaluate_files(files, replicas=1):
-    """With the predictions that the command's metrics of the classes are computed from."""
+def evaluate_files(files, replicas=1, as_command=False):
+    """`as_command`: with the predictions that the command's metrics of the classes are computed from."""
     from estimator_train import distribution
     from estimator_train.cli.run.evaluation import CollectPredictions
 
     strategy = distribution.cpu_replicas(replicas) if replicas > 1 else None
-    examples = CollectPredictions(parts.CLASSES)
-    estimator = examples.attach(_of_scans(eval_distribute=strategy))
-    input_fn = _images(files)
+    estimator, input_fn = _of_scans(eval_distribute=strategy), _images(files)
+    examples = CollectPredictions("classification", parts.CLASSES)
+    if as_command:
+        estimator = examples.attach(estimator)
 
     def run():
-        examples.evaluation(estimator.evaluate(input_fn, hooks=[examples]))
+        metrics = estimator.evaluate(input_fn, hooks=[examples] if as_command else [])
+        if as_command:
+            examples.evaluation(metrics)
 
     run()
     return run
