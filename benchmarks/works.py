@@ -117,11 +117,31 @@ def evaluated_throughput(*, steps=200, every=50):
     return Benchmark(what, sides, [(with_evaluations, without)])
 
 
-def evaluate_files(*, images=128):
-    """An evaluation as the command makes it, with the predictions, beside tf_keras' own without."""
-    sides = {"estimator_train evaluate": Side("ours", "evaluate_files")}
-    sides[TF_KERAS.replace("fit", "evaluate")] = Side("tf_keras", "evaluate_files", {}, ONEDNN)
-    return Benchmark(f"evaluation of VGG16 on {images} scans, 224 x 224", sides, [tuple(sides)], images)
+def evaluate_files(*, images=1000):
+    """Evaluations on one device and on two replicas beside tf_keras', and as the command makes them."""
+    ours, theirs, in_two = "Estimator.evaluate", TF_KERAS.replace("fit", "evaluate"), {"replicas": 2}
+    command = "estimator_train evaluate, with metrics of the classes"
+    sides = {
+        ours: Side("ours", "evaluate_files"),
+        command: Side("ours", "evaluate_files", {"as_command": True}),
+        theirs: Side("tf_keras", "evaluate_files", {}, ONEDNN),
+        f"{ours}, two replicas": Side("ours", "evaluate_files", in_two),
+        f"{theirs}, two replicas": Side("tf_keras", "evaluate_files", in_two, ONEDNN),
+    }
+    rows = [(ours, theirs), (command, theirs), (f"{ours}, two replicas", f"{theirs}, two replicas")]
+    return Benchmark(f"evaluation of a small CNN on {images} scans, 224 x 224", sides, rows, images)
+
+
+def predict_files(*, images=1000):
+    """Predictions for images in files, on one device, beside tf_keras' on one and on two replicas."""
+    ours, theirs = "Estimator.predict", TF_KERAS.replace("fit", "predict")
+    sides = {
+        ours: Side("ours", "predict_files"),
+        theirs: Side("tf_keras", "predict_files", {}, ONEDNN),
+        f"{theirs}, two replicas": Side("tf_keras", "predict_files", {"replicas": 2}, ONEDNN),
+    }
+    rows = [(ours, theirs), (ours, f"{theirs}, two replicas")]
+    return Benchmark(f"predictions of a small CNN for {images} scans, 224 x 224", sides, rows, images)
 
 
 def flagship_epoch(*, images=64):
@@ -153,8 +173,23 @@ def evaluate_again():
 
 
 def predict_again():
-    """A second predict of one Estimator beside tf.estimator's."""
-    return _against_tf215("a second predict of a small CNN, two batches of 4", "predict_again", "Estimator.predict")
+    """A second predict of one Estimator, and two calls of a kept predictor, beside tf.estimator's second predict."""
+    what = "a second predict of a small CNN, two batches of 4"
+    benchmark = _against_tf215(what, "predict_again", "Estimator.predict")
+    benchmark.sides["Estimator.predictor"] = Side("ours", "predict_again", {"kept": True})
+    benchmark.rows.append(("Estimator.predictor", TF215))
+    return benchmark
+
+
+def predict_one(*, calls=100):
+    """One example at a time through a kept predictor, beside tf.estimator's export and tf_keras."""
+    ours, options = "Estimator.predictor", {"calls": calls}
+    export = "saved_model.load of an export, TensorFlow 2.15"
+    sides = {ours: Side("ours", "predict_one", options), export: Side("tf215", "predict_one", options, ONEDNN)}
+    for name, through in (("tf_keras predict", "predict"), ("tf_keras model(x)", "call")):
+        sides[name] = Side("tf_keras", "predict_one", {**options, "through": through}, ONEDNN)
+    rows = [(ours, name) for name in sides if name != ours]
+    return Benchmark(f"{calls} predictions of a small CNN, one example at a time, oneDNN on all sides", sides, rows)
 
 
 def startup():
@@ -216,10 +251,12 @@ WORKS = (
         evaluated_training,
         evaluated_throughput,
         evaluate_files,
+        predict_files,
         flagship_epoch,
         flagship_epochs,
         evaluate_again,
         predict_again,
+        predict_one,
         startup,
     ),
     *(replicas, step_options, memory),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import math
 import os
 import tempfile
@@ -28,6 +29,7 @@ from estimator_train.run_config import RunConfig, TaskType, default_session_conf
 from estimator_train.session import step_outputs, write_graph
 from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.out_of_memory import explaining_oom
+from estimator_train.session.predictor import Predictor
 from estimator_train.training_hooks import EvalProgressHook, training_hooks
 
 v1 = tf.compat.v1
@@ -315,6 +317,34 @@ class Estimator:
                     batch = session.run(predictions)
                 yield from _examples(batch) if yield_single_examples else [batch]
 
+    def predictor(
+        self, *, predict_keys: str | Iterable[str] | None = None, checkpoint_path: str | None = None
+    ) -> Predictor:
+        """Loads a checkpoint once, to predict a few examples at a time, as a service does.
+
+        ```python
+        predict = estimator.predictor()
+        print(predict({"x": x[:1]}))
+        ```
+
+        It takes over from `tf.contrib.predictor.from_estimator`. Features go to the model as they are given: what an
+        input_fn or a serving_input_receiver_fn would do to them is left to the caller.
+
+        Args:
+          predict_keys: list of the prediction keys to give, or one; None: all.
+          checkpoint_path: path prefix; None: the newest. Without any checkpoint the initial weights are used.
+
+        Returns:
+          A `Predictor`, a function of a batch of features. It keeps to its checkpoint: make another for a newer one.
+
+        Raises:
+          ValueError: a checkpoint of another model; for a model_fn, at the first call.
+        """
+        checkpoint = checkpoint_path or self.latest_checkpoint()
+        select = functools.partial(_select, keys=predict_keys)
+        params = self._params_in(ModeKeys.PREDICT)
+        return Predictor(self._model.predict_functions(self.config, params, checkpoint, select), checkpoint)
+
     def export_saved_model(
         self,
         export_dir_base: str | os.PathLike[str],
@@ -398,9 +428,10 @@ class Estimator:
     def _assert_members_are_not_overridden(self):
         """Raises ValueError where a subclass overrides a public member: the loop relies on each.
 
-        The name is tf.estimator's: a subclass that overrides members all the same replaces this one, too.
+        tf.estimator had no `predictor`, so that a subclass may have one of its own. The name of this method is
+        tf.estimator's: a subclass that overrides members all the same replaces it, too.
         """
-        allowed = {"model_fn", "latest_checkpoint", "export_savedmodel"}
+        allowed = {"model_fn", "latest_checkpoint", "export_savedmodel", "predictor"}
         members = [name for name in vars(Estimator) if not name.startswith("_") and name not in allowed]
         _refuse_overrides(type(self), [name for name in members if _overrides(type(self), name)])
 

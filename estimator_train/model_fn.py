@@ -163,6 +163,20 @@ class PreparedModel(abc.ABC):
           hooks: those of the caller's, which may add to the Run's graph.
         """
 
+    @abc.abstractmethod
+    def predict_functions(self, config, params, checkpoint_path, select):
+        """Loads a checkpoint to predict batches that are in memory.
+
+        Args:
+          config, params, checkpoint_path: as of `prepare`.
+          select: returns those predictions, of all that it is given by name, that are wanted.
+
+        Returns:
+          A function of the `tf.TypeSpec`s of a batch of features, in their structure. It returns a function of such
+          batches, tensors and numpy arrays, that gives the predictions as numpy arrays, and a function that frees what
+          the first one holds.
+        """
+
     @contextlib.contextmanager
     def just_saved(self, path):
         """Around what evaluates the checkpoint at prefix `path` while the training that has saved it stands still."""

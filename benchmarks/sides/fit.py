@@ -2,6 +2,8 @@
 
 import tempfile
 
+import tensorflow as tf
+
 from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import now, peak_bytes, since
 
@@ -39,11 +41,36 @@ def evaluated_training(keras, evaluations, every):
     return run
 
 
-def evaluate_files(keras, files):
-    model, paths = parts.vgg16(keras, "adam"), parts.jpeg_paths(files)
+def evaluate_files(keras, files, replicas=1):
+    return _over_files(keras, "evaluate", files, replicas)
+
+
+def predict_files(keras, files, replicas=1):
+    return _over_files(keras, "predict", files, replicas)
+
+
+def _over_files(keras, verb, files, replicas):
+    strategy = tf.distribute.get_strategy()
+    if replicas > 1:
+        strategy = tf.distribute.MirroredStrategy(parts.cpu_devices(replicas))
+    with strategy.scope():
+        model = parts.scan_cnn(keras)
+    paths = parts.jpeg_paths(files)
 
     def run():
-        model.evaluate(parts.jpeg_batches(paths), verbose=0)
+        getattr(model, verb)(parts.jpeg_batches(paths, batch_size=replicas * parts.BATCH), verbose=0)
+
+    run()
+    return run
+
+
+def predict_one(keras, calls, through):
+    """`through`: "predict", the model's own loop over batches, or "call", the model as a function."""
+    model, x = parts.small_cnn(keras), parts.one_example()
+
+    def run():
+        for _ in range(calls):
+            model.predict(x, verbose=0) if through == "predict" else model(x, training=False).numpy()
 
     run()
     return run

@@ -70,22 +70,46 @@ def trained_on(steps, every=None):
     return run
 
 
-def evaluate_files(files):
-    """With the predictions that the command's metrics of the classes are computed from."""
-    from estimator_train import input_fns
+def evaluate_files(files, replicas=1, as_command=False):
+    """`as_command`: with the predictions that the command's metrics of the classes are computed from."""
+    from estimator_train import distribution
     from estimator_train.cli.run.evaluation import CollectPredictions
 
-    examples = CollectPredictions(parts.CLASSES)
-    model = parts.vgg16(keras, "adam")
-    estimator = examples.attach(et.model_to_estimator(model, model_dir=tempfile.mkdtemp()))
-    paths = parts.jpeg_paths(files)
-    input_fn = input_fns.image_files(paths, parts.CLASSES, batch_size=parts.BATCH, num_epochs=1)
+    strategy = distribution.cpu_replicas(replicas) if replicas > 1 else None
+    estimator, input_fn = _of_scans(eval_distribute=strategy), _images(files)
+    examples = CollectPredictions("classification", parts.CLASSES)
+    if as_command:
+        estimator = examples.attach(estimator)
 
     def run():
-        examples.evaluation(estimator.evaluate(input_fn, hooks=[examples]))
+        metrics = estimator.evaluate(input_fn, hooks=[examples] if as_command else [])
+        if as_command:
+            examples.evaluation(metrics)
 
     run()
     return run
+
+
+def predict_files(files):
+    estimator, input_fn = _of_scans(), _images(files)
+
+    def run():
+        for _ in estimator.predict(input_fn):
+            pass
+
+    run()
+    return run
+
+
+def _of_scans(**settings):
+    config = et.RunConfig(tempfile.mkdtemp(), **settings)
+    return et.model_to_estimator(parts.scan_cnn(keras), config=config)
+
+
+def _images(files):
+    from estimator_train import input_fns
+
+    return input_fns.image_files(parts.jpeg_paths(files), parts.CLASSES, batch_size=parts.BATCH, num_epochs=1)
 
 
 class _Clock(et.SessionRunHook):
@@ -130,9 +154,24 @@ def evaluate_again():
     return _again(lambda: estimator.evaluate(parts.two_batches))
 
 
-def predict_again():
+def predict_again(kept=False):
     estimator = _trained()
-    return _again(lambda: list(estimator.predict(parts.two_batches)))
+    if not kept:
+        return _again(lambda: list(estimator.predict(parts.two_batches)))
+    predict = estimator.predictor()
+    batches = [images.numpy() for images, _ in parts.two_batches()]
+    return _again(lambda: [predict(batch) for batch in batches])
+
+
+def predict_one(calls):
+    predict, x = _trained().predictor(), parts.one_example()
+
+    def run():
+        for _ in range(calls):
+            predict(x)
+
+    run()
+    return run
 
 
 def _trained():
@@ -176,5 +215,5 @@ def replicas(count, steps):
 
 if __name__ == "__main__":
     works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
-    works += (predict_again, startup, replicas, trained_on)
+    works += (predict_files, predict_again, predict_one, startup, replicas, trained_on)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

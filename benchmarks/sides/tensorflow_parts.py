@@ -34,10 +34,19 @@ def vgg16(keras, optimizer, **compile_options):
 
 def small_cnn(keras, optimizer="adam", **compile_options):
     """The network of estimator_train/models/small_cnn.py, for images of 32 x 32."""
+    return _classifier(keras, (32, 32, 3), _small_cnn(keras), optimizer, **compile_options)
+
+
+def scan_cnn(keras):
+    """The same for scans: its prediction of one takes about as long as the decoding of its file."""
+    return _classifier(keras, (224, 224, 3), _small_cnn(keras), "adam", classes=len(CLASSES))
+
+
+def _small_cnn(keras):
     layers = [keras.layers.Rescaling(4.0, offset=-1.0)]
     for filters in (16, 32, 64, 128):
         layers += [keras.layers.Conv2D(filters, 3, padding="same", activation="relu"), keras.layers.MaxPooling2D()]
-    return _classifier(keras, (32, 32, 3), [*layers, keras.layers.GlobalMaxPooling2D()], optimizer, **compile_options)
+    return [*layers, keras.layers.GlobalMaxPooling2D()]
 
 
 def tiny_cnn(keras, **compile_options):
@@ -64,8 +73,8 @@ def wide_cnn(keras, optimizer="adam"):
     return _classifier(keras, (32, 32, 3), layers, optimizer)
 
 
-def _classifier(keras, input_shape, layers, optimizer, **compile_options):
-    layers = [keras.Input(input_shape), *layers, keras.layers.Flatten(), keras.layers.Dense(10, "softmax")]
+def _classifier(keras, input_shape, layers, optimizer, classes=10, **compile_options):
+    layers = [keras.Input(input_shape), *layers, keras.layers.Flatten(), keras.layers.Dense(classes, "softmax")]
     model = keras.Sequential(layers)
     model.compile(optimizer, "categorical_crossentropy", metrics=["accuracy"], **compile_options)
     return model
@@ -80,6 +89,11 @@ def repeated_batch(input_shape, batch_size=BATCH):
 def two_batches():
     """Of small_cnn, 4 examples each."""
     return repeated_batch((32, 32, 3), 4).take(2)
+
+
+def one_example():
+    """A batch of one, of small_cnn."""
+    return next(iter(two_batches()))[0][:1].numpy()
 
 
 def epoch_of(batches, number):
@@ -99,11 +113,18 @@ def epoch_of(batches, number):
     return epoch
 
 
+def cpu_devices(count):
+    """Names of `count` logical CPU devices; call before TensorFlow has started."""
+    logical = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], logical)
+    return [f"CPU:{index}" for index in range(count)]
+
+
 def jpeg_paths(folder):
     return sorted(tf.io.gfile.glob(os.path.join(folder, "*", "*.jpeg")))
 
 
-def jpeg_batches(paths, epochs=1):
+def jpeg_batches(paths, epochs=1, batch_size=BATCH):
     """Batches of images of 224 x 224 in [0, 1] and one-hot labels, as TensorFlow's own guide to tf.data has them."""
 
     def load(path):
@@ -112,4 +133,4 @@ def jpeg_batches(paths, epochs=1):
         return image, tf.cast(tf.equal(tf.strings.split(path, os.sep)[-2], CLASSES), tf.float32)
 
     files = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths)).repeat(epochs)
-    return files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH).prefetch(tf.data.AUTOTUNE)
+    return files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)

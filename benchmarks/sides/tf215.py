@@ -73,6 +73,25 @@ def predict_again():
     return _again(lambda: list(estimator.predict(parts.two_batches)))
 
 
+def predict_one(calls):
+    """Through an export that is loaded, which took the place of tf.contrib.predictor.from_estimator."""
+
+    def receiver_fn():
+        images = tf.compat.v1.placeholder(tf.float32, [None, *x.shape[1:]])
+        return tf.estimator.export.TensorServingInputReceiver(images, {"images": images})
+
+    estimator, x = _trained(), parts.one_example()
+    loaded = tf.saved_model.load(estimator.export_saved_model(tempfile.mkdtemp(), receiver_fn))
+    predict = loaded.signatures["serving_default"]
+
+    def run():
+        for _ in range(calls):
+            [value.numpy() for value in predict(images=tf.constant(x)).values()]
+
+    run()
+    return run
+
+
 def _trained():
     estimator = keras.estimator.model_to_estimator(_small_cnn(), model_dir=tempfile.mkdtemp())
     estimator.train(parts.two_batches)
@@ -103,5 +122,5 @@ def startup():
 
 
 if __name__ == "__main__":
-    works = (input_pipeline, flagship, evaluated_training, evaluate_again, predict_again, startup)
+    works = (input_pipeline, flagship, evaluated_training, evaluate_again, predict_again, predict_one, startup)
     serve({work.__name__: work for work in works}, ["tensorflow", "tensorflow-estimator"], parts.device)

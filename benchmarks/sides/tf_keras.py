@@ -30,6 +30,6 @@ def bare_steps(model, steps, steps_per_call):
 
 
 if __name__ == "__main__":
-    names = ("flagship", "memory", "fit_steps", "evaluated_training", "evaluate_files")
+    names = ("flagship", "memory", "fit_steps", "evaluated_training", "evaluate_files", "predict_files", "predict_one")
     works = {name: functools.partial(getattr(fit, name), keras) for name in names}
     serve(works | {"bare_steps": bare_steps}, ["tensorflow", "tf_keras"], parts.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_train import checkpoints
@@ -73,6 +74,41 @@ class GraphModel(PreparedModel):
             raise ValueError(
                 "resume_input is for Keras models; a model_fn's train calls its input_fn anew: leave it out"
             )
+
+        def make_input():
+            return features_and_labels(input_fn, mode=mode, config=config, params=params)
+
+        return self._built(mode, make_input, strategy, config, params, checkpoint_path)
+
+    def predict_functions(self, config, params, checkpoint_path, select):
+        def function_of(spec):
+            fed = []
+
+            def make_input():
+                parts = tf.nest.flatten(spec, expand_composites=True)
+                fed.extend(v1.placeholder(part.dtype, part.shape) for part in parts)
+                return tf.nest.pack_sequence_as(spec, fed, expand_composites=True), None, ()
+
+            run = self._built(ModeKeys.PREDICT, make_input, None, config, params, checkpoint_path)
+            predictions = select(run.spec.predictions)
+            with run.as_default():
+                session = v1.train.MonitoredSession(run.session_creator, run.spec.prediction_hooks)
+
+            def function(features):
+                parts = tf.nest.flatten(features, expand_composites=True)
+                with run.as_default():  # symbolic tensors are dict keys in graph mode only
+                    return session.run(predictions, dict(zip(fed, map(np.asarray, parts), strict=True)))
+
+            def close():
+                with run.as_default():
+                    session.close()
+
+            return function, close
+
+        return function_of
+
+    def _built(self, mode, make_input, strategy, config, params, checkpoint_path):
+        """The `Run` of the graph that is built on (features, labels, hooks) of `make_input()`."""
         specs = []
 
         def build(features, labels):
@@ -85,7 +121,7 @@ class GraphModel(PreparedModel):
             specs.append(spec)
 
         with _new_graph(config, strategy) as graph:
-            features, labels, input_hooks = features_and_labels(input_fn, mode=mode, config=config, params=params)
+            features, labels, input_hooks = make_input()
             with warm_start.noting_optimizer_variables() as optimizer_variables:
                 tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else combine_specs(specs)

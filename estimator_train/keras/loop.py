@@ -177,9 +177,18 @@ class PredictionLoop:
         run = self._run.get_concrete_function(iterator)
         return _specs(run.structured_outputs), lambda iterator, count: run(iterator)
 
+    def trace_features(self, spec):
+        """The concrete function of batches of features of that `tf.TypeSpec`, without an iterator."""
+        return self._predict.get_concrete_function(spec)
+
     @tf.function(autograph=False)
     def _run(self, iterator):
         predictions, _ = self._program.step(iterator.get_next())
+        return predictions
+
+    @tf.function(autograph=False)
+    def _predict(self, features):
+        predictions, _ = self._program.step((features,))
         return predictions
 
 

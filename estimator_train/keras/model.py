@@ -95,6 +95,32 @@ class KerasModel(PreparedModel):
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
         return _KerasRun(hook_graph.graph, spec, FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers))
 
+    def predict_functions(self, config, params, checkpoint_path, select):
+        # A state of its own: evaluations of other checkpoints share theirs, and load them in turn.
+        with eager_classes(), eager_mode():
+            _check_scope(None)
+            role = "given" if checkpoint_path is None else "checkpoint"
+            state = ModelState(self._source, tf.distribute.get_strategy(), role, config)
+            if checkpoint_path is not None:
+                self._restore(state, checkpoint_path, config)
+        program = PredictionProgram(state.adapter, state.model, None)
+
+        def function_of(spec):
+            with eager_classes():
+                with state.new_variables_restored(checkpoint_path):
+                    state.loop(program).trace_features(spec)
+                # New statistics of Normalization layers, which are constants in it, have taken the first trace away.
+                run = state.loop(program).trace_features(spec)
+            names = list(select(run.structured_outputs))
+
+            def function(features):
+                predictions = run(features)
+                return {name: predictions[name].numpy() for name in names}
+
+            return function, lambda: None
+
+        return function_of
+
     def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
@@ -134,11 +160,7 @@ class KerasModel(PreparedModel):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):
             raise ValueError("eval_distribute must not span a cluster's workers: one process evaluates a checkpoint.")
-        if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
-            raise ValueError(
-                "train, evaluate and predict do not run inside a strategy.scope() of another strategy than theirs; "
-                "leave the scope, and give the strategy to RunConfig as train_distribute or eval_distribute."
-            )
+        _check_scope(strategy)
         role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
         state = self._states.get((role, id(strategy)))
         # A copy that has been trained cannot come back to the given state: the optimizer's slots would stay.
@@ -181,6 +203,14 @@ class KerasModel(PreparedModel):
                 f"it has {sorted(self._metric_names_map)}."
             )
         return {self._metric_names_map.get(name, name): value for name, value in logs.items()}
+
+
+def _check_scope(strategy):
+    if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
+        raise ValueError(
+            "train, evaluate and predict do not run inside a strategy.scope() of another strategy than theirs; "
+            "leave the scope, and give the strategy to RunConfig as train_distribute or eval_distribute."
+        )
 
 
 def _flat(logs):

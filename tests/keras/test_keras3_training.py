@@ -365,3 +365,5 @@ def test_hooks_and_train_and_evaluate_with_an_export_that_takes_image_bytes(tmp_
     )
     predicted = [prediction["age"] for prediction in estimator.predict(input_fn)][:16]
     np.testing.assert_allclose(served["age"], predicted, atol=1e-6)
+    kept = estimator.predictor(predict_keys="age")((images / 255).astype("float32"))
+    np.testing.assert_allclose(kept["age"], predicted, atol=1e-6)
