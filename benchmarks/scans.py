@@ -1,6 +1,9 @@
-"""Drawn OCT scans in files: grayscale JPEGs of 512 x 496 and about 50 kB."""
+"""Drawn OCT scans in files: grayscale JPEGs of 512 x 496 and about 50 kB; without TensorFlow, for all sides."""
+
+import os
 
 QUALITY = 70
+CLASSES = ["CNV", "DME", "DRUSEN", "NORMAL"]
 
 
 def draw(folder, count):
@@ -18,3 +21,13 @@ def draw(folder, count):
         Image.fromarray(draw_image(name, np.random.default_rng(index))).save(path, quality=QUALITY)
         num_bytes += path.stat().st_size
     return num_bytes // count
+
+
+def load(path):
+    """(the scan as float32 RGB of 224 x 224 in [0, 1], the place of its class among those of a folder), by Pillow."""
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(path) as image:
+        resized = image.convert("RGB").resize((224, 224), Image.Resampling.BILINEAR)
+    return np.asarray(resized, np.float32) / np.float32(255), CLASSES.index(path.split(os.sep)[-2])

@@ -59,6 +59,58 @@ def input_pipeline(*, images=1024):
     return Benchmark(what, {blog: Side("tf215", "input_pipeline"), **ours}, [(name, blog) for name in ours], images)
 
 
+def tfrecord_input(*, images=512):
+    """TFRecord files of JPEGs beside tf.data as TensorFlow's guides write it."""
+    what = f"an epoch of {images} scans in a TFRecord file, 512 x 496 to 224 x 224, batch 32"
+    return _against_guides(what, "tfrecord_input", "--dataset tfrecord", images=images)
+
+
+def npz_input(*, examples=60_000):
+    """Images in an npz file beside tf.data as TensorFlow's guides write it."""
+    what = f"an epoch of {examples} images of an npz file, 28 x 28, shuffled, batch 32"
+    return _against_guides(what, "npz_input", "--dataset npz", {"examples": examples})
+
+
+def cached_input(*, images=512):
+    """Later epochs of decoded images beside those of Dataset.cache, as TensorFlow's guides write it."""
+    what = f"a later epoch of {images} scans decoded once, 224 x 224, shuffled, batch 32"
+    return _against_guides(what, "cached_input", 'image_files(cache="memory")', images=images)
+
+
+def generator_input(*, examples=20_000):
+    """A Python generator of small examples beside Dataset.from_generator."""
+    what = f"an epoch of {examples} rows of a table from a Python generator, batch 32"
+    return _against_guides(what, "generator_input", "input_fns.generator", {"examples": examples})
+
+
+def _against_guides(what, work, ours, options=None, images=0):
+    theirs = "tf.data by TensorFlow's guides"
+    sides = {ours: Side("ours", work, options or {}), theirs: Side("tf_keras", work, options or {})}
+    return Benchmark(what, sides, [(ours, theirs)], images)
+
+
+def worker_input(*, images=512, epochs=3):
+    """A Python generator in worker processes beside PyTorch's DataLoader, both with a worker for each core."""
+    ours, theirs, options = "input_fns.generator with workers", "PyTorch's DataLoader", {"epochs": epochs}
+    sides = {ours: Side("ours", "worker_input", options), theirs: Side("torch", "worker_input", options)}
+    what = f"{epochs} epochs of {images} scans read by Pillow in worker processes, with their start, batch 32"
+    return Benchmark(what, sides, [(ours, theirs)], images)
+
+
+def model_fn_steps(*, steps=200):
+    """A step of a model_fn, of a small graph and of a large one, and the end of the training, beside tf.estimator."""
+    sides, rows = {}, []
+    table = [("small graph", 1, False), ("large graph", 16, False), ("small graph, the end of train", 1, True)]
+    for name, blocks, end in table:
+        options = {"blocks": blocks, "steps": steps // blocks or 1, "end": end}
+        ours, theirs = f"model_fn, {name}", f"{TF215}, {name}"
+        sides[ours] = Side("ours", "train_model_fn", options)
+        sides[theirs] = Side("tf215", "train_model_fn", options, ONEDNN)
+        rows.append((ours, theirs))
+    what = f"{steps} steps of 1 residual block, a sixteenth of 16 blocks, batch 32, no summaries, oneDNN on both sides"
+    return Benchmark(what, sides, rows)
+
+
 def step_overhead(*, steps=500):
     """A step of a small CNN, and of a tiny one, beside tf_keras fit and a bare tf.function."""
     sides, rows = {}, []
@@ -246,8 +298,14 @@ def memory(*, images=64):
 WORKS = (
     *(
         input_pipeline,
+        tfrecord_input,
+        npz_input,
+        cached_input,
+        generator_input,
+        worker_input,
         step_overhead,
         keras3_steps,
+        model_fn_steps,
         evaluated_training,
         evaluated_throughput,
         evaluate_files,

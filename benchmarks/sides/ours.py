@@ -8,9 +8,11 @@ import time
 import estimator_train as et  # before TensorFlow, which else imports Keras 3
 
 # isort: split
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from benchmarks import scans
 from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import cpu_seconds, now, peak_bytes, serve, since
 
@@ -22,6 +24,52 @@ def input_pipeline(files, mode, as_trained=False):
     paths = parts.jpeg_paths(files)
     input_fn = input_fns.image_files(paths, parts.CLASSES, shuffle=True, num_epochs=1, **options)
     return parts.epoch_of(input_fn.host_batches() if as_trained else input_fn(), len(paths))
+
+
+def tfrecord_input(files):
+    paths = parts.jpeg_paths(files)
+    return _training_epoch("tfrecord", parts.write_tfrecords(paths), (224, 224), len(paths))
+
+
+def npz_input(examples):
+    return _training_epoch("npz", parts.write_npz(examples), (28, 28), examples)
+
+
+def _training_epoch(dataset, data_dir, image_size, number):
+    from estimator_train import datasets
+
+    options = {"image_size": image_size, "batch_size": parts.BATCH, "num_epochs": 1}
+    return parts.epoch_of(datasets.open_dataset(dataset, data_dir).train_input_fn(**options)(), number)
+
+
+def cached_input(files):
+    from estimator_train import input_fns
+
+    paths, options = parts.jpeg_paths(files), {"shuffle": True, "batch_size": parts.BATCH, "num_epochs": 1}
+    return parts.epoch_of(input_fns.image_files(paths, parts.CLASSES, cache="memory", **options)(), len(paths))
+
+
+def generator_input(examples):
+    from estimator_train import input_fns
+
+    return parts.epoch_of(input_fns.generator(parts.rows_of_a_table(examples), batch_size=parts.BATCH)(), examples)
+
+
+def worker_input(files, epochs):
+    from estimator_train import input_fns
+
+    paths = parts.jpeg_paths(files)
+
+    def images(input_context, epoch):
+        order = np.random.default_rng(epoch).permutation(len(paths))
+        for index in order[input_context.input_pipeline_id :: input_context.num_input_pipelines]:
+            yield scans.load(paths[index])
+
+    def run():
+        options = {"batch_size": parts.BATCH, "num_epochs": epochs, "workers": os.cpu_count()}
+        return parts.read(input_fns.generator(images, **options)(), epochs * len(paths))
+
+    return run
 
 
 def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, keras_3=False, **settings):
@@ -199,6 +247,10 @@ def startup():
     return run
 
 
+def train_model_fn(**options):
+    return parts.train_model_fn(et, **options)
+
+
 def replicas(count, steps):
     """Steps of `count` batches, with a core for each replica: of one thread, and no more cores to take another from."""
     if hasattr(os, "sched_setaffinity"):
@@ -215,5 +267,6 @@ def replicas(count, steps):
 
 if __name__ == "__main__":
     works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
-    works += (predict_files, predict_again, predict_one, startup, replicas, trained_on)
+    works += (predict_files, predict_again, predict_one, startup, replicas, trained_on, train_model_fn)
+    works += (tfrecord_input, npz_input, cached_input, generator_input, worker_input)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

@@ -1,13 +1,14 @@
 """What the sides on TensorFlow share: models, made by the Keras they are given, and data."""
 
 import os
+import tempfile
 
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.scans import CLASSES
 from benchmarks.sides.serve import now, since
 
-CLASSES = ["CNV", "DME", "DRUSEN", "NORMAL"]
 BATCH = 32
 EVALUATED = 8  # batches of an evaluation on the way
 
@@ -103,14 +104,16 @@ def epoch_of(batches, number):
     out of all sides alike.
     """
 
-    def epoch():
-        begin, iterator = now(), iter(batches)
-        assert sum(images.shape[0] for images, _ in iterator) == number
-        return since(begin)
-
     for _ in range(3):
-        epoch()
-    return epoch
+        read(batches, number)
+    return lambda: read(batches, number)
+
+
+def read(batches, number):
+    """What reading all batches of `number` examples took, without the end of the iterator."""
+    begin, iterator = now(), iter(batches)
+    assert sum(labels.shape[0] for _, labels in iterator) == number
+    return since(begin)
 
 
 def cpu_devices(count):
@@ -126,11 +129,136 @@ def jpeg_paths(folder):
 
 def jpeg_batches(paths, epochs=1, batch_size=BATCH):
     """Batches of images of 224 x 224 in [0, 1] and one-hot labels, as TensorFlow's own guide to tf.data has them."""
-
-    def load(path):
-        image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
-        image = tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), (224, 224))
-        return image, tf.cast(tf.equal(tf.strings.split(path, os.sep)[-2], CLASSES), tf.float32)
-
     files = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths)).repeat(epochs)
-    return files.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+    return files.map(_load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+
+
+def cached_jpeg_batches(paths):
+    """The same, decoded once and shuffled after that."""
+    images = tf.data.Dataset.from_tensor_slices(paths).map(_load, num_parallel_calls=tf.data.AUTOTUNE).cache()
+    return images.shuffle(len(paths)).batch(BATCH).prefetch(tf.data.AUTOTUNE)
+
+
+def _load(path):
+    label = tf.cast(tf.equal(tf.strings.split(path, os.sep)[-2], CLASSES), tf.float32)
+    return _decode(tf.io.read_file(path)), label
+
+
+def _decode(encoded):
+    image = tf.io.decode_jpeg(encoded, channels=3)
+    return tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), (224, 224))
+
+
+def write_tfrecords(paths):
+    """Writes JPEG files into a TFRecord file for training, and one of them for evaluation; returns their folder."""
+    folder = tempfile.mkdtemp()
+    with open(os.path.join(folder, "labels.txt"), "w") as file:
+        file.write("\n".join(CLASSES))
+    for name, of_file in (("train", paths), ("test", paths[:1])):
+        with tf.io.TFRecordWriter(os.path.join(folder, f"{name}.tfrecord")) as writer:
+            for path in of_file:
+                with open(path, "rb") as image:
+                    encoded = tf.train.BytesList(value=[image.read()])
+                label = tf.train.Int64List(value=[CLASSES.index(path.split(os.sep)[-2])])
+                of_image = {
+                    "image/encoded": tf.train.Feature(bytes_list=encoded),
+                    "image/class/label": tf.train.Feature(int64_list=label),
+                }
+                features = tf.train.Features(feature=of_image)
+                writer.write(tf.train.Example(features=features).SerializeToString())
+    return folder
+
+
+def tfrecord_batches(folder):
+    """Batches of the training images of `write_tfrecords`, as TensorFlow's guides to TFRecord and tf.data have them."""
+    features = {
+        "image/encoded": tf.io.FixedLenFeature([], tf.string),
+        "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+    def parse(record):
+        example = tf.io.parse_single_example(record, features)
+        return _decode(example["image/encoded"]), tf.one_hot(example["image/class/label"], len(CLASSES))
+
+    records = tf.data.TFRecordDataset(os.path.join(folder, "train.tfrecord")).shuffle(4096)
+    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH).prefetch(tf.data.AUTOTUNE)
+
+
+def write_npz(examples):
+    """Writes an npz file of grayscale images of 28 x 28 of ten classes; returns its path."""
+    rng, path = np.random.default_rng(1), os.path.join(tempfile.mkdtemp(), "images.npz")
+    arrays = {
+        f"{name}_{side}": rng.integers(0, below, shape, np.uint8)
+        for side, number in (("train", examples), ("test", BATCH))
+        for name, below, shape in (("x", 256, (number, 28, 28)), ("y", 10, (number,)))
+    }
+    np.savez(path, **arrays)
+    return path
+
+
+def npz_batches(path):
+    """Batches of the training images of `write_npz`, as TensorFlow's guide to NumPy data has them."""
+    with np.load(path) as arrays:
+        images, labels = arrays["x_train"], arrays["y_train"]
+
+    def as_input(images, labels):
+        images = tf.image.convert_image_dtype(images[..., tf.newaxis], tf.float32)
+        return tf.image.grayscale_to_rgb(images), tf.one_hot(labels, 10)
+
+    batches = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(labels)).batch(BATCH)
+    return batches.map(as_input, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def rows_of_a_table(examples):
+    """A function that returns a generator of rows of 20 numbers, with labels."""
+    table = np.random.default_rng(1).normal(size=(examples, 20)).astype(np.float32)
+    labels = np.arange(examples) % 10
+
+    def rows():
+        yield from zip(table, labels, strict=True)
+
+    return rows
+
+
+def model_fn(estimator, blocks):
+    """A model_fn of `estimator`, a module with tf.estimator's names: `blocks` residual blocks of two convolutions."""
+    v1 = tf.compat.v1
+
+    def build(features, labels, mode):
+        net = v1.layers.conv2d(features, 16, 3, strides=2, padding="same")
+        for _ in range(blocks):
+            within = net
+            for _ in range(2):
+                within = tf.nn.relu(v1.layers.batch_normalization(within, training=True))
+                within = v1.layers.conv2d(within, 16, 3, padding="same")
+            net += within
+        logits = v1.layers.dense(tf.reduce_mean(net, axis=[1, 2]), 10)
+        loss = v1.losses.softmax_cross_entropy(labels, logits)
+        train_op = v1.train.AdamOptimizer().minimize(loss, v1.train.get_global_step())
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return build
+
+
+def train_model_fn(estimator, blocks, steps, end=False):
+    """A function that trains `model_fn` for `steps` steps after the first, and answers with what these took.
+
+    `end`: it answers with the time from the last step to the end of the training.
+    """
+
+    class Clock(tf.compat.v1.train.SessionRunHook):
+        first = None
+
+        def after_run(self, run_context, run_values):
+            self.last = now()
+            self.first = self.first or self.last
+
+    def run():
+        clock = Clock()
+        config = estimator.RunConfig(tempfile.mkdtemp(), save_summary_steps=None, log_step_count_steps=None)
+        trained = estimator.Estimator(model_fn(estimator, blocks), config=config)
+        trained.train(lambda: repeated_batch((32, 32, 3)).prefetch(tf.data.AUTOTUNE), hooks=[clock], steps=steps + 1)
+        return since(clock.last) if end else since(clock.first, clock.last)
+
+    run()
+    return run

@@ -121,6 +121,11 @@ def startup():
     return run
 
 
+def train_model_fn(**options):
+    return parts.train_model_fn(tf.estimator, **options)
+
+
 if __name__ == "__main__":
     works = (input_pipeline, flagship, evaluated_training, evaluate_again, predict_again, predict_one, startup)
+    works += (train_model_fn,)
     serve({work.__name__: work for work in works}, ["tensorflow", "tensorflow-estimator"], parts.device)

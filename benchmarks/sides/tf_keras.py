@@ -29,7 +29,29 @@ def bare_steps(model, steps, steps_per_call):
     return run
 
 
+def tfrecord_input(files):
+    paths = parts.jpeg_paths(files)
+    return parts.epoch_of(parts.tfrecord_batches(parts.write_tfrecords(paths)), len(paths))
+
+
+def npz_input(examples):
+    return parts.epoch_of(parts.npz_batches(parts.write_npz(examples)), examples)
+
+
+def cached_input(files):
+    paths = parts.jpeg_paths(files)
+    return parts.epoch_of(parts.cached_jpeg_batches(paths), len(paths))
+
+
+def generator_input(examples):
+    signature = tf.TensorSpec((20,), tf.float32), tf.TensorSpec((), tf.int64)
+    rows = tf.data.Dataset.from_generator(parts.rows_of_a_table(examples), output_signature=signature)
+    return parts.epoch_of(rows.batch(parts.BATCH).prefetch(tf.data.AUTOTUNE), examples)
+
+
 if __name__ == "__main__":
     names = ("flagship", "memory", "fit_steps", "evaluated_training", "evaluate_files", "predict_files", "predict_one")
     works = {name: functools.partial(getattr(fit, name), keras) for name in names}
-    serve(works | {"bare_steps": bare_steps}, ["tensorflow", "tf_keras"], parts.device)
+    inputs = (tfrecord_input, npz_input, cached_input, generator_input)
+    works |= {work.__name__: work for work in (bare_steps, *inputs)}
+    serve(works, ["tensorflow", "tf_keras"], parts.device)

@@ -1,12 +1,14 @@
 """PyTorch 2: torchvision's VGG16, the usual DataLoader and a hand-written loop."""
 
+import glob
 import os
 
 import torch
 import torchvision
 from torchvision.transforms import v2
 
-from benchmarks.sides.serve import serve
+from benchmarks import scans
+from benchmarks.sides.serve import now, serve, since
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 IMAGENET_MEAN = torch.tensor([123.68, 116.779, 103.939], device=DEVICE).view(1, 3, 1, 1)
@@ -50,9 +52,39 @@ def flagship(files, epochs):
     return lambda: train(images, epochs)
 
 
+class Scans(torch.utils.data.Dataset):
+    """The images that ours reads, by the same function."""
+
+    def __init__(self, folder):
+        self.paths = sorted(glob.glob(os.path.join(folder, "*", "*.jpeg")))
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return scans.load(self.paths[index])
+
+
+def worker_input(files, epochs):
+    dataset = Scans(files)
+
+    def run():
+        begin = now()
+        loader = torch.utils.data.DataLoader(
+            dataset, BATCH, shuffle=True, num_workers=os.cpu_count(), persistent_workers=True
+        )
+        number = sum(len(labels) for _ in range(epochs) for _, labels in loader)
+        assert number == epochs * len(dataset)
+        answer = since(begin)
+        del loader  # ends the workers, whose processor time counts only then
+        return answer | {"cpu": since(begin)["cpu"]}
+
+    return run
+
+
 def device():
     return torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
 
 
 if __name__ == "__main__":
-    serve({"flagship": flagship}, ["torch", "torchvision"], device)
+    serve({"flagship": flagship, "worker_input": worker_input}, ["torch", "torchvision"], device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_train import checkpoints
+from estimator_train.host import dataset_iterators
 
 v1 = tf.compat.v1
 
@@ -25,15 +26,18 @@ class GraphSessionCreator(v1.train.SessionCreator):
         if self._resumes and not self._config.is_chief:
             return self._wait_for_chief()
         path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
+        master = self._config.master if self._resumes else self._config.evaluation_master
         session = v1.train.ChiefSessionCreator(
             self._scaffold,
-            master=self._config.master if self._resumes else self._config.evaluation_master,
+            master=master,
             config=self._config.session_config,
             checkpoint_filename_with_path=path,
         ).create_session()
         if self._resumes and path is not None:
             state = tf.train.get_checkpoint_state(self._config.model_dir)
             self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes the oldest
+        if not master:
+            dataset_iterators.close_in_background(session)
         return session
 
     def _wait_for_chief(self):

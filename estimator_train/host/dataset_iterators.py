@@ -1,4 +1,4 @@
-"""Iterators of datasets that are deleted without waiting for tf.data's autotuner.
+"""Iterators of datasets, and sessions with such, that are deleted without waiting for tf.data's autotuner.
 
 The autotuner has a thread for each iterator: it looks at it after 10 ms, 20 ms, 40 ms and so on, at last once a minute,
 and sleeps between. Who deletes the iterator wakes the thread and waits for its end. But TensorFlow 2.15 to 2.21 notes
@@ -31,9 +31,29 @@ def delete_in_background(iterators):
     """Empties the list `iterators`, the only one to hold them; a slow deletion continues in a thread."""
     released = iterators.copy()
     iterators.clear()
-    if not threading.main_thread().is_alive():
-        return  # Python ends, and starts no more threads
+    if threading.main_thread().is_alive():  # else Python ends, and starts no more threads
+        _in_background(released.clear)
+
+
+def close_in_background(session):
+    """Has `session.close()`, which deletes the iterators of its graph, go on in a thread where that takes long.
+
+    `session` is a tf.compat.v1.Session in this process.
+    """
+    close = session.close
+
+    def close_once():
+        del session.close
+        if threading.main_thread().is_alive():
+            _in_background(close)
+        else:
+            close()
+
+    session.close = close_once
+
+
+def _in_background(function):
     # No daemon: one that wakes while Python ends would abort the process in a destructor of TensorFlow's.
-    thread = threading.Thread(target=released.clear, name="deletes iterators", daemon=False)
+    thread = threading.Thread(target=function, name="deletes iterators", daemon=False)
     thread.start()
     thread.join(_SECONDS)

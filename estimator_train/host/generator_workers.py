@@ -14,12 +14,12 @@ import subprocess
 import sys
 import threading
 import traceback
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import cloudpickle
 
 _ROOT = str(Path(__file__).resolve().parents[2])
+_PIPE_BYTES = 2**20  # as much as Linux lets any user have
 
 
 @contextlib.contextmanager
@@ -40,33 +40,42 @@ def in_workers(functions):
 
 @contextlib.contextmanager
 def _worker():
-    """A process that waits for its function, and the channel on which it sends what that yields."""
+    """A process that waits for its function, and the pipe into which it writes what that yields."""
     reading, writing = os.pipe()
-    channel = Connection(reading, writable=False)
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import _main; _main()", str(writing)],
-            stdin=subprocess.PIPE,
-            pass_fds=[writing],
-            # The devices are for training. A directory of the user's in front of this package is in sys.path later.
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _ROOT},
-            start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
-        )
-    finally:
-        os.close(writing)
-    try:
-        yield process, channel
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        channel.close()
+    with open(reading, "rb") as pipe:
+        _enlarge(pipe)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import _main; _main()", str(writing)],
+                stdin=subprocess.PIPE,
+                pass_fds=[writing],
+                # The devices are for training. A directory of the user's in front of this package is in sys.path later.
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _ROOT},
+                start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
+            )
+        finally:
+            os.close(writing)
+        try:
+            yield process, pipe
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
 
 
-def _received(process, channel):
+def _enlarge(pipe):
+    """Makes room for some examples, which a worker writes while others are read: the system's default is 64 kB."""
+    import fcntl  # Windows has none
+
+    if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux
+        with contextlib.suppress(PermissionError):  # all pipes of this user have too much already
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+def _received(process, pipe):
     while True:
         try:
-            item = channel.recv()
+            item = _read(pipe)
         except EOFError:
             code = process.wait()
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
@@ -95,12 +104,31 @@ class _InWorker(Exception):
         return f"\n{self.args[0]}"
 
 
+def _read(pipe):
+    """What `_write` has written. Arrays lie in the memory that they are read into."""
+    pickled, *buffers = [bytearray(size) for size in pickle.load(pipe)]
+    for part in (pickled, *buffers):
+        if pipe.readinto(part) < len(part):
+            raise EOFError
+    return pickle.loads(pickled, buffers=buffers)
+
+
+def _write(item, pipe):
+    """Writes `item`, and the memory of the arrays in it without a copy. It may be changed afterwards."""
+    buffers = []
+    pickled = pickle.dumps(item, protocol=5, buffer_callback=buffers.append)
+    parts = [pickled, *(buffer.raw() for buffer in buffers)]
+    pickle.dump([len(part) for part in parts], pipe)
+    for part in parts:
+        pipe.write(part)
+    pipe.flush()
+
+
 def _main():
-    channel = Connection(int(sys.argv[1]), readable=False)
     sys.path[:] = pickle.load(sys.stdin.buffer)
-    with contextlib.suppress(BrokenPipeError):  # the parent has ended
+    with contextlib.suppress(BrokenPipeError), open(int(sys.argv[1]), "wb") as pipe:  # the parent has ended
         for item in _yielded(sys.stdin.buffer):
-            channel.send(item)
+            _write(item, pipe)
 
 
 def _yielded(file):

@@ -14,6 +14,7 @@ import numpy as np
 # mallopt's parameters, from glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _MAP_NORESERVE = 0x4000  # of Linux; in Python's mmap from 3.13 on
+_CACHE_LINE = 64  # bytes
 
 
 @functools.cache
@@ -43,3 +44,14 @@ def lazy_zeros(shape, dtype):
         return np.zeros(shape, dtype)
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     return np.frombuffer(memory, dtype).reshape(shape)
+
+
+def aligned_empty(shape, dtype):
+    """An empty array whose memory TensorFlow takes as it is; it copies what begins between two cache lines."""
+    dtype = np.dtype(dtype)
+    if dtype.hasobject:
+        return np.empty(shape, dtype)
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + _CACHE_LINE, np.uint8)
+    begin = -memory.ctypes.data % _CACHE_LINE
+    return memory[begin : begin + size].view(dtype).reshape(shape)

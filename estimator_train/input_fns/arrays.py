@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from estimator_train.input_fns.order import number_batches, share_of_pipeline
 
+_BLOCK_BYTES = 2**20
+
 
 def arrays(
     x: np.ndarray | dict[str, Any] | tuple[Any, ...],
@@ -82,25 +84,41 @@ class Arrays:
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         shard = range(context.input_pipeline_id, self.num_rows, context.num_input_pipelines)
-        batches = number_batches(
+        at_once, start = self._batches_at_once(), share_of_pipeline(self.first, context)
+        blocks = number_batches(
             len(shard),
-            batch_size=self.batch_size,
+            batch_size=at_once * self.batch_size,
             num_epochs=self.num_epochs,
             shuffle=self.shuffle,
             seed=self.seed,
-            start=share_of_pipeline(self.first, context),
-            drop_remainder=self.drop_remainder,
+            start=start,
+            drop_remainder=self.drop_remainder and at_once == 1,
         )
-        return batches.map(lambda numbers: self._rows(shard.start + numbers * shard.step)).prefetch(tf.data.AUTOTUNE)
+        batches = blocks.map(lambda numbers: self._rows(shard.start + numbers * shard.step))
+        if at_once > 1:
+            batches = batches.rebatch(self.batch_size, drop_remainder=self.drop_remainder)
+            batches = batches.apply(tf.data.experimental.assert_cardinality(self._num_batches(len(shard), start)))
+        return batches.prefetch(tf.data.AUTOTUNE)
 
     def starting_at(self, examples: int, seed: int) -> Arrays:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
+
+    def _batches_at_once(self):
+        """How many batches numpy gathers in one call, which takes longer than a small batch itself."""
+        bytes_of_row = sum(column.nbytes // self.num_rows for column in tf.nest.flatten(self.data))
+        return max(1, min(32, _BLOCK_BYTES // max(self.batch_size * bytes_of_row, 1)))
+
+    def _num_batches(self, num_rows, start):
+        if self.num_epochs is None:
+            return tf.data.INFINITE_CARDINALITY
+        rows = max(num_rows * self.num_epochs - start, 0)
+        return rows // self.batch_size if self.drop_remainder else -(-rows // self.batch_size)
 
     def _rows(self, indices):
         columns = tf.nest.flatten(self.data)
         # Gathered by numpy: the arrays stay where they are instead of becoming constants of the graph.
         dtypes = [tf.as_dtype(column.dtype) for column in columns]
-        batch = tf.numpy_function(lambda i: [column[i] for column in columns], [indices], dtypes)
+        batch = tf.numpy_function(lambda i: [np.take(column, i, axis=0) for column in columns], [indices], dtypes)
         for tensor, column in zip(batch, columns, strict=True):
             tensor.set_shape((*indices.shape, *column.shape[1:]))
         batch = tf.nest.pack_sequence_as(self.data, batch)

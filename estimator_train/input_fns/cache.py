@@ -6,7 +6,6 @@ decoded images.
 
 import hashlib
 import json
-import math
 import os
 import shutil
 import sys
@@ -20,12 +19,11 @@ from tqdm import tqdm
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.files import write_whole
 from estimator_train.host.free_memory import free_memory
-from estimator_train.host.host_memory import lazy_zeros
+from estimator_train.host.host_memory import aligned_empty, lazy_zeros
 from estimator_train.input_fns.decoding import decoded, fault_of_file
 from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.private_names import eager_mode
 
-_CACHE_LINE = 64  # bytes
 _FORMAT = 1  # of the files in a directory
 
 
@@ -159,11 +157,11 @@ def _reader(planes, channels, image_size):
         places = np.flatnonzero(channels[numbers])
         numbers = numbers[places]
         if (channels[numbers] == 1).all():
-            images = _aligned((len(numbers), *image_size, 1))
+            images = aligned_empty((len(numbers), *image_size, 1), np.float32)
             # Releases the GIL while it copies, unlike planes[...].
             np.take(planes, starts[numbers], axis=0, out=images.reshape(len(numbers), planes.shape[1]), mode="clip")
             return images, places
-        images = _aligned((len(numbers), *image_size, 3))
+        images = aligned_empty((len(numbers), *image_size, 3), np.float32)
         for image, start, number in zip(images, starts[numbers], channels[numbers], strict=True):
             image[:] = planes[start : start + number].reshape(*image_size, number)
         return images, places
@@ -173,11 +171,3 @@ def _reader(planes, channels, image_size):
         return tf.ensure_shape(images, (None, *image_size, None)), tf.ensure_shape(places, (None,))
 
     return read_images
-
-
-def _aligned(shape):
-    """An empty float32 array whose memory TensorFlow takes as it is; it copies what begins between two cache lines."""
-    size = math.prod(shape) * 4
-    memory = np.empty(size + _CACHE_LINE, np.uint8)
-    begin = -memory.ctypes.data % _CACHE_LINE
-    return memory[begin : begin + size].view(np.float32).reshape(shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import tensorflow as tf
 
 from estimator_train.host.generator_stream import Share, Skipped, epochs, in_turn
 from estimator_train.host.generator_workers import in_workers
+from estimator_train.host.host_memory import aligned_empty, keep_freed_memory
 from estimator_train.input_fns.order import share_of_pipeline, without_first
 
 
@@ -73,6 +75,7 @@ def generator(
         with the number of the element that does not fit the signature; where an epoch yields nothing or ends early;
         where `make_generator` returns one iterator twice, or a worker is killed.
     """
+    keep_freed_memory()
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, or None for tuples that are batches; got {batch_size!r}")
     if workers < 0:
@@ -129,15 +132,18 @@ class GeneratorExamples:
             with in_workers(functions) as streams:
                 yield from in_turn(streams, first)
 
-        dataset = tf.data.Dataset.from_generator(
-            lambda: _checked(items(), signature, self.elements_per_epoch, self.skipped, first),
-            output_signature=signature,
-        )
-        if self.batch_size is not None:
-            dataset = dataset if jumps else dataset.skip(before)
-            dataset = dataset.batch(self.batch_size, num_parallel_calls=tf.data.AUTOTUNE)
+        def elements():
+            return _checked(items(), signature, self.elements_per_epoch, self.skipped, first)
+
+        def batches():
+            # Not by Dataset.batch: an element that tf.data takes from Python costs more than a small batch made here.
+            return _batches(itertools.islice(elements(), 0 if jumps else before, None), self.batch_size, signature)
+
+        if self.batch_size is None:
+            dataset = without_first(tf.data.Dataset.from_generator(elements, output_signature=signature), before)
         else:
-            dataset = without_first(dataset, before)
+            of_batch = tf.nest.map_structure(lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature)
+            dataset = tf.data.Dataset.from_generator(batches, output_signature=of_batch)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
@@ -240,6 +246,35 @@ def _checked(items, signature, elements_per_epoch, skipped, first):
             yield item
             number += 1
             num_yielded += 1
+
+
+def _batches(examples, batch_size, signature):
+    """Yields batches of the examples; the last may be short. An example is copied at once: it may be changed later."""
+    specs = tf.nest.flatten(signature)
+    for first in examples:
+        shapes = [np.shape(part) for part in _parts(first, signature)]
+        columns = [
+            aligned_empty((batch_size, *shape), spec.dtype.as_numpy_dtype)
+            for shape, spec in zip(shapes, specs, strict=True)
+        ]
+        number = 0
+        for example in itertools.chain([first], itertools.islice(examples, batch_size - 1)):
+            for column, shape, part in zip(columns, shapes, _parts(example, signature), strict=True):
+                if np.shape(part) != shape:
+                    fix = "give them one shape, or yield batches and leave out batch_size"
+                    raise ValueError(f"examples of one batch have the shapes {shape} and {np.shape(part)}; {fix}")
+                column[number] = part
+            number += 1
+        yield tf.nest.pack_sequence_as(signature, [column[:number] for column in columns])
+
+
+def _parts(value, signature):
+    """The arrays and numbers in `value`, in the order of tf.nest.flatten(signature)."""
+    if isinstance(signature, dict):
+        return [part for key in sorted(signature) for part in _parts(value[key], signature[key])]
+    if isinstance(signature, tuple):
+        return [part for item, spec in zip(value, signature, strict=True) for part in _parts(item, spec)]
+    return [value]
 
 
 def _check_epoch(num_yielded, num_skipped, expected):

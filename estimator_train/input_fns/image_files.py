@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 
@@ -182,7 +184,7 @@ def labelled_images(
     if len(lengths) > 1 or not paths:
         raise ValueError(f"paths, labels and sample_weight must have one length above 0, got {sorted(lengths)}")
     examples = ImageFiles(
-        paths=list(paths),
+        paths=_as_bytes(paths),
         labels=np.asarray(labels),
         num_classes=num_classes,
         sample_weight=sample_weight,
@@ -200,7 +202,7 @@ class ImageFiles:
     """The input_fn that `image_files` and `labelled_images` return; follows all protocols of `protocols`.
 
     Attributes:
-      paths: of the files, in order.
+      paths: of the files, in order: an array of bytes.
       labels: an array of a label for each.
       num_classes: of one-hot labels that are made of class indices; None: the labels stay as they are.
       sample_weight: an array of a weight for each, or None.
@@ -210,7 +212,7 @@ class ImageFiles:
       The others are the arguments of `image_files`.
     """
 
-    paths: list[str]
+    paths: np.ndarray
     labels: np.ndarray
     num_classes: int | None
     image_size: tuple[int, int]
@@ -243,7 +245,7 @@ class ImageFiles:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
 
     def fingerprint(self) -> str:
-        files = key_of_files(self.paths, self.image_size, self.fast)
+        files = key_of_files(_as_text(self.paths), self.image_size, self.fast)
         weights = () if self.sample_weight is None else (self.sample_weight.tolist(),)
         return repr((files, self.labels.tolist(), self.num_classes or False, self.on_error, *weights))
 
@@ -264,7 +266,7 @@ class ImageFiles:
         if self.service is not None:
             batches = distribute(batches, self.service)
         if skips:
-            batches = _leave_out(batches, self.skipped, len(set(paths)), endless=self.num_epochs is None)
+            batches = _leave_out(batches, self.skipped, len(np.unique(paths)), endless=self.num_epochs is None)
             batches = without_first(batches, first).rebatch(self.batch_size)
         options = tf.data.Options()
         options.deterministic = self.deterministic
@@ -274,14 +276,13 @@ class ImageFiles:
 
     def _loader(self, shard):
         """The function from the numbers of files in a shard, a slice of all, to batches of them."""
-        # Names need not be UTF-8, as which tf.constant would encode them.
-        files = tf.constant([os.fsencode(path) for path in self.paths[shard]], tf.string)
+        paths_of = self._paths_of(shard)
         labels = tf.constant(self.labels[shard])
         weights = [] if self.sample_weight is None else [tf.constant(self.sample_weight[shard])]
         decode = self._cached(shard) if self.cache is not None else None
 
         def load(numbers):
-            of_batch = tf.gather(files, numbers)
+            of_batch = paths_of(numbers)
             decoded = decode(numbers) if decode else decode_own_channels(of_batch, self.image_size, fast=self.fast)
             images, places = decoded
             bad = _others(of_batch, places)
@@ -295,11 +296,23 @@ class ImageFiles:
 
         return load
 
+    def _paths_of(self, shard):
+        """The function from the numbers of files in a shard to their paths."""
+        paths = self.paths[shard]
+        if self.service is not None:  # its workers have nothing of this process
+            return functools.partial(tf.gather, tf.constant(paths))
+        # A constant of the graph would take twice the memory of the array, in addition to it.
+        return lambda numbers: tf.ensure_shape(
+            tf.numpy_function(paths.__getitem__, [numbers], tf.string, stateful=False), numbers.shape
+        )
+
     def _cached(self, shard):
         """The cache of a shard's files, filled once an input_fn."""
         key, skip = (shard.start, shard.step), self.on_error == "skip"
         if key not in self.caches:
-            self.caches[key] = open_cache(self.cache, self.paths[shard], self.image_size, fast=self.fast, skip=skip)
+            self.caches[key] = open_cache(
+                self.cache, _as_text(self.paths[shard]), self.image_size, fast=self.fast, skip=skip
+            )
         return self.caches[key]
 
     def _prefetched(self, batches):
@@ -308,28 +321,44 @@ class ImageFiles:
 
 
 def _list_files(file_pattern, labels, skip):
-    """Returns (paths, int64 class indices, paths skipped for what they are or for their directory), sorted by path."""
+    """Returns (paths as bytes, class indices, paths skipped for their kind or directory), sorted by path."""
     patterns = [file_pattern] if isinstance(file_pattern, str | os.PathLike) else file_pattern
-    index_of = {label: index for index, label in enumerate(labels)}
-    paths, indices, skipped = [], [], []
-    for path in sorted(path for pattern in patterns for path in _glob(os.fspath(pattern))):
+    index_of = {os.fsencode(label): index for index, label in enumerate(labels)}
+    paths = _as_bytes(path for pattern in patterns for path in _glob(os.fspath(pattern)))
+    paths.sort()
+    indices = np.full(len(paths), -1, np.int64)
+    skipped = []
+    for place, path in enumerate(paths):
         folder = os.path.basename(os.path.dirname(path))
         is_special = not os.path.isfile(path) and os.path.lexists(path)  # neither holds for a path like gs://
         if folder in index_of and not is_special:
-            paths.append(path)
-            indices.append(index_of[folder])
+            indices[place] = index_of[folder]
         elif skip:
-            skipped.append(path)
+            skipped.append(os.fsdecode(path))
         elif is_special:
             # Opening a pipe that nothing writes to would wait for ever.
             fix = 'remove it or pass on_error="skip"'
-            raise ValueError(f"{path} is a folder, pipe, device or broken link, not an image file; {fix}")
+            raise ValueError(f"{os.fsdecode(path)} is a folder, pipe, device or broken link, not an image file; {fix}")
         else:
-            fix = 'add it or pass on_error="skip"'
-            raise ValueError(f"{path} is in folder {folder!r}, which is none of the labels {labels}; {fix}")
-    if not paths:
+            fix = f'which is none of the labels {labels}; add it or pass on_error="skip"'
+            raise ValueError(f"{os.fsdecode(path)} is in folder {os.fsdecode(folder)!r}, {fix}")
+    if len(skipped) == len(paths):
         raise FileNotFoundError(f"no file of {file_pattern!r} is in a folder named like a label: {labels}")
-    return paths, np.array(indices, np.int64), skipped
+    kept = indices >= 0
+    return paths[kept], indices[kept], skipped
+
+
+def _as_bytes(paths):
+    """Returns an array of the paths as bytes, which take half the memory of Python's strings."""
+    paths = iter(paths)
+    chunks = [np.empty(0, "S1")]
+    while chunk := [os.fsencode(path) for path in itertools.islice(paths, 2**16)]:
+        chunks.append(np.array(chunk))
+    return np.concatenate(chunks)
+
+
+def _as_text(paths):
+    return [os.fsdecode(path) for path in paths]
 
 
 def _glob(pattern):

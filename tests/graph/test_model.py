@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -176,6 +177,21 @@ def test_a_suspended_predict_generator_leaves_the_callers_mode_alone(make_estima
     assert values == [(1.5 * x, 1.5 * x) for x in range(6)]
     first.close()
     assert next(second)["y"] == 9
+
+
+def test_training_does_not_wait_for_a_session_that_takes_long_to_close(make_estimator, monkeypatch):
+    may_close, closed, close = threading.Event(), threading.Event(), v1.Session.close
+
+    def close_late(session):
+        may_close.wait(10)
+        close(session)
+        closed.set()
+
+    monkeypatch.setattr(v1.Session, "close", close_late)
+    make_estimator().train(numbers(4), steps=1)
+    assert not closed.is_set()
+    may_close.set()
+    assert closed.wait(10)
 
 
 def test_a_seed_makes_initial_values_repeatable(make_estimator, tmp_path):

@@ -41,3 +41,10 @@ def test_a_growing_array_may_be_larger_than_memory_and_takes_what_is_written():
     array[1] = 7.0
     assert array[:3, -1].tolist() == [0, 7, 0]
     assert host_memory.lazy_zeros((0, 3), np.float32).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, object])
+def test_an_aligned_array_has_its_shape_and_begins_a_cache_line(dtype):
+    array = host_memory.aligned_empty((3, 5), dtype)
+    assert array.shape == (3, 5) and array.dtype == dtype
+    assert dtype is object or array.ctypes.data % 64 == 0

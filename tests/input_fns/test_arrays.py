@@ -78,6 +78,12 @@ def test_it_begins_at_any_row(drop_remainder):
     assert resumed.element_spec == make().element_spec
 
 
+def test_large_rows_are_gathered_batch_by_batch():
+    make = arrays(np.zeros((5, 300_000), np.float32), np.arange(5), batch_size=2)
+    assert [labels.tolist() for _, labels in make().as_numpy_iterator()] == [[0, 1], [2, 3], [4]]
+    assert arrays(np.zeros((5, 300_000)), batch_size=2, drop_remainder=True)().element_spec.shape == (2, 300_000)
+
+
 def test_input_pipelines_share_the_rows():
     make = arrays(X, Y, shuffle=True)
     shards = [sum(labels_of(make(tf.distribute.InputContext(3, i, 3))), []) for i in range(3)]

@@ -184,6 +184,33 @@ def test_workers_yield_in_the_order_of_none():
     assert labels(lambda: iter([(np.zeros(2, np.float32), label) for label in (0, 1)]), 1) == [[0, 1, 0], [1]]
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_generator_may_fill_one_array_again_and_again(workers):
+    def refilled():
+        array = np.zeros(300_000)  # larger than a pipe
+        for label in range(5):
+            array[:] = label
+            yield {"x": array, "name": str(label)}, label
+
+    dataset = generator(refilled, batch_size=3, workers=workers)()
+    batches = [(batch["x"][:, -1].tolist(), batch["name"].tolist()) for batch, _ in dataset.as_numpy_iterator()]
+    assert batches == [([0, 1, 2], [b"0", b"1", b"2"]), ([3, 4], [b"3", b"4"])]
+
+
+def test_examples_of_one_batch_with_two_shapes_are_named():
+    signature = tf.TensorSpec((None,), tf.float32), tf.TensorSpec((), tf.int32)
+    lengths = iter([2, 2, 3, 3])
+
+    def rows():
+        yield from ((np.zeros(length, np.float32), 0) for length in lengths)
+
+    batches = iter(generator(rows, batch_size=2, output_signature=signature)())
+    assert [next(batches)[0].shape[1] for _ in range(2)] == [2, 3]
+    lengths = iter([2, 3])
+    with pytest.raises(tf.errors.OpError, match=r"shapes \(2,\) and \(3,\); give them one shape"):
+        list(generator(rows, batch_size=2, output_signature=signature)())
+
+
 def test_workers_are_processes_that_end_with_the_iterator():
     def make(input_context):
         for _ in range(3):

@@ -2,6 +2,7 @@ import os
 import pathlib
 import socket
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -402,7 +403,22 @@ def test_brackets_in_a_folder_of_a_pattern_are_read_as_they_are(folder):
     (moved / "cat" / "a.jpeg").rename(moved / "cat" / "scan[1].jpeg")
     make = image_files(f"{moved}/*/*", CLASSES, num_epochs=1)
     assert sum(len(images) for images, _ in make()) == 6
-    assert [path for path in make.paths if path.endswith("cat/scan[1].jpeg")]
+    assert [path for path in make.paths if path.endswith(b"cat/scan[1].jpeg")]
+
+
+def test_a_file_takes_at_most_200_bytes_of_memory(folder):
+    original = next(folder.glob("cat/*"))
+    for number in range(5000):
+        os.link(original, folder / "cat" / f"scan-of-a-patient-{number}.jpeg")
+    tracemalloc.start()
+    try:
+        make = image_files(folder / "*/*", CLASSES, num_epochs=1)
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(make.paths) > 5000
+    # One pattern's matches come as strings at once.
+    assert kept / len(make.paths) < 200 and most / len(make.paths) < 600
 
 
 @pytest.mark.parametrize("batch_size", [0, -1])

@@ -1,0 +1,115 @@
+"""How the cost of image files grows with their number: a thousand to a million small JPEGs in ten class folders.
+
+    python -m benchmarks.many_files
+
+Each number of files is measured in a process of its own, by `image_files` with a pattern and by `--dataset images`: the
+time until they are listed, from there to the first batch, and of an image in the first 4,096 of a shuffled epoch; the
+memory that the process has more than before, and at most on the way, for each file. An epoch of all is not read: its
+time is that of an image times their number. A process reads some images before it is measured, and the files are in the
+page cache. They are links to a few images, removed at the end.
+"""
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import tabulate
+from PIL import Image
+
+from benchmarks.runner import environment
+from benchmarks.sides.serve import peak_bytes
+
+CLASSES, LINKS, READ = 10, 1000, 4096
+BATCH, SIZE = 64, (32, 32)
+WAYS = ("image_files", "--dataset images")
+HEADERS = ["files", "by", "listed, s", "first batch, s", "image of an epoch, µs", "bytes a file", "at most"]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.many_files", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    numbers = [1000, 10_000, 100_000, 1_000_000]
+    parser.add_argument("--files", type=int, nargs="+", default=numbers, help="numbers of files [1000 to 1000000]")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)  # the folder and the way, in the process of a row
+    options = parser.parse_args()
+    if options.measure:
+        json.dump(measure(*options.measure), sys.stdout)
+        return
+    rows, made = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in sorted(options.files):
+            make(Path(folder), range(made, number))
+            made = number
+            for way in WAYS:
+                command = [sys.executable, "-m", "benchmarks.many_files", "--measure", folder, way]
+                done = subprocess.run(command, env=environment(), check=True, stdout=subprocess.PIPE)
+                rows.append([number, way, *json.loads(done.stdout)])
+                print(tabulate.tabulate(rows[-1:], tablefmt="plain"), file=sys.stderr)
+    print(tabulate.tabulate(rows, HEADERS, floatfmt=("", "", ".2f", ".2f", ".0f", ".0f", ".0f"), intfmt=","))
+
+
+def make(folder, numbers):
+    """Makes the files of these numbers: images, each with `LINKS` links, as many as file systems allow for."""
+    for number in numbers:
+        path = folder / f"class-{number % CLASSES}" / f"scan-of-a-patient-{number}.jpeg"
+        if number < CLASSES:
+            path.parent.mkdir()
+        if number % LINKS == 0:
+            original = path
+            Image.fromarray(np.random.default_rng(number).integers(0, 255, (*SIZE, 3), np.uint8)).save(path)
+        else:
+            os.link(original, path)
+
+
+def measure(folder, way):
+    """The columns of a row, from "listed, s" on."""
+    from estimator_train import datasets, input_fns
+
+    labels = [f"class-{index}" for index in range(CLASSES)]
+    options = {"image_size": SIZE, "batch_size": BATCH, "num_epochs": None}
+
+    def list_files():
+        if way == "image_files":
+            return input_fns.image_files(f"{folder}/*/*.jpeg", labels, shuffle=True, **options)
+        return datasets.open_dataset("images", folder).train_input_fn(**options)
+
+    few = [f"{folder}/class-{number % CLASSES}/scan-of-a-patient-{number}.jpeg" for number in range(BATCH)]
+    for _ in input_fns.image_files(few, labels, **options)().take(READ // BATCH):
+        pass
+    gc.collect()
+    before, peak_before = _resident_bytes(), peak_bytes()
+    seconds, give_up = [], time.perf_counter() + 5
+    while len(seconds) < 5 and time.perf_counter() < give_up:
+        start = time.perf_counter()
+        input_fn = list_files()
+        listed = time.perf_counter()
+        iterator = iter(input_fn())
+        next(iterator)
+        first_batch = time.perf_counter()
+        if not seconds:
+            gc.collect()
+            kept, most = _resident_bytes() - before, peak_bytes() - peak_before
+        for _ in range(READ // BATCH):
+            next(iterator)
+        end = time.perf_counter()
+        seconds.append((listed - start, first_batch - listed, (end - first_batch) / READ * 1e6))
+        number = len(input_fn.paths)
+        del iterator, input_fn
+    return [*map(statistics.median, zip(*seconds, strict=True)), kept / number, most / number]
+
+
+def _resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()
