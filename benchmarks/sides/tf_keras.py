@@ -8,6 +8,7 @@ import tf_keras as keras
 from benchmarks.sides import fit
 from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import serve
+from benchmarks.sides.workers import in_cluster
 
 
 def bare_steps(model, steps, steps_per_call):
@@ -29,7 +30,17 @@ def bare_steps(model, steps, steps_per_call):
     return run
 
 
+def workers(model, steps, steps_per_execution, workers, cluster=None):
+    """Steps of `fit` in as many processes, under a MultiWorkerMirroredStrategy."""
+    given = {"model": model, "steps": steps, "steps_per_execution": steps_per_execution}
+
+    def set_up(folder):
+        return fit.fit_steps(keras, **given, strategy=tf.distribute.MultiWorkerMirroredStrategy())
+
+    return in_cluster("tf_keras", "workers", {**given, "workers": workers, "cluster": cluster}, set_up)
+
+
 if __name__ == "__main__":
     names = ("flagship", "memory", "fit_steps", "evaluated_training", "evaluate_files")
     works = {name: functools.partial(getattr(fit, name), keras) for name in names}
-    serve(works | {"bare_steps": bare_steps}, ["tensorflow", "tf_keras"], parts.device)
+    serve(works | {"bare_steps": bare_steps, "workers": workers}, ["tensorflow", "tf_keras"], parts.device)
