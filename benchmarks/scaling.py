@@ -3,8 +3,8 @@
     python -m benchmarks.scaling
 
 Workers on one machine share its cores, so what is fitted is processor time, each worker's a step: the compute of a
-model, of a call of the loop, of a message of an all-reduce and of its bytes. What a message and a byte cost on a network,
-and a step on a GPU, nobody measures here: these are the options, assumptions all of them. docs/scaling.md has a run.
+model, a call of the loop, the messages of all-reduces and their bytes. What a network adds to a message and a byte, and
+how fast a GPU is, cannot be measured here: these are the options, each an assumption. docs/scaling.md has a run.
 """
 
 import argparse
@@ -205,6 +205,15 @@ def main():
     print(f"\nPredicted, ms a step, {GPUS} GPUs a host:\n")
     print(_table_of_predictions(predictions, assumed))
     print(f"\n{first_to_give_way(predictions)}")
+    ring = [REDUCES_A_STEP * 2 * (GPUS * hosts - 1) * _message(measured, assumed) for hosts in (2, HOSTS[-1])]
+    print(
+        f"Without NCCL, by a ring of messages as here, the latency is {ring[0] * 1e3:.0f} ms on 2 hosts and "
+        f"{ring[1] * 1e3:.0f} ms on {HOSTS[-1]}."
+    )
+
+
+def _message(measured, assumed):
+    return measured.costs.message + assumed.network_us * 1e-6
 
 
 def _compute(costs):
