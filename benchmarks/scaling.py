@@ -40,9 +40,9 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    Setting("tiny_cnn", 690, 1, 200),
-    Setting("tiny_cnn", 690, 20, 200),
-    Setting("wide_network", 7_950_010, 10, 20),
+    Setting("tiny_cnn", 690, 1, 60),
+    Setting("tiny_cnn", 690, 20, 60),
+    Setting("wide_network", 7_950_010, 5, 10),
 )
 
 
@@ -191,7 +191,7 @@ def main():
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} [{default:g}]")
     assumed = parser.parse_args()
 
-    observations = [_observe(setting, workers) for setting in SETTINGS for workers in WORKERS]
+    observations = [each for workers in WORKERS for each in _observe(workers)]
     costs = fit(observations)
     print("Measured here, ms a step; processor time is each worker's:\n")
     print(_table_of_observations(observations, costs))
@@ -243,11 +243,17 @@ def _table_of_predictions(predictions, assumed):
     return tabulate(rows, headers, tablefmt="github", floatfmt=".2f")
 
 
-def _observe(setting, workers):
-    options = {name: getattr(setting, name) for name in ("model", "steps", "steps_per_loop")}
-    answers = _answers(Side("ours", "workers", {**options, "workers": workers}))
-    clock, processor = (statistics.median(answer[key] for answer in answers) for key in ("wall", "cpu"))
-    return Observation(setting, workers, clock / setting.steps, processor / setting.steps / workers)
+def _observe(workers):
+    """The observations of all settings in so many workers."""
+    settings = [{name: getattr(each, name) for name in ("model", "steps", "steps_per_loop")} for each in SETTINGS]
+    answers = _answers(Side("ours", "scaling", {"settings": settings, "workers": workers}))
+    observations = []
+    for index, setting in enumerate(SETTINGS):
+        rounds = [[worker["settings"][index] for worker in answer["workers"]] for answer in answers]
+        clock = statistics.median(of_all[0]["wall"] for of_all in rounds)
+        processor = statistics.median(statistics.fmean(each["cpu"] for each in of_all) for of_all in rounds)
+        observations.append(Observation(setting, workers, clock / setting.steps, processor / setting.steps))
+    return observations
 
 
 def _seconds_of_image():

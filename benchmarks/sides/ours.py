@@ -186,6 +186,26 @@ def workers(model, steps, steps_per_loop, workers, cluster=None):
     return in_cluster("ours", "workers", {**given, "workers": workers, "cluster": cluster}, set_up)
 
 
+def scaling(settings, workers, cluster=None):
+    """Steps of several settings of `train_steps`, one after the other, in as many processes."""
+    from estimator_train import distribution
+
+    def set_up(folder):
+        strategy = distribution.multi_worker()
+        runs = [
+            train_steps(**setting, model_dir=os.path.join(folder, str(index)), train_distribute=strategy)
+            for index, setting in enumerate(settings)
+        ]
+
+        def piece():
+            measured = [run() for run in runs]
+            return {"settings": measured, **{key: sum(each[key] for each in measured) for key in ("wall", "cpu")}}
+
+        return piece
+
+    return in_cluster("ours", "scaling", {"settings": settings, "workers": workers, "cluster": cluster}, set_up)
+
+
 def mirrored(model, steps, steps_per_loop, count):
     """Steps of as many replicas in one process."""
     from estimator_train import distribution
@@ -211,5 +231,5 @@ def checkpoint(model):
 
 if __name__ == "__main__":
     works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
-    works += (predict_again, startup, replicas, trained_on, workers, mirrored, checkpoint)
+    works += (predict_again, startup, replicas, trained_on, workers, mirrored, checkpoint, scaling)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

@@ -39,7 +39,7 @@ def in_cluster(peer, work, options, set_up):
             print(file=other.stdin, flush=True)
         own = piece()
         answers = [json.loads(other.stdout.readline()) for other in others]
-        return {**own, "cpu": own["cpu"] + sum(answer["cpu"] for answer in answers)}
+        return {**own, "cpu": own["cpu"] + sum(answer["cpu"] for answer in answers), "workers": [own, *answers]}
 
     return together
 

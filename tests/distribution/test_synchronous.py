@@ -129,23 +129,23 @@ def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_la
 @pytest.mark.slow
 def test_eight_workers_and_an_evaluator_survive_the_loss_of_one_and_stop_where_one_asks_to(start, tmp_path):
     tasks = ["chief", *(f"worker {index}" for index in range(7))]
-    settings = {"workers": 7, "max_steps": 10**6, "secs_a_step": 0.05, "config": {"save_checkpoints_steps": 10}}
-    (evaluator,) = start("evaluator", **settings | {"max_steps": 60})
-    processes = start(*tasks, **settings)
+    settings = {"workers": 7, "max_steps": 10**6, "config": {"save_checkpoints_steps": 5}}
+    (evaluator,) = start("evaluator", **settings | {"max_steps": 20})
+    processes = start(*tasks, secs_a_step=0.5, **settings)
     end = time.monotonic() + BOUND_SECS
-    while not (tmp_path / "run" / "model.ckpt-10.index").exists() and time.monotonic() < end:
+    while not (tmp_path / "run" / "model.ckpt-5.index").exists() and time.monotonic() < end:
         time.sleep(0.1)
     processes[4].kill()
     assert exit_codes(processes[:4] + processes[5:]) == [1] * 7
     for process in processes[:4] + processes[5:]:
         assert "TF_CONFIG's cluster has lost" in process.log.read_text().splitlines()[-1]
 
-    processes = start(*tasks, **settings | {"stop_at": 60}, evaluate=True)
+    processes = start(*tasks, stop_at=20, evaluate=True, **settings)
     assert exit_codes([*processes, evaluator]) == [0] * 9
     steps, _ = saved_steps(processes[0])
-    assert steps[0] >= 10 and steps[-1] == 60
+    assert steps[0] >= 5 and steps[-1] == 20
     assert all(saved_steps(process)[0] == steps for process in processes)
-    assert "Saving dict for global step 60" in evaluator.log.read_text()
+    assert "Saving dict for global step 20" in evaluator.log.read_text()
 
 
 @pytest.mark.slow
