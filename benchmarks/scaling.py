@@ -9,6 +9,7 @@ how fast a GPU is, cannot be measured here: these are the options, each an assum
 
 import argparse
 import math
+import os
 import statistics
 import sys
 import tempfile
@@ -191,8 +192,11 @@ def main():
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} [{default:g}]")
     assumed = parser.parse_args()
 
+    load = [os.getloadavg()[0]]
     observations = [each for workers in WORKERS for each in _observe(workers)]
+    load.append(os.getloadavg()[0])
     costs = fit(observations)
+    print(f"{os.cpu_count()} cores, load {load[0]:.1f} to {load[1]:.1f}\n")
     print("Measured here, ms a step; processor time is each worker's:\n")
     print(_table_of_observations(observations, costs))
     measured = Measured(costs, _seconds_of_image(), _seconds_of_checkpoint_byte())
