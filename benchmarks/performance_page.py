@@ -1,4 +1,4 @@
-"""The generated part of docs/performance.md: a table of the results in benchmarks/results."""
+"""The generated part of a page, and that of docs/performance.md: a table of the results in benchmarks/results."""
 
 import json
 
@@ -11,7 +11,12 @@ _HEADERS = ["work", "ours", "beside", "times ahead", "lowest", "highest", "pairs
 
 
 def write(page, results):
-    """Replaces what is between the two markers of the file `page`; `results` are the JSON files, in order.
+    """Writes the table of the JSON files `results`, in order, into the file `page`; see `replace`."""
+    replace(page, block([json.loads(path.read_text()) for path in results]))
+
+
+def replace(page, text):
+    """Replaces what is between the two markers of the file `page` with `text`.
 
     Raises:
       ValueError: the page has no such markers.
@@ -20,7 +25,6 @@ def write(page, results):
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"{page} must have the lines {BEGIN} and {END}")
-    text = block([json.loads(path.read_text()) for path in results])
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 

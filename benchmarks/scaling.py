@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from benchmarks import runner, scans
+from benchmarks import performance_page, runner, scans
 from benchmarks.works import Benchmark, Side
 
 WORKERS, ROUNDS, IMAGES = (1, 2, 4), 3, 128
+PAGE = runner.ROOT / "docs" / "scaling.md"
 HOSTS, GPUS = (1, 2, 4, 8, 16, 32, 64, 128), 8
 
 # All-reduces of a step of a model with the metrics loss and accuracy: the gradients, packed into one; the sum and the
@@ -190,38 +191,48 @@ def main():
     )
     for name, default, text in ASSUMPTIONS:
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} [{default:g}]")
+    parser.add_argument(
+        "--write", action="store_true", help=f"write what is printed into {PAGE.relative_to(runner.ROOT)}"
+    )
     assumed = parser.parse_args()
 
     load = [os.getloadavg()[0]]
     observations = [each for workers in WORKERS for each in _observe(workers)]
+    measured = Measured(fit(observations), _seconds_of_image(), _seconds_of_checkpoint_byte())
     load.append(os.getloadavg()[0])
-    costs = fit(observations)
-    print(f"{os.cpu_count()} cores, load {load[0]:.1f} to {load[1]:.1f}\n")
-    print("Measured here, ms a step; processor time is each worker's:\n")
-    print(_table_of_observations(observations, costs))
-    measured = Measured(costs, _seconds_of_image(), _seconds_of_checkpoint_byte())
-    print(f"\nFitted, processor time: {_compute(costs)}; {costs.call * 1e3:.2f} ms a call of the loop;")
-    print(f"{costs.message * 1e6:.0f} us a message, {costs.byte * 1e9:.2f} ns a byte of an all-reduce.")
-    print(f"Measured besides: {measured.image * 1e3:.1f} ms of a core to read and decode a scan;")
-    print(f"{1e-6 / measured.checkpoint_byte:.0f} MB a second of a checkpoint.")
-    print("\nAssumed: " + ", ".join(f"{name} {getattr(assumed, name.replace('-', '_')):g}" for name, *_ in ASSUMPTIONS))
+    text = report(observations, measured, assumed, load)
+    print(text)
+    if assumed.write:
+        performance_page.replace(PAGE, text)
+
+
+def report(observations, measured, assumed, load):
+    """The measurements here, the fit and the predictions, in Markdown; `load` is the machine's before and after."""
+    costs = measured.costs
+    compute = ", ".join(f"{seconds * 1e3:.2f} ms of {model}" for model, seconds in costs.compute.items())
+    assumptions = ", ".join(f"{name} {getattr(assumed, name.replace('-', '_')):g}" for name, *_ in ASSUMPTIONS)
     predictions = [predict(measured, assumed, hosts) for hosts in HOSTS]
-    print(f"\nPredicted, ms a step, {GPUS} GPUs a host:\n")
-    print(_table_of_predictions(predictions, assumed))
-    print(f"\n{first_to_give_way(predictions)}")
-    ring = [REDUCES_A_STEP * 2 * (GPUS * hosts - 1) * _message(measured, assumed) for hosts in (2, HOSTS[-1])]
-    print(
-        f"Without NCCL, by a ring of messages as here, the latency is {ring[0] * 1e3:.0f} ms on 2 hosts and "
-        f"{ring[1] * 1e3:.0f} ms on {HOSTS[-1]}."
-    )
+    message = costs.message + assumed.network_us * 1e-6
+    ring = [REDUCES_A_STEP * 2 * (GPUS * hosts - 1) * message for hosts in (2, HOSTS[-1])]
+    return f"""### Measured here
 
+Milliseconds a step; processor time is each worker's. {os.cpu_count()} cores, load {load[0]:.1f} to {load[1]:.1f}.
 
-def _message(measured, assumed):
-    return measured.costs.message + assumed.network_us * 1e-6
+{_table_of_observations(observations, costs)}
 
+Fitted to the processor time: {compute}; {costs.call * 1e3:.2f} ms a call of the loop,
+{costs.message * 1e6:.0f} us a message and {costs.byte * 1e9:.2f} ns a byte of an all-reduce. Measured besides:
+{measured.image * 1e3:.1f} ms of a core to read and decode a scan, and {1e-6 / measured.checkpoint_byte:.0f} MB a second
+of a checkpoint.
 
-def _compute(costs):
-    return ", ".join(f"{seconds * 1e3:.2f} ms of {model}" for model, seconds in costs.compute.items())
+### Predicted for hosts with {GPUS} GPUs
+
+Milliseconds a step. Assumed: {assumptions}.
+
+{_table_of_predictions(predictions, assumed)}
+
+{first_to_give_way(predictions)} Without NCCL, by a ring of messages as here,
+the latency would be {ring[0] * 1e3:.0f} ms on 2 hosts and {ring[1] * 1e3:.0f} ms on {HOSTS[-1]}."""
 
 
 def _table_of_observations(observations, costs):

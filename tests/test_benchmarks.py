@@ -144,6 +144,7 @@ def test_ours_can_be_compared_with_another_checkout(tmp_path, side):
     )
 
 
+ASSUMED = types.SimpleNamespace(**{name.replace("-", "_"): default for name, default, _ in scaling.ASSUMPTIONS})
 COSTS = scaling.Costs({"tiny_cnn": 2e-3, "wide_network": 3e-2}, call=5e-4, message=2e-4, byte=1e-9)
 
 
@@ -156,6 +157,9 @@ def test_a_fit_finds_the_costs_that_the_steps_were_made_of():
     found = scaling.fit(observations)
     assert found.compute == pytest.approx(COSTS.compute)
     assert found[1:] == pytest.approx(COSTS[1:])
+    report = scaling.report(observations, scaling.Measured(found, 1e-3, 1e-9), ASSUMED, [0.5, 2.0])
+    assert "200 us a message" in report and "load 0.5 to 2.0" in report
+    assert len([line for line in report.splitlines() if "+0%" in line or "-0%" in line]) == len(observations)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +172,9 @@ def test_a_fit_finds_the_costs_that_the_steps_were_made_of():
     ],
 )
 def test_more_hosts_are_less_efficient_by_what_is_slow(changes, gives_way):
-    assumed = {name.replace("-", "_"): default for name, default, _ in scaling.ASSUMPTIONS}
+    assumed = types.SimpleNamespace(**vars(ASSUMED) | changes)
     measured = scaling.Measured(COSTS, image=1e-3, checkpoint_byte=1e-9)
-    predictions = [
-        scaling.predict(measured, types.SimpleNamespace(**assumed | changes), hosts) for hosts in scaling.HOSTS
-    ]
+    predictions = [scaling.predict(measured, assumed, hosts) for hosts in scaling.HOSTS]
     efficiencies = [each.efficiency for each in predictions]
     assert efficiencies == pytest.approx(sorted(efficiencies, reverse=True)) and efficiencies[-1] < 0.9
     assert f"The first to give way is {gives_way}" in scaling.first_to_give_way(predictions)
