@@ -132,7 +132,7 @@ def test_eight_workers_and_an_evaluator_survive_the_loss_of_one_and_stop_where_o
     settings = {"workers": 7, "max_steps": 10**6, "config": {"save_checkpoints_steps": 5}}
     (evaluator,) = start("evaluator", **settings | {"max_steps": 20})
     processes = start(*tasks, secs_a_step=0.5, **settings)
-    end = time.monotonic() + BOUND_SECS
+    end = time.monotonic() + 2 * BOUND_SECS
     while not (tmp_path / "run" / "model.ckpt-5.index").exists() and time.monotonic() < end:
         time.sleep(0.1)
     processes[4].kill()
