@@ -1,4 +1,4 @@
-"""The generated parts of docs/performance.md: a summary and a table of the results in benchmarks/results."""
+"""Generated parts of pages; those of docs/performance.md are a summary and a table of benchmarks/results."""
 
 import json
 
@@ -11,20 +11,25 @@ _HEADERS = ["work", "ours", "beside", "times ahead", "lowest", "highest", "pairs
 
 
 def write(page, results):
-    """Replaces what is between the markers of the two parts of the file `page`; `results` are the JSON files, in order.
+    """Writes the parts made of the JSON files `results`, in order, into the file `page`; see `replace`."""
+    read = [json.loads(path.read_text()) for path in results]
+    replace(page, {part: make(read) for part, make in PARTS.items()})
+
+
+def replace(page, parts):
+    """Replaces what is between the markers of each part of the file `page`; `parts` has the new texts by their names.
 
     Raises:
       ValueError: the page has no such markers.
     """
-    read = [json.loads(path.read_text()) for path in results]
     text = page.read_text()
-    for part, make in PARTS.items():
+    for part, content in parts.items():
         begin, end = markers(part)
         before, has_begin, rest = text.partition(begin)
         _, has_end, after = rest.partition(end)
         if not (has_begin and has_end):
             raise ValueError(f"{page} must have the lines {begin} and {end}")
-        text = f"{before}{begin}\n\n{make(read)}\n\n{end}{after}"
+        text = f"{before}{begin}\n\n{content}\n\n{end}{after}"
     page.write_text(text)
 
 

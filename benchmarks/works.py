@@ -261,6 +261,23 @@ def replicas(*, steps=40):
     return Benchmark(f"{steps} batches of a CNN of convolutions, batch 32 a replica", sides, [(two, one)])
 
 
+def workers(*, steps=200):
+    """Two worker processes on this machine beside tf_keras fit in two, and beside two replicas in one process."""
+    sides, rows = {}, []
+    model = {"model": "small_cnn", "steps": steps}
+    for at_once in (1, 20):
+        ours, one = f"two workers, steps_per_loop={at_once}", f"two replicas, steps_per_loop={at_once}"
+        fit = f"{TF_KERAS} in two workers, steps_per_execution={at_once}"
+        sides |= {
+            ours: Side("ours", "workers", {**model, "steps_per_loop": at_once, "workers": 2}),
+            fit: Side("tf_keras", "workers", {**model, "steps_per_execution": at_once, "workers": 2}, ONEDNN),
+            one: Side("ours", "mirrored", {**model, "steps_per_loop": at_once, "count": 2}),
+        }
+        rows += [(ours, fit), (ours, one)]
+    what = f"{steps} steps of a small CNN, batch 32 a replica, oneDNN on all sides"
+    return Benchmark(what, sides, rows)
+
+
 def step_options(*, steps=40):
     """Each RunConfig keyword that changes the step, and oneDNN, beside the same without it."""
     small, deep, wide = "a tiny CNN", "a CNN of convolutions", "8 million weights, 10 checkpoints"
@@ -317,5 +334,5 @@ WORKS = (
         predict_one,
         startup,
     ),
-    *(replicas, step_options, memory),
+    *(replicas, workers, step_options, memory),
 )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_train.distribution.synchronous import Agreement
 from estimator_train.export import ExportOutput, PredictOutput
 
 v1 = tf.compat.v1
@@ -130,12 +131,14 @@ class Run:
       session_creator: the `tf.compat.v1.train.SessionCreator` whose session restores the state and runs the steps.
       input_hooks: hooks that come before the user's: what the input needs, such as an iterator's initialiser, and a
         model_fn's report of memory.
+      agreement: the `synchronous.Agreement` of a training in several synchronous processes; None: there is one process.
     """
 
     graph: tf.Graph
     spec: EstimatorSpec
     session_creator: tf.compat.v1.train.SessionCreator
     input_hooks: tuple = ()
+    agreement: Agreement | None = None
 
     def as_default(self):
         """A context manager in which the run is driven: the graph is the default one."""

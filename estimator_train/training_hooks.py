@@ -38,21 +38,20 @@ def training_hooks(run, config, user_hooks, listeners, stop_at):
         for hook in (*user_hooks, *spec.training_hooks, *spec.training_chief_hooks)
         if isinstance(hook, v1.train.CheckpointSaverHook)
     ]
-    spans_workers = synchronous.spans_workers(config.train_distribute)
-    timer = _checkpoint_timer(config, spans_workers)
+    timer = _checkpoint_timer(config, run.agreement)
     if listeners and not savers and not timer:
         raise ValueError(
             "There should be a CheckpointSaverHook to use saving_listeners. "
             "Set save_checkpoints_steps or save_checkpoints_secs in RunConfig."
         )
     hooks = []
-    if spans_workers:
+    if run.agreement is not None:
         synchronous.check_hooks(user_hooks)
         sums = synchronous.summing(config.train_distribute)
         hooks.append(synchronous.SameStartHook(config, sums))
     if config.is_chief:
         hooks += _chief_hooks(spec, config, savers, listeners, timer)
-    elif spans_workers and timer:
+    elif run.agreement is not None and timer:
         hooks.append(DiscardingSaverHook(timer, spec.scaffold))
     hooks += [*run.input_hooks, *user_hooks]
     if any(stop_at):
@@ -62,19 +61,20 @@ def training_hooks(run, config, user_hooks, listeners, stop_at):
         hooks.append(LogLossHook(spec.loss, config.log_step_count_steps))
     hooks += spec.training_hooks
     hooks.append(StopIfAlreadyDone(hooks))
-    if spans_workers:
-        hooks.append(synchronous.AgreementHook(config, sums, timer if config.save_checkpoints_secs else None))
+    if run.agreement is not None:
+        hooks.append(synchronous.AgreementHook(run.agreement, spec.train_op, sums))
     return hooks
 
 
-def _checkpoint_timer(config, spans_workers):
+def _checkpoint_timer(config, agreement):
     """When checkpoints are saved; None: never."""
     if config.save_checkpoints_steps:
         return v1.train.SecondOrStepTimer(every_steps=config.save_checkpoints_steps)
     if not config.save_checkpoints_secs:
         return None
-    kind = synchronous.AgreedTimer if spans_workers else v1.train.SecondOrStepTimer
-    return kind(every_secs=config.save_checkpoints_secs)
+    if agreement is not None:
+        return agreement.timer
+    return v1.train.SecondOrStepTimer(every_secs=config.save_checkpoints_secs)
 
 
 def _chief_hooks(spec, config, savers, listeners, timer):

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import warm_python
 
 sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installed
 
-from benchmarks import peers, performance_page, ratios, runner, works
+from benchmarks import peers, performance_page, ratios, runner, scaling, works
 from benchmarks.__main__ import main
 from benchmarks.clients import __main__ as clients
 from benchmarks.clients import shims
@@ -154,6 +155,42 @@ def test_ours_can_be_compared_with_another_checkout(tmp_path, side):
     assert all(
         benchmark.sides[theirs].checkout and not benchmark.sides[ours].checkout for ours, theirs in benchmark.rows
     )
+
+
+ASSUMED = types.SimpleNamespace(**{name.replace("-", "_"): default for name, default, _ in scaling.ASSUMPTIONS})
+COSTS = scaling.Costs({"tiny_cnn": 2e-3, "wide_network": 3e-2}, call=5e-4, message=2e-4, byte=1e-9)
+
+
+def test_a_fit_finds_the_costs_that_the_steps_were_made_of():
+    observations = [
+        scaling.Observation(setting, workers, clock=1.0, processor=COSTS.step(setting, workers))
+        for setting in scaling.SETTINGS
+        for workers in scaling.WORKERS
+    ]
+    found = scaling.fit(observations)
+    assert found.compute == pytest.approx(COSTS.compute)
+    assert found[1:] == pytest.approx(COSTS[1:])
+    report = scaling.report(observations, scaling.Measured(found, 1e-3, 1e-9), ASSUMED, [0.5, 2.0])
+    assert "200 us a message" in report and "load 0.5 to 2.0" in report
+    assert len([line for line in report.splitlines() if "+0%" in line or "-0%" in line]) == len(observations)
+
+
+@pytest.mark.parametrize(
+    ("changes", "gives_way"),
+    [
+        ({"network_gbit": 1.0}, "bandwidth"),
+        ({"network_us": 1e4, "network_gbit": 1e4}, "latency"),
+        ({"cores": 1}, "input"),
+        ({"checkpoint_secs": 1.0, "network_gbit": 1e4}, "checkpoint"),
+    ],
+)
+def test_more_hosts_are_less_efficient_by_what_is_slow(changes, gives_way):
+    assumed = types.SimpleNamespace(**vars(ASSUMED) | changes)
+    measured = scaling.Measured(COSTS, image=1e-3, checkpoint_byte=1e-9)
+    predictions = [scaling.predict(measured, assumed, hosts) for hosts in scaling.HOSTS]
+    efficiencies = [each.efficiency for each in predictions]
+    assert efficiencies == pytest.approx(sorted(efficiencies, reverse=True)) and efficiencies[-1] < 0.9
+    assert f"The first to give way is {gives_way}" in scaling.first_to_give_way(predictions)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two"])

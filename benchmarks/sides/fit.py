@@ -1,5 +1,6 @@
 """What tf_keras and Keras 3 have in common: `fit`, of the Keras that is given."""
 
+import contextlib
 import tempfile
 
 import tensorflow as tf
@@ -8,7 +9,7 @@ from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import now, peak_bytes, since
 
 
-def fit_steps(keras, model, steps, steps_per_execution):
+def fit_steps(keras, model, steps, steps_per_execution, strategy=None):
     class Clock(keras.callbacks.Callback):
         """Times the last epoch. A callback for each batch would have fit wait for the values of every step."""
 
@@ -18,8 +19,12 @@ def fit_steps(keras, model, steps, steps_per_execution):
         def on_epoch_end(self, epoch, logs=None):
             self.end = now()
 
-    model = getattr(parts, model)(keras, steps_per_execution=steps_per_execution)
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        model = getattr(parts, model)(keras, steps_per_execution=steps_per_execution)
     batches = parts.repeated_batch(model.input_shape[1:])
+    if strategy:
+        on_each_replica = batches
+        batches = strategy.distribute_datasets_from_function(lambda context: on_each_replica)
 
     def run():
         clock = Clock()

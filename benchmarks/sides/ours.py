@@ -15,6 +15,7 @@ import tf_keras as keras
 from benchmarks import scans
 from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import cpu_seconds, now, peak_bytes, serve, since
+from benchmarks.sides.workers import in_cluster
 
 
 def input_pipeline(files, mode, as_trained=False):
@@ -76,7 +77,8 @@ def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, keras_3=
     """`settings` are those of RunConfig; steps are timed from the end of the first call, without summaries and logs."""
     model = getattr(parts, model)(importlib.import_module("keras") if keras_3 else keras)
     silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the others are
-    config = et.RunConfig(model_dir=tempfile.mkdtemp(), steps_per_loop=steps_per_loop, **silent, **settings)
+    settings = {"model_dir": tempfile.mkdtemp(), **silent, **settings}
+    config = et.RunConfig(steps_per_loop=steps_per_loop, **settings)
     estimator = et.model_to_estimator(model, config=config)
     batches = parts.repeated_batch(model.input_shape[1:], batch_size)
 
@@ -265,8 +267,64 @@ def replicas(count, steps):
     return train_steps("deep_cnn", steps // count, train_distribute=strategy)
 
 
+def workers(model, steps, steps_per_loop, workers, cluster=None):
+    """Steps in as many processes, under a MultiWorkerMirroredStrategy."""
+    from estimator_train import distribution
+
+    given = {"model": model, "steps": steps, "steps_per_loop": steps_per_loop}
+
+    def set_up(folder):
+        return train_steps(**given, model_dir=folder, train_distribute=distribution.multi_worker())
+
+    return in_cluster("ours", "workers", {**given, "workers": workers, "cluster": cluster}, set_up)
+
+
+def scaling(settings, workers, cluster=None):
+    """Steps of several settings of `train_steps`, one after the other, in as many processes."""
+    from estimator_train import distribution
+
+    def set_up(folder):
+        strategy = distribution.multi_worker()
+        runs = [
+            train_steps(**setting, model_dir=os.path.join(folder, str(index)), train_distribute=strategy)
+            for index, setting in enumerate(settings)
+        ]
+
+        def piece():
+            measured = [run() for run in runs]
+            return {"settings": measured, **{key: sum(each[key] for each in measured) for key in ("wall", "cpu")}}
+
+        return piece
+
+    return in_cluster("ours", "scaling", {"settings": settings, "workers": workers, "cluster": cluster}, set_up)
+
+
+def mirrored(model, steps, steps_per_loop, count):
+    """Steps of as many replicas in one process."""
+    from estimator_train import distribution
+
+    return train_steps(model, steps, steps_per_loop=steps_per_loop, train_distribute=distribution.cpu_replicas(count))
+
+
+def checkpoint(model):
+    """Seconds and bytes of a checkpoint."""
+    model = getattr(parts, model)(keras)
+    estimator = et.model_to_estimator(model, model_dir=tempfile.mkdtemp())
+    batches = parts.repeated_batch(model.input_shape[1:])
+
+    def run():
+        timing = et.TimingHook()
+        estimator.train(lambda: batches, hooks=[timing], steps=1)  # saves before it and after it
+        files = tf.io.gfile.glob(f"{estimator.latest_checkpoint()}.data*")
+        return {"wall": timing.summary()["checkpoint_seconds"] / 2, "bytes": sum(map(os.path.getsize, files))}
+
+    run()
+    return run
+
+
 if __name__ == "__main__":
     works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
     works += (predict_files, predict_again, predict_one, startup, replicas, trained_on, train_model_fn)
     works += (tfrecord_input, npz_input, cached_input, generator_input, worker_input)
+    works += (workers, mirrored, checkpoint, scaling)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

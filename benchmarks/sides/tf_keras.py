@@ -8,6 +8,7 @@ import tf_keras as keras
 from benchmarks.sides import fit
 from benchmarks.sides import tensorflow_parts as parts
 from benchmarks.sides.serve import serve
+from benchmarks.sides.workers import in_cluster
 
 
 def bare_steps(model, steps, steps_per_call):
@@ -49,9 +50,19 @@ def generator_input(examples):
     return parts.epoch_of(rows.batch(parts.BATCH).prefetch(tf.data.AUTOTUNE), examples)
 
 
+def workers(model, steps, steps_per_execution, workers, cluster=None):
+    """Steps of `fit` in as many processes, under a MultiWorkerMirroredStrategy."""
+    given = {"model": model, "steps": steps, "steps_per_execution": steps_per_execution}
+
+    def set_up(folder):
+        return fit.fit_steps(keras, **given, strategy=tf.distribute.MultiWorkerMirroredStrategy())
+
+    return in_cluster("tf_keras", "workers", {**given, "workers": workers, "cluster": cluster}, set_up)
+
+
 if __name__ == "__main__":
     names = ("flagship", "memory", "fit_steps", "evaluated_training", "evaluate_files", "predict_files", "predict_one")
     works = {name: functools.partial(getattr(fit, name), keras) for name in names}
     inputs = (tfrecord_input, npz_input, cached_input, generator_input)
-    works |= {work.__name__: work for work in (bare_steps, *inputs)}
+    works |= {work.__name__: work for work in (bare_steps, workers, *inputs)}
     serve(works, ["tensorflow", "tf_keras"], parts.device)

@@ -46,15 +46,17 @@ def explaining_lost_worker(strategy):
         ) from error
 
 
+def summed(strategy, values):
+    """Sums the tensor `values` of every replica over all replicas of `strategy`; call in a tf.function."""
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
+
+
 def summing(strategy):
     """Returns a function that sums ints or bools over the replicas of `strategy`; all its processes must call it.
 
     The function returns a list of ints, the sum of each argument, and raises LostWorkerError.
     """
-
-    @tf.function
-    def total(values):
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
+    total = tf.function(lambda values: summed(strategy, values))
 
     def sums(*values):
         with eager_mode(), explaining_lost_worker(strategy):
@@ -114,21 +116,43 @@ class AgreedTimer(v1.train.SecondOrStepTimer):
         return super().update_last_triggered_step(step)
 
 
-class AgreementHook(v1.train.SessionRunHook):
-    """The last hook of every process: after each step they tell each other whether to stop and to save."""
+class Agreement:
+    """How workers stop and save at the same step: each call of the compiled loop begins with the sum of their wishes.
 
-    def __init__(self, config, sums, timer):
-        """`timer`: the `AgreedTimer` of the hook that saves; None: checkpoints are not saved by time."""
+    The loop makes no step if one of them wishes to stop. The one that does has to call it once more, for the others.
+
+    Attributes:
+      stops: whether this process wishes to stop.
+      timer: the `AgreedTimer` of the hook that saves; None: checkpoints are not saved by time.
+    """
+
+    def __init__(self, config):
+        self.stops = False
+        self.timer = AgreedTimer(config.save_checkpoints_secs) if config.save_checkpoints_secs else None
         self._is_chief = config.is_chief
+
+    def wishes(self):
+        """Whether this process wishes to stop, and whether to save after the next steps, as a list of two ints."""
+        return [int(self.stops), int(self._is_chief and self.timer is not None and self.timer.is_up)]
+
+    def save(self):
+        """Has the hook that saves do so after the steps that were just made."""
+        self.timer.is_agreed = True
+
+
+class AgreementHook(v1.train.SessionRunHook):
+    """The last hook of every process: if one before it asks to stop, it tells the other processes to stop, too."""
+
+    def __init__(self, agreement, train_op, sums):
+        self._agreement = agreement
+        self._train_op = train_op
         self._sums = sums
-        self._timer = timer
 
     def after_run(self, run_context, run_values):
-        stop, save = self._sums(run_context.stop_requested, self._is_chief and self._timer and self._timer.is_up)
-        if stop:
-            run_context.request_stop()
-        if save:
-            self._timer.is_agreed = True
+        if run_context.stop_requested:
+            self._agreement.stops = True
+            with contextlib.suppress(tf.errors.OutOfRangeError):  # says that no step was made
+                run_context.session.run(self._train_op)
 
     def end(self, session):
         self._sums(0)  # nobody looks for the last checkpoint before the chief has written it

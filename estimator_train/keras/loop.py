@@ -8,7 +8,7 @@ import functools
 import tensorflow as tf
 
 from estimator_train.distribution.replica_input import batch_size
-from estimator_train.distribution.synchronous import spans_workers
+from estimator_train.distribution.synchronous import spans_workers, summed
 from estimator_train.session import step_outputs
 from estimator_train.session.private_names import eager_mode
 
@@ -26,26 +26,27 @@ class Loop:
         self._program = program
         self._strategy = strategy
         self._global_step = global_step
+        self._trains_with_others = global_step is not None and spans_workers(strategy)
         self.batch_structure = {}  # of the program's batch outputs, as of the last `trace`
         self._outputs = {}  # variables of the function that is traced, by the names of their values
         self._traced = {}  # of every traced function its outputs and its batch structure
 
     def trace(self, iterator):
-        """A dict of value names to `tf.TypeSpec`, and a function (iterator, count) that runs up to `count` steps.
+        """A dict of value names to `tf.TypeSpec`, and a function (iterator, count, wishes), of up to `count` steps.
 
         The function returns a dict of the values of the last step: what the program's step returned, and those of
         `step_outputs`, among them how many steps were run; it raises `tf.errors.OutOfRangeError` where there were no
-        data for one.
+        data for one, or a worker wished to stop. `wishes` are those of `synchronous.Agreement`, () of a single process.
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
         self._outputs, self.batch_structure = {}, {}
         # A concrete function spares each call the search for it.
-        run = self._run.get_concrete_function(iterator, tf.constant(1, tf.int64))
+        run = self._run.get_concrete_function(iterator, tf.zeros([3 if self._trains_with_others else 1], tf.int64))
         self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
 
-        def call(iterator, count):
-            values = run(iterator, tf.constant(count, tf.int64))
+        def call(iterator, count, wishes):
+            values = run(iterator, tf.constant([count, *wishes], tf.int64))
             if not values[step_outputs.STEPS]:
                 raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
             return values
@@ -58,10 +59,16 @@ class Loop:
 
     # The loops are written out: AutoGraph would take longer to find them than all else of a trace takes.
     @tf.function(autograph=False)
-    def _run(self, iterator, count):
-        begun = tf.timestamp()
+    def _run(self, iterator, count_and_wishes):
+        count, *wishes = tf.unstack(count_and_wishes)
+        wanted = count > 0
+        if wishes:
+            stops, saves = tf.unstack(summed(self._strategy, count_and_wishes[1:]))
+            wanted &= stops < 1
+        with tf.control_dependencies([wanted]):
+            begun = tf.timestamp()
         with tf.control_dependencies([begun]):
-            more, batch, arrived = self._next_batch(iterator, count > 0)
+            more, batch, arrived = self._next_batch(iterator, wanted)
         none = tf.constant(0, tf.int64)
         step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
         # A step is begun with data only: those of its ops that need none, such as the count of the optimizer's
@@ -74,10 +81,10 @@ class Loop:
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
-        return values
+        return values | {step_outputs.SAVES: saves} if wishes else values
 
     def _step(self, iterator, count, _, batch, done, examples, seconds):
-        taken, ended = self._run_batch(batch.get_value())
+        taken, ended = self._run_batch(*batch)
         done = self._add_to_global_step(done)
         more, batch, arrived = self._next_batch(iterator, done < count)
         return more, batch, done, examples + taken, seconds + (arrived - ended)
@@ -86,7 +93,7 @@ class Loop:
         batches_per_step = self._program.batches_per_step
 
         def run_batch(_, batch, batches, examples, seconds):
-            taken, ended = self._run_batch(batch.get_value())
+            taken, ended = self._run_batch(*batch)
             batches += 1
             more, batch, arrived = self._next_batch(iterator, (batches < batches_per_step) | (done + 1 < count))
             return more, batch, batches, examples + taken, seconds + (arrived - ended)
@@ -100,7 +107,7 @@ class Loop:
         return more, batch, self._add_to_global_step(done), examples, seconds
 
     def _next_batch(self, iterator, wanted):
-        """Returns (has_next, the batch as a tf.experimental.Optional, the time it arrived).
+        """Returns (has_next, the arguments of `_run_batch`, the time the batch arrived).
 
         It waits for nothing but `wanted`, whether there need be one: a function runs ops as soon as their inputs are
         there. Timestamps alone come in the order of the code, so the time is none before an earlier one.
@@ -110,25 +117,35 @@ class Loop:
         has_next = batch.has_value()
         with tf.control_dependencies([has_next]):
             arrived = tf.timestamp()
-        if spans_workers(self._strategy):
-            has_next = tf.cond(has_next, lambda: self._is_whole(batch.get_value()), lambda: tf.constant(False))
-        return has_next, batch, arrived
+        if not self._trains_with_others:
+            return has_next, (batch,), arrived
+        none = tf.constant(False), tf.constant(0, tf.int64)
+        is_whole, examples = tf.cond(has_next, lambda: self._look_at(batch.get_value()), lambda: none)
+        return is_whole, (batch, examples), arrived
 
-    def _is_whole(self, batch):
-        """Whether all replicas have examples: a process that has none left is given an empty batch by TensorFlow."""
+    def _look_at(self, batch):
+        """Returns (whether all replicas have examples, how many over all workers).
 
-        def is_empty(batch):
+        A process that has none left is given an empty batch by TensorFlow.
+        """
+
+        def sizes(batch):
             parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
-            return tf.cast(tf.reduce_any([batch_size(part) < 1 for part in parts]), tf.int32)
+            is_empty = tf.reduce_any([batch_size(part) < 1 for part in parts])
+            return tf.stack([tf.cast(is_empty, tf.int64), batch_size(batch)])
 
-        empty = self._strategy.run(is_empty, args=(batch,))
-        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, empty, axis=None) < 1
+        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, self._strategy.run(sizes, args=(batch,)), axis=None)
+        empty, examples = tf.unstack(sums)
+        return empty < 1, examples
 
-    def _run_batch(self, batch):
-        """Runs the program's step on every replica; returns (the number of examples, the time when all was done)."""
+    def _run_batch(self, batch, examples=None):
+        """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
+
+        `batch` is a tf.experimental.Optional; `examples` how many it has over all workers, None if there are no others.
+        """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
+        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch.get_value())
         for name, value in logs.items():
             self._store_output(name, value)
         for index, output in enumerate(batch_outputs):
@@ -136,7 +153,8 @@ class Loop:
             self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
             ended = tf.timestamp()
-        examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
+        if examples is None:
+            examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
         self._program.add_examples(examples)
         return examples, ended
 
@@ -175,7 +193,7 @@ class PredictionLoop:
 
     def trace(self, iterator):
         run = self._run.get_concrete_function(iterator)
-        return _specs(run.structured_outputs), lambda iterator, count: run(iterator)
+        return _specs(run.structured_outputs), lambda iterator, count, wishes: run(iterator)
 
     def trace_features(self, spec):
         """The concrete function of batches of features of that `tf.TypeSpec`, without an iterator."""

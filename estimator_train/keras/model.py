@@ -93,7 +93,8 @@ class KerasModel(PreparedModel):
                 parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
                 spec = spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
         triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
-        return _KerasRun(hook_graph.graph, spec, FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers))
+        session_creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers)
+        return _KerasRun(hook_graph.graph, spec, session_creator, agreement=steps.agreement)
 
     def predict_functions(self, config, params, checkpoint_path, select):
         # A state of its own: evaluations of other checkpoints share theirs, and load them in turn.

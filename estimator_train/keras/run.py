@@ -13,7 +13,11 @@ from estimator_train.session import step_outputs
 
 
 class StepRunner:
-    """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values."""
+    """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values.
+
+    Attributes:
+      agreement: the `synchronous.Agreement` of a training in several processes; None: there is one.
+    """
 
     def __init__(self, state, program, make_dataset, config, checkpoint_path, last_step, epochs=()):
         """Traces the steps, and runs none.
@@ -35,6 +39,8 @@ class StepRunner:
         self._checkpoint_path = checkpoint_path
         self._last_step = last_step
         self._epochs = [steps for steps in epochs if steps is not None]
+        trains_with_others = self._trains and synchronous.spans_workers(state.strategy)
+        self.agreement = synchronous.Agreement(config) if trains_with_others else None
         self._sessions = 0
         self._loaded = state.loaded
         self._iterators = [iter(make_dataset())]  # only the current one
@@ -76,7 +82,10 @@ class StepRunner:
             self._loop = loop
             _, self._call = loop.trace(self._iterator)
         with synchronous.explaining_lost_worker(self._state.strategy):
-            values = self._call(self._iterator, self._count())
+            wishes = self.agreement.wishes() if self.agreement else ()
+            values = self._call(self._iterator, self._count(), wishes)
+        if wishes and values[step_outputs.SAVES]:
+            self.agreement.save()
         if self._trains:
             self.global_step += int(values[step_outputs.STEPS])
         return values

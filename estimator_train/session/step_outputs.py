@@ -4,6 +4,7 @@ STEPS = "estimator_train/steps"  # int64, training steps that one session.run di
 EXAMPLES = "estimator_train/examples"  # int64, examples that they took over all replicas
 INPUT_SECONDS = "estimator_train/input_seconds"  # float64, seconds that they waited for input
 LEARNING_RATE = "estimator_train/learning_rate"  # float32, of the last step; optimizers that do not tell have none
+SAVES = "estimator_train/saves"  # int64, of several workers: whether they save after these steps, if not 0
 ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS)
 BATCH = "estimator_train/batch"  # with a number behind, the tensors of an evaluated batch that metrics are computed of
 

@@ -23,16 +23,19 @@ BOUND_SECS = 150
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts tasks of a cluster of a chief and a worker, or a process on its own; what is left of them is killed."""
+    """Starts tasks of a cluster of a chief and workers, or a process on its own; what is left of them is killed."""
     processes = []
 
-    def start(*tasks, model_dir="run", **settings):
-        cluster = dict(zip(("chief", "worker"), ([address] for address in free_addresses(2)), strict=True))
+    def start(*tasks, model_dir="run", workers=1, **settings):
+        chief, *addresses = free_addresses(1 + workers)
+        cluster = {"chief": [chief], "worker": addresses}
         started = []
         for task in tasks:
             environment = dict(os.environ)
             if task != "alone":
-                environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}})
+                kind, _, index = task.partition(" ")
+                task_of_cluster = {"type": kind, "index": int(index or 0)}
+                environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task_of_cluster})
                 settings["strategy"] = "multi_worker"
             folder = tmp_path / (model_dir if isinstance(model_dir, str) else model_dir[task])
             log = tmp_path / f"{len(processes)}-{task}.log"
@@ -121,6 +124,28 @@ def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_la
     expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
     for name in expected.keys() - {"estimator_input_seed/.ATTRIBUTES/VARIABLE_VALUE"}:
         np.testing.assert_allclose(trained[name], expected[name], atol=1e-4, err_msg=name)
+
+
+@pytest.mark.slow
+def test_eight_workers_and_an_evaluator_survive_the_loss_of_one_and_stop_where_one_asks_to(start, tmp_path):
+    tasks = ["chief", *(f"worker {index}" for index in range(7))]
+    settings = {"workers": 7, "max_steps": 10**6, "config": {"save_checkpoints_steps": 5}}
+    (evaluator,) = start("evaluator", **settings | {"max_steps": 20})
+    processes = start(*tasks, secs_a_step=0.5, **settings)
+    end = time.monotonic() + 2 * BOUND_SECS
+    while not (tmp_path / "run" / "model.ckpt-5.index").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    processes[4].kill()
+    assert exit_codes(processes[:4] + processes[5:]) == [1] * 7
+    for process in processes[:4] + processes[5:]:
+        assert "TF_CONFIG's cluster has lost" in process.log.read_text().splitlines()[-1]
+
+    processes = start(*tasks, stop_at=20, evaluate=True, **settings)
+    assert exit_codes([*processes, evaluator]) == [0] * 9
+    steps, _ = saved_steps(processes[0])
+    assert steps[0] >= 5 and steps[-1] == 20
+    assert all(saved_steps(process)[0] == steps for process in processes)
+    assert "Saving dict for global step 20" in evaluator.log.read_text()
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ class Watch(et.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         time.sleep(settings.get("secs_a_step", 0))
-        if run_values.results + 1 == settings.get("stop_at") and config.task_type == "worker":
+        if run_values.results + 1 == settings.get("stop_at") and (config.task_type, config.task_id) == ("worker", 0):
             run_context.request_stop()
 
 

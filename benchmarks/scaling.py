@@ -1,0 +1,291 @@
+"""What a step costs in 1, 2 and 4 worker processes here, a model fitted to it, and what that predicts of many hosts.
+
+    python -m benchmarks.scaling
+
+Workers on one machine share its cores, so what is fitted is processor time, each worker's a step: the compute of a
+model, a call of the loop, the messages of all-reduces and their bytes. What a network adds to a message and a byte, and
+how fast a GPU is, cannot be measured here: these are the options, each an assumption. docs/scaling.md has a run.
+"""
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tabulate import tabulate
+
+from benchmarks import performance_page, runner, scans
+from benchmarks.works import Benchmark, Side
+
+WORKERS, ROUNDS, IMAGES = (1, 2, 4), 3, 128
+PAGE = runner.ROOT / "docs" / "scaling.md"
+HOSTS, GPUS = (1, 2, 4, 8, 16, 32, 64, 128), 8
+
+# All-reduces of a step of a model with the metrics loss and accuracy: the gradients, packed into one; the sum and the
+# count of each metric; and whether all workers have a batch, with its examples. A call of the loop begins with another
+# one, the agreement whether to stop.
+REDUCES_A_STEP = 6
+
+
+class Setting(NamedTuple):
+    """What is run in each number of workers; `weights` are those of the model."""
+
+    model: str
+    weights: int
+    steps_per_loop: int
+    steps: int
+
+
+SETTINGS = (
+    Setting("tiny_cnn", 690, 1, 60),
+    Setting("tiny_cnn", 690, 20, 60),
+    Setting("wide_network", 7_950_010, 5, 10),
+)
+
+
+class Observation(NamedTuple):
+    """Seconds a step in so many workers: of the clock, and of the processor, on average over the workers."""
+
+    setting: Setting
+    workers: int
+    clock: float
+    processor: float
+
+
+class Costs(NamedTuple):
+    """What is fitted, in seconds of the processor: `compute` by model, and of one call, one message and one byte."""
+
+    compute: dict[str, float]
+    call: float
+    message: float
+    byte: float
+
+    def step(self, setting, workers):
+        """Seconds of the processor that a step takes each of the workers."""
+        messages, num_bytes = traffic(setting, workers)
+        fixed = self.compute[setting.model] + self.call / setting.steps_per_loop
+        return fixed + messages * self.message + num_bytes * self.byte
+
+
+def traffic(setting, workers):
+    """(messages, bytes) that a worker sends in a step: each all-reduce goes around a ring twice, in `workers` parts."""
+    reduces = REDUCES_A_STEP + 1 / setting.steps_per_loop
+    return reduces * 2 * (workers - 1), 2 * (workers - 1) / workers * 4 * setting.weights
+
+
+def fit(observations):
+    """The `Costs` that fit the observations best: the least squares of their relative errors."""
+    models = sorted({each.setting.model for each in observations})
+    rows = [
+        [
+            *(float(each.setting.model == model) for model in models),
+            1 / each.setting.steps_per_loop,
+            *traffic(each.setting, each.workers),
+        ]
+        for each in observations
+    ]
+    seconds = np.array([each.processor for each in observations])
+    rows = np.array(rows) / seconds[:, None]
+    scale = rows.max(axis=0)  # bytes are many, and seconds few
+    found = np.linalg.lstsq(rows / scale, np.ones(len(seconds)), rcond=None)[0] / scale
+    *compute, call, message, byte = found.tolist()
+    return Costs(dict(zip(models, compute, strict=True)), call, message, byte)
+
+
+# Of the hosts that are predicted, nothing is measured here. (name, default, help)
+ASSUMPTIONS = (
+    ("weights", 25.6e6, "weights of the model, in float32: ResNet-50's, by the table of Keras' applications"),
+    ("gflop", 22.8, "billions of operations to train on an example: 3 passes of 2 * 3.8 (He et al. 2015, table 1)"),
+    ("tflops", 20.0, "trillions of operations a second that a GPU sustains in training, assumed"),
+    ("batch", 64, "examples of a GPU in a step"),
+    ("network-gbit", 100.0, "bandwidth between hosts, Gbit/s of each, assumed"),
+    ("network-us", 30.0, "latency of a message between hosts, microseconds, assumed"),
+    ("link-gbyte", 200.0, "bandwidth between the GPUs of a host, GB/s of each, assumed"),
+    ("link-us", 5.0, "latency of a message between the GPUs of a host, microseconds, assumed"),
+    ("cores", 64, "cores of a host, as fast as one here, assumed"),
+    ("checkpoint-secs", 600.0, "seconds between checkpoints: RunConfig's default"),
+    ("steps-per-loop", 1, "RunConfig's steps_per_loop"),
+)
+
+
+class Measured(NamedTuple):
+    """What is measured here and holds on other hosts: the fit, and seconds of an image's input and a checkpoint's byte.
+
+    `image` is of the processor, of one core.
+    """
+
+    costs: Costs
+    image: float
+    checkpoint_byte: float
+
+
+class Prediction(NamedTuple):
+    """Seconds of a step on so many hosts, by what takes them."""
+
+    hosts: int
+    compute: float
+    bandwidth: float
+    latency: float
+    agreement: float
+    input: float
+    checkpoint: float
+
+    @property
+    def step(self):
+        return sum(self[1:])
+
+    @property
+    def efficiency(self):
+        return self.compute / self.step
+
+    @property
+    def largest(self):
+        """The name of what takes most besides the compute."""
+        others = self._asdict()
+        del others["hosts"], others["compute"]
+        return max(others, key=others.get)
+
+
+def predict(measured, assumed, hosts):
+    """The `Prediction` of a step on `hosts` hosts; `assumed` has the ASSUMPTIONS as attributes.
+
+    NCCL sums the gradients around a ring of all GPUs, whose slowest link counts, and small values along a tree over the
+    hosts and around the GPUs of each. Nothing is hidden behind the compute but the input.
+    """
+    gpus = GPUS * hosts
+    num_bytes = 4 * assumed.weights
+    rate = assumed.link_gbyte * 1e9 if hosts == 1 else min(assumed.network_gbit / 8, assumed.link_gbyte) * 1e9
+    message = measured.costs.message  # what TensorFlow does for each, besides the wire
+    hops = 2 * (GPUS - 1) * assumed.link_us * 1e-6 + 2 * math.ceil(math.log2(hosts)) * assumed.network_us * 1e-6
+    compute = assumed.batch * assumed.gflop * 1e9 / (assumed.tflops * 1e12)
+    bandwidth = 2 * (gpus - 1) / gpus * num_bytes / rate
+    latency = REDUCES_A_STEP * (message + hops)
+    agreement = (message + hops) / assumed.steps_per_loop
+    busy = compute + bandwidth + latency + agreement
+    waits = max(0.0, GPUS * assumed.batch * measured.image / assumed.cores - busy)
+    # Adam has two more values of each weight. All wait for the chief.
+    share = 3 * num_bytes * measured.checkpoint_byte / assumed.checkpoint_secs
+    return Prediction(hosts, compute, bandwidth, latency, agreement, waits, share * (busy + waits))
+
+
+def first_to_give_way(predictions, least=0.9):
+    """A sentence that says on how many hosts the efficiency is first below `least`, and by what."""
+    for each in predictions:
+        if each.efficiency < least:
+            return (
+                f"The first to give way is {each.largest}: on {each.hosts} hosts, {each.efficiency:.0%} of the step is "
+                f"compute and {each[each._fields.index(each.largest)] / each.step:.0%} {each.largest}."
+            )
+    last = predictions[-1]
+    return f"Nothing gives way: on {last.hosts} hosts, {last.efficiency:.0%} of the step is compute."
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default, text in ASSUMPTIONS:
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} [{default:g}]")
+    parser.add_argument(
+        "--write", action="store_true", help=f"write what is printed into {PAGE.relative_to(runner.ROOT)}"
+    )
+    assumed = parser.parse_args()
+
+    load = [os.getloadavg()[0]]
+    observations = [each for workers in WORKERS for each in _observe(workers)]
+    measured = Measured(fit(observations), _seconds_of_image(), _seconds_of_checkpoint_byte())
+    load.append(os.getloadavg()[0])
+    text = report(observations, measured, assumed, load)
+    print(text)
+    if assumed.write:
+        performance_page.replace(PAGE, {"benchmarks": text})
+
+
+def report(observations, measured, assumed, load):
+    """The measurements here, the fit and the predictions, in Markdown; `load` is the machine's before and after."""
+    costs = measured.costs
+    compute = ", ".join(f"{seconds * 1e3:.2f} ms of {model}" for model, seconds in costs.compute.items())
+    assumptions = ", ".join(f"{name} {getattr(assumed, name.replace('-', '_')):g}" for name, *_ in ASSUMPTIONS)
+    predictions = [predict(measured, assumed, hosts) for hosts in HOSTS]
+    message = costs.message + assumed.network_us * 1e-6
+    ring = [REDUCES_A_STEP * 2 * (GPUS * hosts - 1) * message for hosts in (2, HOSTS[-1])]
+    return f"""### Measured here
+
+Milliseconds a step; processor time is each worker's. {os.cpu_count()} cores, load {load[0]:.1f} to {load[1]:.1f}.
+
+{_table_of_observations(observations, costs)}
+
+Fitted to the processor time: {compute}; {costs.call * 1e3:.2f} ms a call of the loop,
+{costs.message * 1e6:.0f} us a message and {costs.byte * 1e9:.2f} ns a byte of an all-reduce. Measured besides:
+{measured.image * 1e3:.1f} ms of a core to read and decode a scan, and {1e-6 / measured.checkpoint_byte:.0f} MB a second
+of a checkpoint.
+
+### Predicted for hosts with {GPUS} GPUs
+
+Milliseconds a step. Assumed: {assumptions}.
+
+{_table_of_predictions(predictions, assumed)}
+
+{first_to_give_way(predictions)} Without NCCL, by a ring of messages as here,
+the latency would be {ring[0] * 1e3:.0f} ms on 2 hosts and {ring[1] * 1e3:.0f} ms on {HOSTS[-1]}."""
+
+
+def _table_of_observations(observations, costs):
+    rows = []
+    for each in observations:
+        fitted = costs.step(each.setting, each.workers)
+        name = f"{each.setting.model}, steps_per_loop={each.setting.steps_per_loop}"
+        error = fitted / each.processor - 1
+        rows.append([name, each.workers, each.clock * 1e3, each.processor * 1e3, fitted * 1e3, f"{error:+.0%}"])
+    headers = ["model", "workers", "clock", "processor", "fitted", "error"]
+    return tabulate(rows, headers, tablefmt="github", floatfmt=".2f")
+
+
+def _table_of_predictions(predictions, assumed):
+    rows = []
+    for each in predictions:
+        examples = GPUS * each.hosts * assumed.batch / each.step
+        parts = [1e3 * seconds for seconds in each[1:]]
+        rows.append(
+            [each.hosts, GPUS * each.hosts, *parts, 1e3 * each.step, f"{examples:.0f}", f"{each.efficiency:.0%}"]
+        )
+    headers = ["hosts", "GPUs", *Prediction._fields[1:], "step", "examples/s", "efficiency"]
+    return tabulate(rows, headers, tablefmt="github", floatfmt=".2f")
+
+
+def _observe(workers):
+    """The observations of all settings in so many workers."""
+    settings = [{name: getattr(each, name) for name in ("model", "steps", "steps_per_loop")} for each in SETTINGS]
+    answers = _answers(Side("ours", "scaling", {"settings": settings, "workers": workers}))
+    observations = []
+    for index, setting in enumerate(SETTINGS):
+        rounds = [[worker["settings"][index] for worker in answer["workers"]] for answer in answers]
+        clock = statistics.median(of_all[0]["wall"] for of_all in rounds)
+        processor = statistics.median(statistics.fmean(each["cpu"] for each in of_all) for of_all in rounds)
+        observations.append(Observation(setting, workers, clock / setting.steps, processor / setting.steps))
+    return observations
+
+
+def _seconds_of_image():
+    with tempfile.TemporaryDirectory() as folder:
+        scans.draw(Path(folder), IMAGES)
+        answers = _answers(Side("ours", "input_pipeline", {"files": folder, "mode": "exact"}))
+    return statistics.median(answer["cpu"] for answer in answers) / IMAGES
+
+
+def _seconds_of_checkpoint_byte():
+    answers = _answers(Side("ours", "checkpoint", {"model": "wide_network"}))
+    return statistics.median(answer["wall"] / answer["bytes"] for answer in answers)
+
+
+def _answers(side):
+    return runner.run_in_turn(Benchmark("", {"ours": side}, []), {"ours": sys.executable}, ROUNDS)["ours"]
+
+
+if __name__ == "__main__":
+    main()
