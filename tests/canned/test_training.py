@@ -1,4 +1,9 @@
-"""Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs."""
+"""Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs.
+
+The further combinations of a generation and a model are marked slow: test_values_of_tf215.py, too, trains the classes.
+"""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +14,7 @@ from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
 from estimator_train.run_config import RunConfig
 
+MODELS = ("Linear", "DNN", "DNNLinearCombined", "Baseline")
 CLASSIFIER_KEYS = {
     "logits",
     "logistic",
@@ -18,6 +24,12 @@ CLASSIFIER_KEYS = {
     "all_class_ids",
     "all_classes",
 }
+
+
+@pytest.fixture
+def columns(columns):
+    """One column of numbers and one of a category for each model; test_values_of_tf215.py has the others."""
+    return SimpleNamespace(wide=[columns.wide[0], columns.wide[2]], deep=[columns.deep[0], columns.deep[3]])
 
 
 def make(generation, kind, model, columns, head=None, **arguments):
@@ -37,7 +49,16 @@ def make(generation, kind, model, columns, head=None, **arguments):
     return getattr(generation, f"{model}{kind}")(**arguments)
 
 
-every_model = pytest.mark.parametrize("model", ["Linear", "DNN", "DNNLinearCombined", "Baseline"])
+def every_model(*fast):
+    """Of both generations; those that are not `fast` are marked slow."""
+    every = [(generation, model) for generation in ("v2", "v1") for model in MODELS]
+    cases = [pytest.param(*case, marks=[] if case in fast else [pytest.mark.slow]) for case in every]
+    return pytest.mark.parametrize(("generation", "model"), cases, indirect=["generation"])
+
+
+first_generation_is_slow = pytest.mark.parametrize(
+    "generation", ["v2", pytest.param("v1", marks=pytest.mark.slow)], indirect=True
+)
 
 
 def losses(log_lines):
@@ -47,7 +68,7 @@ def losses(log_lines):
     return first, last
 
 
-@every_model
+@every_model(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "Baseline"))
 def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
     generation, model, columns, examples, tmp_path, log_lines
 ):
@@ -67,7 +88,7 @@ def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
     assert prediction["classes"].shape == (1,)
 
 
-@every_model
+@every_model(("v2", "DNNLinearCombined"), ("v1", "DNNLinearCombined"))
 def test_three_classes_have_three_probabilities(generation, model, columns, examples):
     estimator = make(generation, "Classifier", model, columns, n_classes=3)
     estimator.train(examples(labels=lambda label: 2 * label), steps=2)
@@ -76,7 +97,7 @@ def test_three_classes_have_three_probabilities(generation, model, columns, exam
     assert set(prediction) == CLASSIFIER_KEYS - {"logistic"}
 
 
-@every_model
+@every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"), ("v1", "Baseline"))
 def test_regressor_learns_two_numbers(generation, model, columns, examples, log_lines):
     estimator = make(generation, "Regressor", model, columns, label_dimension=2)
     input_fn = examples(labels=lambda label: np.concatenate([label + 1, label - 1], axis=1).astype("float32"))
@@ -87,7 +108,7 @@ def test_regressor_learns_two_numbers(generation, model, columns, examples, log_
     assert next(estimator.predict(input_fn))["predictions"].shape == (2,)
 
 
-@every_model
+@every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"))
 def test_estimator_takes_several_heads(generation, model, columns, examples):
     head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
     estimator = make(generation, "Estimator", model, columns, head)
@@ -109,7 +130,7 @@ def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, co
         assert estimator.get_variable_value(f"part.1/{bias}").any(), bias
 
 
-@pytest.mark.parametrize("model", ["DNNLinearCombined", "Baseline"])
+@pytest.mark.parametrize("model", [pytest.param("DNNLinearCombined", marks=pytest.mark.slow), "Baseline"])
 def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, columns, examples, mirrored, tmp_path):
     arguments = {}
     if model == "DNNLinearCombined":
@@ -129,6 +150,7 @@ def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, colum
         np.testing.assert_allclose(two[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@first_generation_is_slow
 def test_batch_norm_and_dropout_are_of_training_only(generation, columns, examples):
     estimator = generation.DNNClassifier([4, 3], columns.deep, dropout=0.5, batch_norm=True)
     estimator.train(examples(), steps=3)
@@ -140,6 +162,7 @@ def test_batch_norm_and_dropout_are_of_training_only(generation, columns, exampl
     np.testing.assert_allclose(one["logits"], other["logits"], rtol=1e-5)
 
 
+@first_generation_is_slow
 def test_a_shared_embedding_is_trained(generation, examples):
     with tf.Graph().as_default():  # TensorFlow makes these columns nowhere else
         fc = tf.feature_column

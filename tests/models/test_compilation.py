@@ -11,7 +11,7 @@ from estimator_train.models import Optimization
 from estimator_train.models.compilation import recompile
 from estimator_train.models.optimization import OPTIMIZERS
 
-STEPS = 10
+STEPS = 8
 RATE = 0.05
 
 
@@ -45,7 +45,7 @@ CASES = {
 
 
 def compiled(keras, optimizer, label_smoothing=0.0, run_eagerly=True):
-    """`run_eagerly`: spares tracing ten steps of a tiny model."""
+    """`run_eagerly`: spares tracing the few steps of a tiny model."""
     keras.utils.set_random_seed(7)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=label_smoothing)
@@ -101,8 +101,15 @@ def test_an_estimator_trains_all_of_them_together_as_fit(keras, forever, tmp_pat
     assert estimator.evaluate(forever, steps=2) == pytest.approx(expected | {"global_step": STEPS}, abs=1e-5)
 
 
-@pytest.mark.parametrize("keras", [tf_keras, keras_3], ids=["tf_keras", "Keras 3"])
-@pytest.mark.parametrize("schedules", [("constant", "step"), ("step", "constant")])
+@pytest.mark.parametrize(
+    ("keras", "schedules"),
+    [
+        pytest.param(tf_keras, ("constant", "step"), id="to a schedule"),
+        pytest.param(keras_3, ("step", "constant"), id="from a schedule, Keras 3"),
+        pytest.param(tf_keras, ("step", "constant"), id="from a schedule", marks=pytest.mark.slow),
+        pytest.param(keras_3, ("constant", "step"), id="to a schedule, Keras 3", marks=pytest.mark.slow),
+    ],
+)
 def test_a_training_goes_on_with_another_schedule(keras, schedules, forever, tmp_path):
     def make(schedule, run_eagerly=False):
         model = compiled(keras, keras.optimizers.Adam(RATE), run_eagerly=run_eagerly)
@@ -112,7 +119,7 @@ def test_a_training_goes_on_with_another_schedule(keras, schedules, forever, tmp
     for schedule, last_step in zip(schedules, (4, STEPS), strict=True):
         config = et.RunConfig(tmp_path, resume_input=True)
         estimator = et.model_to_estimator(make(schedule), config=config).train(forever, max_steps=last_step)
-    fitted = make(schedules[1], run_eagerly=True)  # in the first 4 of 10 steps both have one rate
+    fitted = make(schedules[1], run_eagerly=True)  # in the first 4 of 8 steps both have one rate
     fitted.fit(forever(), steps_per_epoch=STEPS, verbose=0)
     other = et.model_to_estimator(make(schedules[0]), model_dir=tmp_path)
     expected = fitted.evaluate(forever(), steps=2, verbose=0, return_dict=True) | {"global_step": STEPS}
