@@ -113,7 +113,15 @@ def tags(folder):
     )
 
 
-@pytest.mark.parametrize(("keras", "replicas"), [("tf_keras", None), ("tf_keras", 2), ("keras", None), ("keras", 2)])
+@pytest.mark.parametrize(
+    ("keras", "replicas"),
+    [
+        ("tf_keras", None),
+        ("keras", None),
+        pytest.param("tf_keras", 2, marks=pytest.mark.slow),
+        pytest.param("keras", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit, mirrored, tmp_path):
     plain, ours = tmp_path / "plain", tmp_path / "ours"
     fitted = fit(model_of(keras), standard(keras, plain))
