@@ -11,7 +11,7 @@ from estimator_train.models import Optimization
 from estimator_train.models.compilation import recompile
 from estimator_train.models.optimization import OPTIMIZERS
 
-STEPS = 8
+STEPS = 10
 RATE = 0.05
 
 
@@ -45,7 +45,7 @@ CASES = {
 
 
 def compiled(keras, optimizer, label_smoothing=0.0, run_eagerly=True):
-    """`run_eagerly`: spares tracing the few steps of a tiny model."""
+    """`run_eagerly`: spares tracing ten steps of a tiny model."""
     keras.utils.set_random_seed(7)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=label_smoothing)
@@ -119,7 +119,7 @@ def test_a_training_goes_on_with_another_schedule(keras, schedules, forever, tmp
     for schedule, last_step in zip(schedules, (4, STEPS), strict=True):
         config = et.RunConfig(tmp_path, resume_input=True)
         estimator = et.model_to_estimator(make(schedule), config=config).train(forever, max_steps=last_step)
-    fitted = make(schedules[1], run_eagerly=True)  # in the first 4 of 8 steps both have one rate
+    fitted = make(schedules[1], run_eagerly=True)  # in the first 4 of 10 steps both have one rate
     fitted.fit(forever(), steps_per_epoch=STEPS, verbose=0)
     other = et.model_to_estimator(make(schedules[0]), model_dir=tmp_path)
     expected = fitted.evaluate(forever(), steps=2, verbose=0, return_dict=True) | {"global_step": STEPS}
