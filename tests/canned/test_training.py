@@ -27,8 +27,8 @@ CLASSIFIER_KEYS = {
 
 
 @pytest.fixture
-def columns(columns):
-    """One column of numbers and one of a category for each model; test_values_of_tf215.py has the others."""
+def few_columns(columns):
+    """One column of numbers and one of a category for each model, where no test looks at what is learned."""
     return SimpleNamespace(wide=[columns.wide[0], columns.wide[2]], deep=[columns.deep[0], columns.deep[3]])
 
 
@@ -89,8 +89,8 @@ def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
 
 
 @every_model(("v2", "DNNLinearCombined"), ("v1", "DNNLinearCombined"))
-def test_three_classes_have_three_probabilities(generation, model, columns, examples):
-    estimator = make(generation, "Classifier", model, columns, n_classes=3)
+def test_three_classes_have_three_probabilities(generation, model, few_columns, examples):
+    estimator = make(generation, "Classifier", model, few_columns, n_classes=3)
     estimator.train(examples(labels=lambda label: 2 * label), steps=2)
     prediction = next(estimator.predict(examples()))
     assert prediction["probabilities"].shape == (3,)
@@ -109,17 +109,17 @@ def test_regressor_learns_two_numbers(generation, model, columns, examples, log_
 
 
 @every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"))
-def test_estimator_takes_several_heads(generation, model, columns, examples):
+def test_estimator_takes_several_heads(generation, model, few_columns, examples):
     head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
-    estimator = make(generation, "Estimator", model, columns, head)
+    estimator = make(generation, "Estimator", model, few_columns, head)
     input_fn = examples(labels=lambda label: {"sign": label, "pair": np.concatenate([label, -label], 1) * 1.0})
     results = estimator.train(input_fn, steps=2).evaluate(input_fn, steps=2)
     assert results["loss"] == pytest.approx(results["loss/sign"] + results["loss/pair"], rel=1e-5)
     assert results["global_step"] == 2
 
 
-def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, columns, examples):
-    inner = make(generation, "Classifier", "DNNLinearCombined", columns)
+def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, few_columns, examples):
+    inner = make(generation, "Classifier", "DNNLinearCombined", few_columns)
 
     def model_fn(features, labels, mode, config):
         with tf.compat.v1.variable_scope("part.1"):
@@ -131,16 +131,18 @@ def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, co
 
 
 @pytest.mark.parametrize("model", [pytest.param("DNNLinearCombined", marks=pytest.mark.slow), "Baseline"])
-def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, columns, examples, mirrored, tmp_path):
+def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, few_columns, examples, mirrored, tmp_path):
     arguments = {}
     if model == "DNNLinearCombined":
-        make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
+        make(generation, "Classifier", model, few_columns, model_dir=tmp_path).train(examples(), steps=1)
         arguments = {"warm_start_from": WarmStartSettings(str(tmp_path))}
 
     def variables(strategy, batch_size):
         config = RunConfig(train_distribute=strategy, save_summary_steps=None, checkpoint_save_graph_def=False)
         reduction = "weighted_sum_over_batch_size" if generation.is_v1 else "sum_over_batch_size"
-        estimator = make(generation, "Classifier", model, columns, config=config, loss_reduction=reduction, **arguments)
+        estimator = make(
+            generation, "Classifier", model, few_columns, config=config, loss_reduction=reduction, **arguments
+        )
         estimator.train(examples(batch_size=batch_size), steps=3)
         return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
@@ -151,8 +153,8 @@ def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, colum
 
 
 @first_generation_is_slow
-def test_batch_norm_and_dropout_are_of_training_only(generation, columns, examples):
-    estimator = generation.DNNClassifier([4, 3], columns.deep, dropout=0.5, batch_norm=True)
+def test_batch_norm_and_dropout_are_of_training_only(generation, few_columns, examples):
+    estimator = generation.DNNClassifier([4, 3], few_columns.deep, dropout=0.5, batch_norm=True)
     estimator.train(examples(), steps=3)
     assert estimator.get_variable_value("dnn/hiddenlayer_0/batchnorm_0/moving_mean").any()
     first, second = (estimator.evaluate(examples(), steps=2)["loss"] for _ in range(2))
