@@ -285,7 +285,7 @@ class Subclassed(keras.Model):
 
 @pytest.mark.parametrize(
     ("built", "replicas"),
-    [(False, 2), (True, None), pytest.param(False, None, marks=slow), pytest.param(True, 2, marks=slow)],
+    [(False, None), (True, None), pytest.param(False, 2, marks=slow), pytest.param(True, 2, marks=slow)],
 )
 def test_subclassed_models_train_and_evaluate(built, replicas, data, batches, mirrored, tmp_path):
     model = Subclassed(units=5)
