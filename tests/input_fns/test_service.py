@@ -1,13 +1,13 @@
 """image_files through a tf.data service: two workers and their dispatcher, in a process of their own, on loopback."""
 
-import os
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
-import warm_python
 
 import estimator_train as et
 from estimator_train.input_fns import image_files
@@ -23,32 +23,26 @@ service = tf.data.experimental.service
 dispatcher = service.DispatchServer()
 address = dispatcher.target.removeprefix("grpc://")
 workers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
-with open(sys.argv[1]) as questions, open(sys.argv[2], "w", buffering=1) as answers:
-    print(dispatcher.target, file=answers)
-    for _ in questions:
-        print(*[worker._num_tasks() for worker in workers], file=answers)
+print(dispatcher.target, flush=True)
+for _ in sys.stdin:
+    print(*[worker._num_tasks() for worker in workers], flush=True)
 """
 
 
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory):
+def workers():
     """The dispatcher's address, and a function that gives the number of tasks that each worker has had."""
-    folder = tmp_path_factory.mktemp("service")
-    (folder / "servers.py").write_text(SERVERS)
-    pipes = folder / "questions", folder / "answers"
-    for pipe in pipes:
-        os.mkfifo(pipe)
     # A process can be killed; servers in this one would wait, at their end, for whatever still asks for data.
-    process = warm_python.Popen([folder / "servers.py", *pipes])
-    with open(pipes[0], "w", buffering=1) as questions, open(pipes[1]) as answers:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
 
         def tasks():
-            questions.write("\n")
-            return [int(number) for number in answers.readline().split()]
+            process.stdin.write("\n")
+            return [int(number) for number in process.stdout.readline().split()]
 
-        yield answers.readline().strip(), tasks
+        yield process.stdout.readline().strip(), tasks
         process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="module")
