@@ -74,7 +74,7 @@ def seeded():
     keras.utils.set_random_seed(7)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data():
     """96 examples of 4 features in 3 classes, one-hot."""
     rng = np.random.default_rng(5)
@@ -82,7 +82,7 @@ def data():
     return x, np.eye(3, dtype="float32")[(x[:, 0] > 0).astype(int) + (x[:, 1] > 0.3)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def batches():
     """Gives an input_fn over tensors, in order."""
 
@@ -92,7 +92,7 @@ def batches():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def classifier():
     """Gives a small compiled classifier."""
 

@@ -1,4 +1,9 @@
-"""Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs."""
+"""Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs.
+
+The further combinations of a generation and a model are marked slow: test_values_of_tf215.py, too, trains the classes.
+"""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +14,7 @@ from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
 from estimator_train.run_config import RunConfig
 
+MODELS = ("Linear", "DNN", "DNNLinearCombined", "Baseline")
 CLASSIFIER_KEYS = {
     "logits",
     "logistic",
@@ -18,6 +24,12 @@ CLASSIFIER_KEYS = {
     "all_class_ids",
     "all_classes",
 }
+
+
+@pytest.fixture
+def few_columns(columns):
+    """One column of numbers and one of a category for each model, where no test looks at what is learned."""
+    return SimpleNamespace(wide=[columns.wide[0], columns.wide[2]], deep=[columns.deep[0], columns.deep[3]])
 
 
 def make(generation, kind, model, columns, head=None, **arguments):
@@ -37,7 +49,16 @@ def make(generation, kind, model, columns, head=None, **arguments):
     return getattr(generation, f"{model}{kind}")(**arguments)
 
 
-every_model = pytest.mark.parametrize("model", ["Linear", "DNN", "DNNLinearCombined", "Baseline"])
+def every_model(*fast):
+    """Of both generations; those that are not `fast` are marked slow."""
+    every = [(generation, model) for generation in ("v2", "v1") for model in MODELS]
+    cases = [pytest.param(*case, marks=[] if case in fast else [pytest.mark.slow]) for case in every]
+    return pytest.mark.parametrize(("generation", "model"), cases, indirect=["generation"])
+
+
+first_generation_is_slow = pytest.mark.parametrize(
+    "generation", ["v2", pytest.param("v1", marks=pytest.mark.slow)], indirect=True
+)
 
 
 def losses(log_lines):
@@ -47,7 +68,7 @@ def losses(log_lines):
     return first, last
 
 
-@every_model
+@every_model(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "Baseline"))
 def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
     generation, model, columns, examples, tmp_path, log_lines
 ):
@@ -67,16 +88,16 @@ def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
     assert prediction["classes"].shape == (1,)
 
 
-@every_model
-def test_three_classes_have_three_probabilities(generation, model, columns, examples):
-    estimator = make(generation, "Classifier", model, columns, n_classes=3)
+@every_model(("v2", "DNNLinearCombined"), ("v1", "DNNLinearCombined"))
+def test_three_classes_have_three_probabilities(generation, model, few_columns, examples):
+    estimator = make(generation, "Classifier", model, few_columns, n_classes=3)
     estimator.train(examples(labels=lambda label: 2 * label), steps=2)
     prediction = next(estimator.predict(examples()))
     assert prediction["probabilities"].shape == (3,)
     assert set(prediction) == CLASSIFIER_KEYS - {"logistic"}
 
 
-@every_model
+@every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"), ("v1", "Baseline"))
 def test_regressor_learns_two_numbers(generation, model, columns, examples, log_lines):
     estimator = make(generation, "Regressor", model, columns, label_dimension=2)
     input_fn = examples(labels=lambda label: np.concatenate([label + 1, label - 1], axis=1).astype("float32"))
@@ -87,18 +108,18 @@ def test_regressor_learns_two_numbers(generation, model, columns, examples, log_
     assert next(estimator.predict(input_fn))["predictions"].shape == (2,)
 
 
-@every_model
-def test_estimator_takes_several_heads(generation, model, columns, examples):
+@every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"))
+def test_estimator_takes_several_heads(generation, model, few_columns, examples):
     head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
-    estimator = make(generation, "Estimator", model, columns, head)
+    estimator = make(generation, "Estimator", model, few_columns, head)
     input_fn = examples(labels=lambda label: {"sign": label, "pair": np.concatenate([label, -label], 1) * 1.0})
     results = estimator.train(input_fn, steps=2).evaluate(input_fn, steps=2)
     assert results["loss"] == pytest.approx(results["loss/sign"] + results["loss/pair"], rel=1e-5)
     assert results["global_step"] == 2
 
 
-def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, columns, examples):
-    inner = make(generation, "Classifier", "DNNLinearCombined", columns)
+def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, few_columns, examples):
+    inner = make(generation, "Classifier", "DNNLinearCombined", few_columns)
 
     def model_fn(features, labels, mode, config):
         with tf.compat.v1.variable_scope("part.1"):
@@ -109,17 +130,19 @@ def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, co
         assert estimator.get_variable_value(f"part.1/{bias}").any(), bias
 
 
-@pytest.mark.parametrize("model", ["DNNLinearCombined", "Baseline"])
-def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, columns, examples, mirrored, tmp_path):
+@pytest.mark.parametrize("model", [pytest.param("DNNLinearCombined", marks=pytest.mark.slow), "Baseline"])
+def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, few_columns, examples, mirrored, tmp_path):
     arguments = {}
     if model == "DNNLinearCombined":
-        make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
+        make(generation, "Classifier", model, few_columns, model_dir=tmp_path).train(examples(), steps=1)
         arguments = {"warm_start_from": WarmStartSettings(str(tmp_path))}
 
     def variables(strategy, batch_size):
         config = RunConfig(train_distribute=strategy, save_summary_steps=None, checkpoint_save_graph_def=False)
         reduction = "weighted_sum_over_batch_size" if generation.is_v1 else "sum_over_batch_size"
-        estimator = make(generation, "Classifier", model, columns, config=config, loss_reduction=reduction, **arguments)
+        estimator = make(
+            generation, "Classifier", model, few_columns, config=config, loss_reduction=reduction, **arguments
+        )
         estimator.train(examples(batch_size=batch_size), steps=3)
         return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
@@ -129,8 +152,9 @@ def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, colum
         np.testing.assert_allclose(two[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-def test_batch_norm_and_dropout_are_of_training_only(generation, columns, examples):
-    estimator = generation.DNNClassifier([4, 3], columns.deep, dropout=0.5, batch_norm=True)
+@first_generation_is_slow
+def test_batch_norm_and_dropout_are_of_training_only(generation, few_columns, examples):
+    estimator = generation.DNNClassifier([4, 3], few_columns.deep, dropout=0.5, batch_norm=True)
     estimator.train(examples(), steps=3)
     assert estimator.get_variable_value("dnn/hiddenlayer_0/batchnorm_0/moving_mean").any()
     first, second = (estimator.evaluate(examples(), steps=2)["loss"] for _ in range(2))
@@ -140,6 +164,7 @@ def test_batch_norm_and_dropout_are_of_training_only(generation, columns, exampl
     np.testing.assert_allclose(one["logits"], other["logits"], rtol=1e-5)
 
 
+@first_generation_is_slow
 def test_a_shared_embedding_is_trained(generation, examples):
     with tf.Graph().as_default():  # TensorFlow makes these columns nowhere else
         fc = tf.feature_column

@@ -34,6 +34,12 @@ LINEAR = {
 }
 
 
+def generations(slow):
+    """Both, of which one is marked slow: the other shows that model's values, and its own are in other tests, too."""
+    cases = [pytest.param(name, marks=[pytest.mark.slow] if name == slow else []) for name in ("v2", "v1")]
+    return pytest.mark.parametrize("generation", cases, indirect=True)
+
+
 @pytest.fixture
 def initial_values(tmp_path):
     """Writes a checkpoint of variables of these shapes, 0.5 sin(1 + index) each."""
@@ -58,12 +64,13 @@ def expected(generation, v2_loss, v1_loss):
     return pytest.approx(v1_loss if generation.is_v1 else v2_loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", ["Ftrl", None])
+@pytest.mark.parametrize("optimizer", ["Ftrl", pytest.param(None, marks=pytest.mark.slow)])
 def test_linear_classifier(generation, columns, examples, optimizer):
     estimator = generation.LinearClassifier(columns.wide, optimizer=optimizer)
     assert loss(estimator, examples()) == expected(generation, 0.5438205003738403, 3.930304765701294)
 
 
+@generations(slow="v1")
 def test_linear_classifier_with_weights_and_a_combiner(generation, columns, examples):
     def input_fn():
         return examples()().map(lambda features, label: ({**features, "w": tf.abs(features["b"])}, label))
@@ -77,11 +84,13 @@ def test_dnn_classifier(generation, columns, examples, initial_values):
     assert loss(estimator, examples()) == expected(generation, 0.6741194725036621, 4.712071895599365)
 
 
+@generations(slow="v2")
 def test_dnn_classifier_with_adam(generation, columns, examples, initial_values):
     estimator = generation.DNNClassifier([4, 3], columns.deep, warm_start_from=initial_values(DNN), optimizer="Adam")
     assert loss(estimator, examples()) == expected(generation, 0.6664894819259644, 3.827146053314209)
 
 
+@generations(slow="v1")
 def test_dnn_regressor_with_rmsprop_and_tanh(generation, columns, examples, initial_values):
     estimator = generation.DNNRegressor(
         [4, 3], columns.deep, warm_start_from=initial_values(DNN), optimizer="RMSProp", activation_fn=tf.nn.tanh
@@ -89,12 +98,14 @@ def test_dnn_regressor_with_rmsprop_and_tanh(generation, columns, examples, init
     assert loss(estimator, examples()) == expected(generation, 0.23228424787521362, 1.208150863647461)
 
 
+@generations(slow="v2")
 def test_dnn_classifier_with_batch_norm(generation, columns, examples, initial_values):
     start = initial_values(DNN | BATCH_NORM)
     estimator = generation.DNNClassifier([4, 3], columns.deep, warm_start_from=start, batch_norm=True)
     assert loss(estimator, examples()) == expected(generation, 0.6959787011146545, 5.2908172607421875)
 
 
+@generations(slow="v1")
 def test_wide_and_deep_classifier(generation, columns, examples, initial_values):
     estimator = generation.DNNLinearCombinedClassifier(
         linear_feature_columns=columns.wide,
@@ -105,6 +116,7 @@ def test_wide_and_deep_classifier(generation, columns, examples, initial_values)
     assert loss(estimator, examples()) == expected(generation, 0.6805552840232849, 6.05061674118042)
 
 
+@generations(slow="v2")
 def test_wide_and_deep_with_one_of_them(generation, columns, examples, initial_values):
     deep = generation.DNNLinearCombinedClassifier(
         dnn_feature_columns=columns.deep, dnn_hidden_units=[4, 3], warm_start_from=initial_values(DNN)

@@ -1,6 +1,7 @@
 """A model_dir whose `checkpoint` file is lost goes on from the checkpoints that lie there."""
 
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -34,13 +35,18 @@ def receiver():
     return et.export.TensorServingInputReceiver(x, x)
 
 
-@pytest.fixture(params=["keras", "model_fn"])
-def make_estimator(request, tmp_path):
-    def make():
-        config = et.RunConfig(
-            tmp_path / "run", save_checkpoints_steps=1, save_summary_steps=None, keep_checkpoint_max=3
-        )
-        if request.param == "model_fn":
+@pytest.fixture(params=["keras", "model_fn"], scope="module")
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def estimator_in(kind):
+    """Gives a new estimator in a folder."""
+
+    def make(folder):
+        config = et.RunConfig(folder, save_checkpoints_steps=1, save_summary_steps=None, keep_checkpoint_max=3)
+        if kind == "model_fn":
             return et.Estimator(model_fn, config=config)
         model = keras.Sequential(
             [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,), name="dense")]
@@ -52,10 +58,21 @@ def make_estimator(request, tmp_path):
 
 
 @pytest.fixture
-def run(make_estimator, tmp_path):
+def make_estimator(estimator_in, tmp_path):
+    return lambda: estimator_in(tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def trained(estimator_in, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    estimator_in(folder).train(input_fn, max_steps=4)
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path):
     """The folder of a run of 4 steps, which keeps the checkpoints of steps 2, 3 and 4."""
-    make_estimator().train(input_fn, max_steps=4)
-    return tmp_path / "run"
+    return shutil.copytree(trained, tmp_path / "run")
 
 
 def steps_in(folder):

@@ -81,14 +81,22 @@ def test_a_model_fns_checkpoint_goes_on(model_dir):
     check_goes_on(et.Estimator(model_fn, model_dir("model_fn")), "model_fn", input_fn(lambda x: {"x": x}))
 
 
-@pytest.mark.parametrize("kind", ["keras_checkpoint", "keras_saver"])
-@pytest.mark.parametrize("optimizers", [keras.optimizers.legacy, keras.optimizers], ids=["legacy", "new"])
+@pytest.mark.parametrize(
+    ("kind", "optimizers"),
+    [
+        pytest.param("keras_checkpoint", keras.optimizers.legacy, id="checkpoint, legacy"),
+        pytest.param("keras_saver", keras.optimizers, id="saver, new"),
+        pytest.param("keras_checkpoint", keras.optimizers, id="checkpoint, new", marks=pytest.mark.slow),
+        pytest.param("keras_saver", keras.optimizers.legacy, id="saver, legacy", marks=pytest.mark.slow),
+    ],
+)
 def test_a_keras_models_checkpoint_goes_on_in_both_formats(kind, optimizers, model_dir):
     estimator = et.model_to_estimator(keras_model(optimizers.Adam(0.05)), model_dir=model_dir(kind))
     check_goes_on(estimator, kind, input_fn())
     assert estimator.latest_checkpoint().endswith("model.ckpt-6")
 
 
+@pytest.mark.slow
 def test_a_keras_models_checkpoint_goes_on_over_replicas(model_dir, mirrored):
     config = et.RunConfig(model_dir("keras_saver"), train_distribute=mirrored(2), eval_distribute=mirrored(2))
     estimator = et.model_to_estimator(keras_model(keras.optimizers.Adam(0.05)), config=config)

@@ -35,24 +35,34 @@ def train_eagerly(optimizer, steps=3):
     return np.concatenate([variable.numpy().flatten() for variable in variables])
 
 
+NEW_OPTIMIZERS = [
+    ("Adadelta", {"rho": 0.8}),
+    ("Adagrad", {"initial_accumulator_value": 0.2}),
+    ("Adam", {"beta_1": 0.7, "amsgrad": True}),
+    ("Adamax", {"beta_2": 0.9}),
+    ("Ftrl", {"l1_regularization_strength": 0.01, "beta": 0.1}),
+    ("Nadam", {"beta_1": 0.8}),
+    ("RMSprop", {"rho": 0.8, "momentum": 0.5, "centered": True}),
+    ("SGD", {"momentum": 0.5, "nesterov": True}),
+    ("SGD", {"clipnorm": 0.1}),
+    ("SGD", {"clipvalue": 0.1}),
+    ("SGD", {"global_clipnorm": 0.1}),
+    ("SGD", {"learning_rate": schedules.ExponentialDecay(0.1, 1, 0.5)}),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    ("name", "settings", "made_in"),
     [
-        ("Adadelta", {"rho": 0.8}),
-        ("Adagrad", {"initial_accumulator_value": 0.2}),
-        ("Adam", {"beta_1": 0.7, "amsgrad": True}),
-        ("Adamax", {"beta_2": 0.9}),
-        ("Ftrl", {"l1_regularization_strength": 0.01, "beta": 0.1}),
-        ("Nadam", {"beta_1": 0.8}),
-        ("RMSprop", {"rho": 0.8, "momentum": 0.5, "centered": True}),
-        ("SGD", {"momentum": 0.5, "nesterov": True}),
-        ("SGD", {"clipnorm": 0.1}),
-        ("SGD", {"clipvalue": 0.1}),
-        ("SGD", {"global_clipnorm": 0.1}),
-        ("SGD", {"learning_rate": schedules.ExponentialDecay(0.1, 1, 0.5)}),
+        *((*case, "eager mode") for case in NEW_OPTIMIZERS),
+        (*NEW_OPTIMIZERS[2], "the graph"),
+        (*NEW_OPTIMIZERS[-1], "the graph"),
+        *(
+            pytest.param(*case, "the graph", marks=pytest.mark.slow)
+            for case in (*NEW_OPTIMIZERS[:2], *NEW_OPTIMIZERS[3:-1])
+        ),
     ],
 )
-@pytest.mark.parametrize("made_in", ["eager mode", "the graph"])
 def test_new_keras_optimizers_train_in_a_graph_as_they_do_eagerly(name, settings, made_in):
     settings = {"learning_rate": 0.1, **settings}
     eager = getattr(keras.optimizers, name)(**settings)
@@ -165,12 +175,12 @@ LEGACY, NEW, V1 = keras.optimizers.legacy.SGD, keras.optimizers.SGD, v1.train.Gr
 @pytest.mark.parametrize(
     ("kind", "shared", "reduction"),
     [
-        (LEGACY, False, "sum_over_batch_size"),
         (LEGACY, True, "sum"),
         (NEW, True, "sum_over_batch_size"),
-        (NEW, False, "sum"),
-        (V1, True, "sum_over_batch_size"),
         (V1, False, "sum"),
+        pytest.param(LEGACY, False, "sum_over_batch_size", marks=pytest.mark.slow),
+        pytest.param(NEW, False, "sum", marks=pytest.mark.slow),
+        pytest.param(V1, True, "sum_over_batch_size", marks=pytest.mark.slow),
     ],
 )
 def test_replicas_average_their_gradients_or_add_up_summed_losses(

@@ -113,7 +113,15 @@ def tags(folder):
     )
 
 
-@pytest.mark.parametrize(("keras", "replicas"), [("tf_keras", None), ("tf_keras", 2), ("keras", None), ("keras", 2)])
+@pytest.mark.parametrize(
+    ("keras", "replicas"),
+    [
+        ("tf_keras", None),
+        ("keras", None),
+        pytest.param("tf_keras", 2, marks=pytest.mark.slow),
+        pytest.param("keras", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit, mirrored, tmp_path):
     plain, ours = tmp_path / "plain", tmp_path / "ours"
     fitted = fit(model_of(keras), standard(keras, plain))
@@ -139,8 +147,8 @@ def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit
 
 def test_events_come_in_the_order_of_fit(train_and_evaluate, fit, classifier):
     expected, events = Events(), Events()
-    fit(classifier(), [expected])
-    train_and_evaluate(classifier(), [events])
+    fit(classifier("sgd"), [expected])
+    train_and_evaluate(classifier("sgd"), [events])
     assert events.seen == expected.seen
     assert ("epoch end", 7, ["accuracy", "loss", "val_accuracy", "val_loss"]) in events.seen
 
@@ -151,7 +159,7 @@ def test_epochs_of_a_given_length_end_calls_of_several_steps_and_go_on_after_a_r
     def train(max_steps, epochs=None):
         events = Events()
         config = et.RunConfig(tmp_path, steps_per_loop=4, log_step_count_steps=None, save_summary_steps=None)
-        estimator = et.model_to_estimator(classifier(), config=config)
+        estimator = et.model_to_estimator(classifier("sgd", metrics=()), config=config)
         estimator.train(batches(data, 16, epochs), hooks=[et.CallbacksHook(events, STEPS)], max_steps=max_steps)
         return [event[:2] for event in events.seen if event[0] not in ("train begin", "train end")]
 
@@ -184,7 +192,7 @@ def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp
         def on_train_end(self, logs=None):
             self.model.set_weights([np.ones_like(weight) for weight in self.model.get_weights()])
 
-    estimator = et.model_to_estimator(classifier("sgd"), model_dir=tmp_path)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path)
     estimator.train(batches(data, 16), hooks=[et.CallbacksHook([Freezes()], 3)], steps=6)
     names = [name for name in estimator.get_variable_names() if "layer_with_weights" in name]
     assert len(names) == 4

@@ -43,7 +43,7 @@ def test_it_evaluates_before_the_first_step_every_so_many_and_at_the_end(tmp_pat
 @pytest.mark.parametrize("async_checkpoints", [False, True])
 def test_a_keras_model_is_evaluated_as_it_is_at_the_step(async_checkpoints, classifier, data, batches, tmp_path):
     config = et.RunConfig(tmp_path, save_checkpoints_steps=2, async_checkpoints=async_checkpoints)
-    estimator = et.model_to_estimator(classifier(), config=config)
+    estimator = et.model_to_estimator(classifier(metrics=()), config=config)
     hook = et.experimental.InMemoryEvaluatorHook(estimator, batches(data, 32), name="inner", every_n_iter=2)
     estimator.train(batches(data, 16), hooks=[hook], steps=4)
     losses = evaluations(estimator.eval_dir("inner"))

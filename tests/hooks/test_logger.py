@@ -66,7 +66,7 @@ def test_a_line_has_the_means_of_its_steps_and_evaluations_have_val_before_their
 
 
 def test_with_callbacks_a_line_has_the_values_of_its_epoch(classifier, data, batches, tmp_path, warnings):
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path / "run")
     history, logged = keras.callbacks.History(), Logged()
     hooks = [et.CallbacksHook(history, STEPS), et.LoggerHook(logged, every_n_steps=STEPS)]
     estimator.train(batches(data, 16, None), hooks=hooks, max_steps=2 * STEPS)
@@ -77,7 +77,7 @@ def test_with_callbacks_a_line_has_the_values_of_its_epoch(classifier, data, bat
 def test_a_call_of_several_steps_may_pass_the_end_of_an_epoch(classifier, data, batches, tmp_path):
     config = et.RunConfig(tmp_path / "run", steps_per_loop=4, save_checkpoints_steps=100)
     logged = Logged()
-    estimator = et.model_to_estimator(classifier(), config=config)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), config=config)
     estimator.train(batches(data, 16, None), hooks=[et.LoggerHook(logged, every_n_steps=STEPS)], max_steps=14)
     assert [step for step, _ in logged.lines] == [9, 13, 14]  # after calls of 1, 4, 4, 4 and 1 steps
 

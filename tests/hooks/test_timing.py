@@ -175,7 +175,7 @@ def test_training_is_counted_to_the_step_and_the_example(
             self.count += run_values.results
 
     config = et.RunConfig(train_distribute=mirrored(replicas), steps_per_loop=steps_per_loop)
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path, config=config)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path, config=config)
     timing, examples = et.TimingHook(), Examples()
     estimator.train(batches(tuple(array[:95] for array in data), 10), hooks=[timing, examples])
     steps = 10 if replicas is None else 5
@@ -198,7 +198,7 @@ def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
         dataset = dataset.map(lambda *example: tf.numpy_function(wait, example, types))
         return dataset.map(lambda *example: tuple(map(tf.ensure_shape, example, [spec.shape for spec in specs])))
 
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path)
     shares = {}
     for slow in (False, True):
         hook = et.TimingHook()
@@ -227,7 +227,7 @@ def test_evaluations_and_checkpoints_of_a_training_are_no_steps(classifier, data
         )
         return timing.summary(), around.seconds
 
-    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path)
     for max_steps, evaluations in [(5, 2), (8, 2)]:  # resumed, it evaluates at step 5 and 7
         summary, seconds = train(max_steps)
         assert summary["whole_seconds"] == pytest.approx(seconds, rel=0.02, abs=0.01)

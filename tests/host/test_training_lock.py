@@ -54,7 +54,7 @@ def test_a_second_training_is_refused_with_the_process_of_the_first(
     other_process, model_dir, classifier, data, batches
 ):
     line = f"{model_dir} is in use by a training, process {other_process.pid} on host {HERE} since {SINCE}: "
-    estimator = et.model_to_estimator(classifier(), model_dir=model_dir)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=model_dir)
     with pytest.raises(ModelDirInUseError, match=f"^{re.escape(line).replace(re.escape(SINCE), SINCE)}wait for it"):
         estimator.train(batches(data, 48))
     assert estimator.evaluate(batches(data, 48))["global_step"] == 0
@@ -92,7 +92,7 @@ def test_a_second_thread_is_refused_and_the_same_one_is_not(model_dir):
 
 def test_trainings_of_one_process_follow_each_other(model_dir, classifier, data, batches):
     for _ in range(2):
-        estimator = et.model_to_estimator(classifier(), model_dir=model_dir)
+        estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=model_dir)
         estimator.train(batches(data, 48), steps=1).train(batches(data, 48), steps=1)
     assert estimator.evaluate(batches(data, 48))["global_step"] == 4
     spec = et.EvalSpec(batches(data, 48), start_delay_secs=0, throttle_secs=0)
@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_locked_is_trained_in(number, warned, model_dir,
 
 
 def test_a_worker_that_is_not_the_chief_asks_for_no_lock(model_dir, classifier, data, batches, monkeypatch):
-    estimator = et.model_to_estimator(classifier(), model_dir=model_dir)
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=model_dir)
     monkeypatch.setattr(et.RunConfig, "is_chief", False)
     estimator.train(batches(data, 48))
     assert not os.path.exists(os.path.join(model_dir, "training.lock"))

@@ -304,7 +304,7 @@ def test_batches_may_come_in_any_order(many):
     assert sorted(sum(order_of(make()), [])) == list(range(40))
 
 
-@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_estimator_makes_grayscale_images_rgb_on_the_device(replicas, mirrored, tmp_path):
     """Of batches gray, in colour, and gray again, of which the last two are split over replicas together."""
     for index in range(9):

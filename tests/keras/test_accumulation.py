@@ -10,20 +10,26 @@ import estimator_train as et
 layers = keras.layers
 
 
-@pytest.fixture
-def train(classifier, data, batches, tmp_path):
-    """Metrics of a model trained on two epochs of 96 examples, and its TimingHook's summary."""
-
+@pytest.fixture(scope="module")
+def train(classifier, data, batches, tmp_path_factory):
+    """Gives the metrics of a model trained on two epochs of 96 examples, and its TimingHook's summary."""
+    keras.utils.set_random_seed(7)
     model = classifier(keras.optimizers.SGD(0.1))
 
     def train(batch_size, **config):
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder = tmp_path_factory.mktemp("run")
         estimator = et.model_to_estimator(model, model_dir=folder, config=et.RunConfig(**config))
         timing = et.TimingHook()
         estimator.train(batches(tuple(array[:96] for array in data), batch_size, epochs=2), hooks=[timing])
         return estimator.evaluate(batches(data, 32)), timing.summary()
 
     return train
+
+
+@pytest.fixture(scope="module")
+def whole(train):
+    """The metrics of training on batches of 48 examples."""
+    return train(48)[0]
 
 
 @pytest.mark.parametrize(
@@ -33,8 +39,7 @@ def train(classifier, data, batches, tmp_path):
         (12, 2, {"accumulate_steps": 2}),
     ],
 )
-def test_small_batches_train_as_the_large_ones_that_they_make(batch_size, replicas, config, train, mirrored):
-    whole, _ = train(48)
+def test_small_batches_train_as_the_large_ones_that_they_make(batch_size, replicas, config, train, whole, mirrored):
     accumulated, timing = train(batch_size, train_distribute=mirrored(replicas), **config)
     assert accumulated["global_step"] == 4
     assert accumulated == pytest.approx(whole, abs=1e-5)
@@ -46,10 +51,10 @@ def test_what_is_left_at_the_end_makes_an_update_of_its_own(train):
     assert metrics["global_step"] == 2
 
 
-@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_batches_of_a_step_that_failed_are_in_no_other(replicas, classifier, data, batches, mirrored, tmp_path):
     config = et.RunConfig(accumulate_steps=4, train_distribute=mirrored(replicas))
-    model, good = classifier(keras.optimizers.SGD(0.1)), batches(tuple(array[:96] for array in data), 12)
+    model, good = classifier(keras.optimizers.SGD(0.1), metrics=()), batches(tuple(array[:96] for array in data), 12)
 
     def fails():
         def check(*batch):
@@ -68,8 +73,7 @@ def test_the_batches_of_a_step_that_failed_are_in_no_other(replicas, classifier,
         np.testing.assert_allclose(failed.get_variable_value(name), clean.get_variable_value(name), rtol=1e-6)
 
 
-def test_the_loss_is_scaled_once_in_mixed_precision(train):
-    whole, _ = train(48)
+def test_the_loss_is_scaled_once_in_mixed_precision(train, whole):
     accumulated, _ = train(12, accumulate_steps=4, mixed_precision="float16")
     assert accumulated["loss"] == pytest.approx(whole["loss"], abs=1e-2)
 

@@ -60,6 +60,6 @@ def test_a_rate_that_is_a_tensor_of_the_graph_is_told_of(classifier):
 
 
 def test_such_a_model_can_be_warm_started(classifier, data, batches, tmp_path):
-    first = et.model_to_estimator(classifier(), model_dir=tmp_path / "first").train(batches(data, 32))
-    second = et.model_to_estimator(classifier(), warm_start_from=tmp_path / "first")
+    first = et.model_to_estimator(classifier("sgd"), model_dir=tmp_path / "first").train(batches(data, 32))
+    second = et.model_to_estimator(classifier("sgd"), warm_start_from=tmp_path / "first")
     assert second.evaluate(batches(data, 32))["loss"] == first.evaluate(batches(data, 32))["loss"]

@@ -8,6 +8,7 @@ import tensorflow as tf
 import estimator_train as et
 
 layers, optimizers = keras.layers, keras.optimizers
+slow = pytest.mark.slow
 
 
 def dense_model(optimizer="adam", dropout=0.0, **compiled):
@@ -53,20 +54,22 @@ OPTIMIZERS = {
     "sgd momentum": lambda: optimizers.SGD(0.1, momentum=0.9),
     "lion": lambda: optimizers.Lion(0.002),
     "nadam": lambda: optimizers.Nadam(0.02),
-    "cosine": lambda: optimizers.Adam(optimizers.schedules.CosineDecay(0.05, 20)),
+    "cosine": lambda: optimizers.Adam(optimizers.schedules.CosineDecay(0.05, 8)),
 }
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("adam", "cosine") else [slow]) for name in OPTIMIZERS]
+)
 def test_training_and_evaluation_give_the_numbers_of_fit_and_evaluate(name, data, batches, tmp_path):
     model = dense_model(OPTIMIZERS[name]())
-    estimator = estimator_of(model, tmp_path, steps_per_loop=10)
-    estimator.train(batches(data, 16, epochs=4), max_steps=20)
-    model.fit(batches(data, 16, epochs=4)().take(20), verbose=0, shuffle=False)
+    estimator = estimator_of(model, tmp_path, steps_per_loop=4)
+    estimator.train(batches(data, 16, epochs=2), max_steps=8)
+    model.fit(batches(data, 16, epochs=2)().take(8), verbose=0, shuffle=False)
     assert_close(trained_weights(estimator, dense_model(OPTIMIZERS[name]())), model.get_weights(), 1e-7)
     if name == "adam":
         ours = estimator.evaluate(batches(data, 20))
-        assert ours.pop("global_step") == 20
+        assert ours.pop("global_step") == 8
         assert ours == pytest.approx(model.evaluate(batches(data, 20)(), verbose=0, return_dict=True), abs=1e-7)
 
 
@@ -105,7 +108,10 @@ def weighted_model():
     return model
 
 
-def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_of_replicas(data, mirrored, tmp_path):
+@pytest.mark.parametrize("numbers", [(None, 2), pytest.param((3,), marks=slow)])
+def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_of_replicas(
+    numbers, data, mirrored, tmp_path
+):
     features = {"scan": data[0], "age": data[0][:, :1] * 2}
     labels = {"risk": data[0][:, 1:2], "kind": data[1]}
     weights = {"risk": np.linspace(0, 2, 96, dtype="float32"), "kind": np.linspace(1, 3, 96, dtype="float32")}
@@ -118,7 +124,7 @@ def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_o
     estimator = et.model_to_estimator(weighted_model, config=et.RunConfig(tmp_path / "1"))
     estimator.train(input_fn, steps=2)
     checkpoint = tf.train.get_checkpoint_state(tmp_path / "1").all_model_checkpoint_paths[0]
-    for replicas in (None, 2, 3):
+    for replicas in numbers:
         config = et.RunConfig(tmp_path / "1", eval_distribute=mirrored(replicas))
         ours = et.model_to_estimator(weighted_model, config=config).evaluate(input_fn, checkpoint_path=checkpoint)
         assert ours.pop("global_step") == 0
@@ -165,7 +171,11 @@ def gan():
 
 
 @pytest.mark.parametrize(
-    ("build", "replicas"), [(lambda: dense_model("adam", dropout=0.5), None), (gan, 2)], ids=["dropout", "gan"]
+    ("build", "replicas"),
+    [
+        pytest.param(lambda: dense_model("adam", dropout=0.5), None, id="dropout"),
+        pytest.param(gan, 2, id="gan", marks=slow),
+    ],
 )
 def test_a_new_estimator_goes_on_as_if_never_stopped(build, replicas, data, batches, mirrored, tmp_path):
     def train(folder, *steps, **config):
@@ -244,16 +254,16 @@ def test_own_steps_are_used_and_their_metrics_are_those_of_all_replicas(data, ba
     assert results[1] == pytest.approx(results[0], rel=1e-6)
 
 
-def test_accumulated_batches_are_one_step(data, batches, mirrored, tmp_path):
+@pytest.mark.parametrize("number", [None, pytest.param(2, marks=slow)])
+def test_accumulated_batches_are_one_step(number, data, batches, mirrored, tmp_path):
     weights = []
-    for replicas, steps in ((None, 1), (None, 3), (2, 3)):
+    for replicas, steps in ((None, 1), (number, 3)):
         estimator = estimator_of(
             dense_model("adam"), tmp_path / f"{replicas} {steps}", mirrored(replicas), accumulate_steps=steps
         )
         estimator.train(batches(data, 48 // steps // (replicas or 1)), max_steps=2)
         weights.append(trained_weights(estimator, dense_model("adam")))
-    assert_close(weights[1], weights[0], 1e-6)
-    assert_close(weights[2], weights[0], 1e-6)
+    assert_close(*weights, 1e-6)
 
 
 class Subclassed(keras.Model):
@@ -276,7 +286,7 @@ def subclassed():
     return model
 
 
-@pytest.mark.parametrize("is_built", [False, True])
+@pytest.mark.parametrize("is_built", [False, pytest.param(True, marks=slow)])
 def test_subclassed_models_keep_the_layers_in_lists(is_built, data, batches, tmp_path):
     model = subclassed()
     if is_built:

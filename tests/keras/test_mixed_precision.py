@@ -34,6 +34,7 @@ def test_layers_compute_in_it_but_for_outputs_and_preprocessing(precision):
 
 def test_the_copy_has_the_models_weights_and_optimizer_and_scales_the_loss_in_float16():
     model = build()
+    model.run_eagerly = True
     model.fit(tf.ones((2, 8, 8, 1)), tf.one_hot([0, 1], 2), verbose=0)
     mixed = copy(model, "float16")
     for ours, theirs in zip(mixed.get_weights(), model.get_weights(), strict=True):
@@ -55,6 +56,7 @@ def test_it_trains_goes_on_and_gives_float32(given, precision, tmp_path):
         assert metrics["global_step"] == steps
         assert metrics["loss"] < before
     keras_model = build()
+    keras_model.run_eagerly = True
     keras_model.load_weights(estimator.latest_checkpoint()).expect_partial()
     loss = keras_model.evaluate(*batch, verbose=0)[0]
     assert loss == pytest.approx(metrics["loss"], abs=1e-2)

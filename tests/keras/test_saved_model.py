@@ -12,9 +12,10 @@ import estimator_train as et
 v1 = tf.compat.v1
 
 
-@pytest.fixture
-def estimator(classifier, data, batches, tmp_path):
+@pytest.fixture(scope="module")
+def estimator(data, batches, tmp_path_factory):
     """A trained Estimator of a model with BatchNorm, whose state an export must hold."""
+    keras.utils.set_random_seed(7)
     model = keras.Sequential(
         [
             keras.layers.Dense(8, activation="tanh", input_shape=(4,)),
@@ -23,7 +24,7 @@ def estimator(classifier, data, batches, tmp_path):
         ]
     )
     model.compile("adam", "categorical_crossentropy")
-    return et.model_to_estimator(model, model_dir=tmp_path / "run").train(batches(data, 16))
+    return et.model_to_estimator(model, model_dir=tmp_path_factory.mktemp("run")).train(batches(data, 16))
 
 
 def raw():
@@ -53,9 +54,10 @@ def test_parsed_examples_and_placeholders_of_v1_are_served(estimator, data, tmp_
     example = tf.train.Example()
     example.features.feature["x"].float_list.value.extend(data[0][0])
     served = loaded.signatures["serving_default"](examples=tf.constant([example.SerializeToString()]))
-    np.testing.assert_allclose(served["classes"][0], predictions(estimator, data)[0], atol=1e-6)
+    expected = predictions(estimator, data)
+    np.testing.assert_allclose(served["classes"][0], expected[0], atol=1e-6)
     served = loaded.signatures["raw:serving_default"](x=tf.constant(data[0]))
-    np.testing.assert_allclose(served["classes"], predictions(estimator, data), atol=1e-6)
+    np.testing.assert_allclose(served["classes"], expected, atol=1e-6)
 
 
 def test_classification_has_its_method_and_text_can_be_had(classifier, data, batches, tmp_path):
@@ -74,14 +76,14 @@ def test_classification_has_its_method_and_text_can_be_had(classifier, data, bat
         example.features.feature["x"].float_list.value.extend(data[0][0])
         fed = {signatures[name].inputs["inputs"].name: [example.SerializeToString()]}
         scores = session.run(signatures[name].outputs["scores"].name, fed)
-    np.testing.assert_allclose(scores, model.predict(data[0][:1], verbose=0), atol=1e-6)
+    np.testing.assert_allclose(scores, model(data[0][:1]), atol=1e-6)
 
 
 def test_an_untrained_model_is_exported_as_given(classifier, data, tmp_path):
     model = classifier()
     folder = et.model_to_estimator(model, model_dir=tmp_path / "run").export_saved_model(tmp_path, raw()).decode()
     served = tf.saved_model.load(folder).signatures["serving_default"](x=tf.constant(data[0]))
-    np.testing.assert_allclose(served[model.output_names[0]], model.predict(data[0], verbose=0), atol=1e-6)
+    np.testing.assert_allclose(served[model.output_names[0]], model(data[0]), atol=1e-6)
 
 
 def test_lookup_tables_are_exported(tmp_path):
@@ -99,7 +101,7 @@ def test_lookup_tables_are_exported(tmp_path):
 
 def test_a_model_trained_over_replicas_is_exported(classifier, data, batches, mirrored, tmp_path):
     config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(2))
-    estimator = et.model_to_estimator(classifier(), config=config).train(batches(data, 16))
+    estimator = et.model_to_estimator(classifier("sgd"), config=config).train(batches(data, 16))
     folder = estimator.export_saved_model(tmp_path / "export", raw()).decode()
     (served,) = tf.saved_model.load(folder).signatures["serving_default"](x=tf.constant(data[0])).values()
     examples = estimator.predict(lambda: tf.data.Dataset.from_tensor_slices(data[0]).batch(32))

@@ -17,15 +17,16 @@ def build(keras, classes=3, rate=0.1, frozen=False):
     return model
 
 
-@pytest.fixture(params=["tf_keras", "keras"])
+@pytest.fixture(params=["tf_keras", "keras"], scope="module")
 def keras(request):
     return importlib.import_module(request.param)
 
 
-@pytest.fixture
-def trained(keras, data, batches, tmp_path):
+@pytest.fixture(scope="module")
+def trained(keras, data, batches, tmp_path_factory):
     """The estimator of a model whose head was trained."""
-    estimator = et.model_to_estimator(build(keras, frozen=True), model_dir=tmp_path / "head")
+    keras.utils.set_random_seed(7)
+    estimator = et.model_to_estimator(build(keras, frozen=True), model_dir=tmp_path_factory.mktemp("head"))
     return estimator.train(batches(data, 16), steps=4)
 
 

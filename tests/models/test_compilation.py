@@ -101,8 +101,15 @@ def test_an_estimator_trains_all_of_them_together_as_fit(keras, forever, tmp_pat
     assert estimator.evaluate(forever, steps=2) == pytest.approx(expected | {"global_step": STEPS}, abs=1e-5)
 
 
-@pytest.mark.parametrize("keras", [tf_keras, keras_3], ids=["tf_keras", "Keras 3"])
-@pytest.mark.parametrize("schedules", [("constant", "step"), ("step", "constant")])
+@pytest.mark.parametrize(
+    ("keras", "schedules"),
+    [
+        pytest.param(tf_keras, ("constant", "step"), id="to a schedule"),
+        pytest.param(keras_3, ("step", "constant"), id="from a schedule, Keras 3"),
+        pytest.param(tf_keras, ("step", "constant"), id="from a schedule", marks=pytest.mark.slow),
+        pytest.param(keras_3, ("constant", "step"), id="to a schedule, Keras 3", marks=pytest.mark.slow),
+    ],
+)
 def test_a_training_goes_on_with_another_schedule(keras, schedules, forever, tmp_path):
     def make(schedule, run_eagerly=False):
         model = compiled(keras, keras.optimizers.Adam(RATE), run_eagerly=run_eagerly)

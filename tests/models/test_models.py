@@ -17,8 +17,18 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 MOBILENET_WEIGHTS = DATA / "weights" / "mobilenet_v2_1.0_224_notop_dequantised.weights.h5"
 
 
+# Mobilenet's layers take two seconds to build each time; vgg16 shows the same of a backbone.
+SLOW_NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "mobilenet_v2" else name for name in NAMES]
+
+
 def build(name, num_classes=3, image_size=SIZE, weights="none", **options):
     return models.build_model(name, image_size=image_size, num_classes=num_classes, weights=weights, **options)
+
+
+def eagerly(model):
+    """The model, of eager mode: tracing a backbone for one batch takes ten times as long."""
+    model.run_eagerly = True
+    return model
 
 
 @pytest.fixture
@@ -32,7 +42,7 @@ def test_a_former_name_of_a_model_still_builds_it():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_models_give_float32_probabilities_and_learn_from_one_hot_labels(name, images):
-    model = build(name)
+    model = eagerly(build(name))
     assert (model.input_shape, model.output_shape) == ((None, *SIZE, 3), (None, 3))
     probabilities = model.predict(images, verbose=0)
     assert probabilities.dtype == np.float32
@@ -41,7 +51,7 @@ def test_models_give_float32_probabilities_and_learn_from_one_hot_labels(name, i
     assert history.keys() == {"loss", "accuracy"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SLOW_NAMES)
 def test_models_are_cloned_and_saved_with_their_preprocessing(name, images, tmp_path):
     model = build(name)
     clone = keras.models.clone_model(model)
@@ -76,7 +86,7 @@ def test_mobilenet_v2_preprocesses_as_keras_applications_do(images):
 
 
 def test_mobilenet_v2_trains_the_head_alone_and_keeps_its_statistics(images):
-    model = build("mobilenet_v2", weights=None, load_weights=False)
+    model = eagerly(build("mobilenet_v2", weights=None, load_weights=False))
     assert len(model.trainable_weights) == 2
     before = [weight.numpy() for weight in model.non_trainable_weights]
     model.fit(images, np.eye(3, dtype="float32")[:2], verbose=0)
@@ -92,7 +102,7 @@ def test_weights_come_from_a_file_of_either_format(tmp_path, images, suffix):
     np.testing.assert_array_equal(build("small_cnn", weights=path)(images), model(images))
 
 
-@pytest.mark.parametrize("name", ["vgg16", "mobilenet_v2"])
+@pytest.mark.parametrize("name", SLOW_NAMES[:2])
 def test_weights_of_a_base_come_from_a_file(tmp_path, name):
     path = str(tmp_path / "base.weights.h5")
     base = next(layer for layer in build(name).layers if isinstance(layer, keras.Model))
@@ -103,7 +113,7 @@ def test_weights_of_a_base_come_from_a_file(tmp_path, name):
 
 
 @pytest.mark.parametrize("suffix", [".weights.h5", ".h5"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SLOW_NAMES)
 def test_weights_of_another_model_are_refused_in_one_line(tmp_path, name, suffix):
     path = str(tmp_path / f"other{suffix}")
     build("small_cnn", num_classes=5).save_weights(path)
@@ -133,7 +143,9 @@ def test_what_is_no_weights_file_is_refused_before_the_model_is_built(tmp_path):
         build("vgg16", weights=str(tmp_path))
 
 
-@pytest.mark.parametrize(("name", "called"), [("vgg16", "VGG16"), ("mobilenet_v2", "MobileNetV2")])
+@pytest.mark.parametrize(
+    ("name", "called"), [("vgg16", "VGG16"), pytest.param("mobilenet_v2", "MobileNetV2", marks=pytest.mark.slow)]
+)
 def test_imagenet_weights_are_the_default_and_a_failed_download_says_what_else_to_pass(
     monkeypatch, tmp_path, name, called
 ):
@@ -157,6 +169,7 @@ def test_other_names_and_sizes_are_refused():
         build("small_cnn", image_size=(8, 32))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MOBILENET_WEIGHTS.exists(), reason="needs the real weights and images")
 def test_mobilenet_v2_tells_real_cats_from_dogs_after_a_few_batches():
     data = datasets.open_dataset("images", DATA / "cats_vs_dogs")

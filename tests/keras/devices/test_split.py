@@ -93,10 +93,16 @@ def test_variables_and_optimizer_slots_are_on_the_device_of_their_layer(split, b
         assert {device_of(slot) for slot in slots} <= {place}
 
 
-def test_a_checkpoint_of_a_split_model_is_the_models(tmp_path, unet, batch):
-    estimator = et.model_to_estimator(split_over(unet, DEVICES), model_dir=str(tmp_path))
+def test_a_checkpoint_of_a_split_model_is_the_models(tmp_path):
+    inner = [layers.Dense(4, activation="relu"), layers.BatchNormalization(), layers.Dense(3)]
+    model = keras.Sequential([keras.Input((4,)), *inner])
+    model.compile("adam", "mse", metrics=["mae"])
+    split = split_over(model, DEVICES)
+    assert {device_of(weight) for weight in split.weights} == set(DEVICES)
+    batch = np.random.default_rng(3).normal(size=(8, 4)).astype("float32"), np.ones((8, 3), "float32")
+    estimator = et.model_to_estimator(split, model_dir=str(tmp_path))
     estimator.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), steps=2)
-    whole = et.model_to_estimator(unet, model_dir=str(tmp_path))
+    whole = et.model_to_estimator(model, model_dir=str(tmp_path))
     data = lambda: tf.data.Dataset.from_tensors(batch)  # noqa: E731
     assert whole.evaluate(data) == pytest.approx(estimator.evaluate(data), abs=1e-5)
     whole.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), steps=1)  # the optimizer's state fits, too
