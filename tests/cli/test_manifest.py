@@ -63,6 +63,7 @@ def test_several_labels_are_trained_evaluated_predicted_and_reported(command, wr
     assert f"{numbers['labels']['red']['roc_auc']:.4f}" in page
 
 
+@pytest.mark.slow
 def test_numbers_are_trained_with_weights_evaluated_predicted_and_reported(command, write, tmp_path):
     brightness = RNG.uniform(0.1, 0.9, 32)
     labels = 1000 + 200 * brightness
