@@ -86,6 +86,7 @@ def test_verbose_shows_the_log_from_info_on_and_the_last_evaluation_is_kept(comm
     assert evaluations(tmp_path / "run") == [("model.ckpt-2", 2)]
 
 
+@pytest.mark.slow
 def test_a_limited_run_is_evaluated_on_what_it_was_limited_to(command, flags, tmp_path):
     assert command(*flags, "--limit", "3")[0] == 0
     code, output, _ = command("evaluate", "--model-dir", tmp_path / "run")
