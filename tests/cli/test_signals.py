@@ -239,7 +239,7 @@ def send_in(monkeypatch, owner, name, number):
 
 
 # What a signal's name and number change is one line and the exit code: each phase has one of them.
-@pytest.mark.parametrize(("phase", "number"), zip(PHASES, itertools.cycle(SIGNALS)))
+@pytest.mark.parametrize(("phase", "number"), [*zip(PHASES, itertools.cycle(SIGNALS), strict=False)])
 def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command, own_flags, monkeypatch, tmp_path):
     owner, name, said = PHASES[phase]
     send_in(monkeypatch, owner, name, number)
@@ -259,7 +259,7 @@ def test_a_signal_in_a_command_that_does_not_train_is_one_line(command, trained,
         ("export", "--format", "saved_model", "--out", "out"): (KerasModel, "export"),
         ("report",): (reporting.Reporter, "write"),
     }
-    for (arguments, place), number in zip(commands.items(), itertools.cycle(SIGNALS)):
+    for (arguments, place), number in zip(commands.items(), itertools.cycle(SIGNALS), strict=False):
         with monkeypatch.context() as patch:
             send_in(patch, *place, number)
             code, _, errors = command(*arguments, "--model-dir", "run")
