@@ -34,7 +34,7 @@ def report(trained, run_command, tmp_path_factory):
 
 
 @pytest.fixture
-def reporter(settings, trained, tmp_path):
+def reporter(settings, trained, tmp_path, blank_plots):
     settings.save(tmp_path)
     return Reporter(settings, datasets.open_dataset("images", settings.data_dir), str(tmp_path))
 
@@ -97,7 +97,7 @@ def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch
         np.testing.assert_array_equal(np.asarray(image), expected)
 
 
-def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, tmp_path):
+def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, tmp_path, blank_plots):
     levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9], "float32")
     images = np.ones((5, 24, 32, 3), "float32") * levels[:, None, None, None]
     batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 0, 1, 1, 1]])).batch(2)
