@@ -116,7 +116,9 @@ def blank_plots(monkeypatch):
 
     file = io.BytesIO()
     Image.new("RGB", (1, 1)).save(file, "png")
-    monkeypatch.setattr("estimator_train.report.plots._png", lambda figure: file.getvalue())
+    drawn = "compared_curves confusion_matrix curves learning_rate reliability samples scaling scatter throughput"
+    for name in drawn.split():
+        monkeypatch.setattr(f"estimator_train.report.plots.{name}", lambda theme, *values: file.getvalue())
     monkeypatch.setattr(Reporter, "_with_heat", lambda _, mistakes: mistakes)
 
 

@@ -28,6 +28,7 @@ from estimator_train.cli import main
 from estimator_train.cli.commands.launch import launch
 from estimator_train.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
 from estimator_train.models import cyclegan as cyclegan_networks
+from estimator_train.models import small_cnn
 from estimator_train.recipes import cats_vs_dogs, cyclegan, unet3d
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +36,8 @@ AT_ROOT = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING
 PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# Those that train most; .ci/run follows them, too.
+SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "input_fns.md", "unet3d.md")
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
@@ -119,6 +122,7 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     monkeypatch.setattr(unet3d, "_POOLINGS", 1)
     monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
     monkeypatch.setattr(cats_vs_dogs, "application", small_application)
+    monkeypatch.setattr(small_cnn, "build", smaller_cnn)
     for name in ("build_generator", "build_discriminator"):
         monkeypatch.setattr(cyclegan_networks, name, small_network)
     monkeypatch.setattr(drawn_tables, "PAGES", 10)
@@ -149,7 +153,9 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else (), id=page.name) for page in PAGES]
+)
 def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monkeypatch, capsys):
     blocks = list(blocks_of(page))
     for language, text in blocks:
@@ -168,6 +174,7 @@ def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monk
     assert re.search(PRINTS.get(page.name, ""), output, re.DOTALL | re.MULTILINE), output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
 def test_an_example_runs_cell_by_cell(script, namespace):
     cells = re.split(r"^(?=# %%)", made_small(script.read_text()), flags=re.MULTILINE)
@@ -275,6 +282,14 @@ def resumed(run):
 
 def small_application(build, image_size, weights):
     return keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 3)])
+
+
+def smaller_cnn(image_size, head):
+    model = keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 3)])
+    for layer in [keras.layers.GlobalMaxPooling2D(), *head.layers()]:
+        model.add(layer)
+    head.compile(model, keras.optimizers.Adam())
+    return model
 
 
 def small_backbone(input_shape, include_top, pooling, weights):

@@ -50,6 +50,7 @@ def test_import_takes_nothing_before_its_use_makes_tf_keras_the_legacy_one_and_t
     subprocess.run([sys.executable, "-c", program], check=True, env=_environment_as_it_comes())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IS_X86, reason="oneDNN's kernels are those of x86")
 def test_import_leaves_onednn_off_where_it_is_set_off():
     program = (

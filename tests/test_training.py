@@ -114,7 +114,7 @@ class StopAfter(et.SessionRunHook):
     ("make_estimator", "when", "steps"),
     [
         ("model_fn", {"throttle_secs": 0}, [3, 6, 9, 10]),
-        ("keras", {"throttle_secs": 0}, [3, 6, 9, 10]),
+        pytest.param("keras", {"throttle_secs": 0}, [3, 6, 9, 10], marks=pytest.mark.slow),
         ("model_fn", {}, [3, 10]),
         ("model_fn", {"every_steps": 6}, [6, 10]),
         ("model_fn", {"every_steps": 4}, [4, 8, 10]),
@@ -196,7 +196,7 @@ def test_no_function_is_built_again_for_each_evaluation_of_a_keras_model(tmp_pat
 # the end
 
 
-@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(
     replicas, mirrored, data, batches, monkeypatch, tmp_path
 ):

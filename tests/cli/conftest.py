@@ -1,5 +1,7 @@
 """The command in this process, and a run for it to work on."""
 
+import contextlib
+import io
 import sys
 
 import numpy as np
@@ -28,6 +30,21 @@ def command(monkeypatch, capsys, tmp_path, mirrored, blank_plots):
 
     yield run
     tf.get_logger().setLevel(level)  # --quiet and --verbose change it
+
+
+@pytest.fixture(scope="session")
+def run_command():
+    """Runs the command for a fixture that tests share, and returns its standard output."""
+
+    def run(*arguments):
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
+            patch.setattr(sys, "argv", ["estimator_train", *map(str, arguments)])
+            with pytest.raises(SystemExit) as end:
+                main()
+        assert not end.value.code
+        return output.getvalue()
+
+    return run
 
 
 @pytest.fixture(scope="session")

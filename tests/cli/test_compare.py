@@ -19,6 +19,7 @@ def two_runs(trained, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_path):
     first, second = two_runs / "first", two_runs / "second"
     code, output, errors = command("compare", first, second)

@@ -1,6 +1,5 @@
 """estimator_train evaluate: what the estimator tells of its checkpoints, and what follows of the classes."""
 
-import contextlib
 import csv
 import dataclasses
 import io
@@ -17,7 +16,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_train import datasets, model_to_estimator
-from estimator_train.cli import evaluation_log, main
+from estimator_train.cli import evaluation_log
+from estimator_train.cli.run import evaluation
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
 
@@ -40,18 +40,25 @@ def expected(trained, settings, data):
 
 
 @pytest.fixture(scope="module")
-def outputs(trained, tmp_path_factory):
-    """What the command writes with some flags on standard output, by these; and the "predictions" and the "log"."""
-    written = {}
+def outputs(trained, run_command, tmp_path_factory):
+    """What the command writes with some flags on standard output, by these; and the "predictions" and the "log".
+
+    Each checkpoint is evaluated once: the flags choose which, and what is written of them.
+    """
+    evaluate, evaluations = evaluation.evaluate, {}
+
+    def evaluate_once(settings, data, model_dir, paths):
+        if new := [path for path in paths if path not in evaluations]:
+            evaluations.update(zip(new, evaluate(settings, data, model_dir, new), strict=True))
+        return [evaluations[path] for path in paths]
+
     file = tmp_path_factory.mktemp("evaluate") / "predictions.csv"
-    for flags in ("", "--csv", "--all", "--all --json", f"--json --predictions {file}"):
-        arguments = ["estimator_train", "evaluate", "--model-dir", trained.model_dir, *flags.split()]
-        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
-            patch.setattr(sys, "argv", arguments)
-            with pytest.raises(SystemExit) as end:
-                main()
-            assert not end.value.code
-        written[flags.partition(" --predictions")[0]] = output.getvalue()
+    written = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "evaluate", evaluate_once)
+        for flags in ("", "--csv", "--all", "--all --json", f"--json --predictions {file}"):
+            output = run_command("evaluate", "--model-dir", trained.model_dir, *flags.split())
+            written[flags.partition(" --predictions")[0]] = output
     return written | {"predictions": rows_of(file), "log": log(trained.model_dir)}
 
 
@@ -248,6 +255,7 @@ def test_other_classes_than_the_runs_are_refused_before_tensorflow_is_imported(s
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
 def test_the_table_of_28_real_scans_fits_80_columns(command, settings, tmp_path):
     for path in REAL.glob("t*/*/*.jpeg"):  # all of them to evaluate on, and some to train on

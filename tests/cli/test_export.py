@@ -31,42 +31,64 @@ print(json.dumps(values.numpy().tolist()))
 """
 
 
-@pytest.fixture
-def export(command, trained):
-    """Exports the run into `out` in a format; returns the folder."""
+@pytest.fixture(scope="module")
+def export(run_command, trained):
+    """Exports the run into a folder in a format; returns the folder."""
 
-    def export(file_format):
-        code, output, errors = command(
-            "export", "--model-dir", trained.model_dir, "--format", file_format, "--out", "out"
-        )
-        assert code == 0, errors
-        assert output.startswith(f"exported {trained.model_dir}/model.ckpt-12 as out")
-        return Path("out")
+    def export(file_format, folder):
+        output = run_command("export", "--model-dir", trained.model_dir, "--format", file_format, "--out", folder)
+        assert output.startswith(f"exported {trained.model_dir}/model.ckpt-12 as {folder}")
+        return folder
 
     return export
 
 
-@pytest.fixture
-def images(scans):
-    """The decoded images of a few files, as training takes them."""
-    paths = [str(scans / "bright" / "7.png"), str(scans / "dark" / "0.jpeg")]
-    return next(iter(input_fns.image_files(paths, ["bright", "dark"], (24, 32))()))[0]
+@pytest.fixture(scope="module")
+def saved_model(export, tmp_path_factory):
+    """The folder of the run's SavedModel."""
+    return export("saved_model", tmp_path_factory.mktemp("exported") / "saved_model")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def keras_files(export, tmp_path_factory):
+    """A folder with the run's Keras file and its weights, in which an export was killed before."""
+    folder = tmp_path_factory.mktemp("exported") / "out"
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    ended.wait()
+    host, _, _ = files.this_process().rpartition("-")
+    (folder / f".weights.h5.{host}-{ended.pid}.part").mkdir(parents=True)
+    for file_format in ("keras", "weights"):
+        export(file_format, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def paths(scans):
+    """A few image files."""
+    return [str(scans / "bright" / "7.png"), str(scans / "dark" / "0.jpeg")]
+
+
+@pytest.fixture(scope="module")
+def images(paths):
+    """Their decoded images, as training takes them."""
+    return next(iter(input_fns.image_files(paths, ["bright", "dark"], (24, 32), num_epochs=1)()))[0]
+
+
+@pytest.fixture(scope="module")
 def expected(trained, images):
     """What the Estimator predicts for `images`."""
     predictions = trained.predict(lambda: tf.data.Dataset.from_tensors(images))
     return np.stack([next(iter(prediction.values())) for prediction in predictions])
 
 
-def test_a_fresh_process_serves_image_files_as_predict_does(command, export, scans, trained):
+@pytest.mark.slow
+def test_a_fresh_process_serves_image_files_as_predict_does(command, saved_model, scans, trained):
     paths = [*map(str, sorted(scans.rglob("*.*"))), *map(str, sorted(REAL.rglob("*.jpeg")))]
     _, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", *paths)
     expected = [[entry["probabilities"][name] for name in ("bright", "dark")] for entry in json.loads(output)]
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
     result = subprocess.run(
-        [sys.executable, "-c", SERVE, export("saved_model"), *paths],
+        [sys.executable, "-c", SERVE, saved_model, *paths],
         capture_output=True,
         text=True,
         env=environment,
@@ -75,22 +97,26 @@ def test_a_fresh_process_serves_image_files_as_predict_does(command, export, sca
     np.testing.assert_allclose(json.loads(result.stdout), expected, atol=1e-6)
 
 
-def test_the_saved_model_takes_decoded_images_too(export, images, expected):
-    serve = tf.saved_model.load(str(export("saved_model"))).signatures["images:serving_default"]
+def test_the_saved_model_takes_image_files_and_decoded_images(saved_model, paths, images, expected):
+    signatures = tf.saved_model.load(str(saved_model)).signatures
+    contents = tf.constant([Path(path).read_bytes() for path in paths])
+    (served,) = signatures["serving_default"](image_bytes=contents).values()
+    np.testing.assert_allclose(served, expected, atol=1e-6)
+    serve = signatures["images:serving_default"]
     assert serve.structured_input_signature[1]["images"].shape.as_list() == [None, 24, 32, 3]
     (served,) = serve(images=images).values()
     np.testing.assert_allclose(served, expected, atol=1e-6)
 
 
-def test_the_keras_file_is_the_whole_trained_model(export, images, expected):
-    model = keras.models.load_model(export("keras") / "model.keras")
+def test_the_keras_file_is_the_whole_trained_model(keras_files, images, expected):
+    model = keras.models.load_model(keras_files / "model.keras")
     np.testing.assert_allclose(model.predict(images, verbose=0), expected, atol=1e-6)
     assert int(model.optimizer.iterations) == 12
     assert any(np.any(variable.numpy()) for variable in model.optimizer.variables[2:])  # Adam's moments
 
 
-def test_weights_load_into_a_model_of_the_same_layers(export, images, expected):
-    weights = str(export("weights") / "weights.h5")
+def test_weights_load_into_a_model_of_the_same_layers(keras_files, images, expected):
+    weights = str(keras_files / "weights.h5")
     model = models.build_model("small_cnn", image_size=(24, 32), num_classes=2, weights=weights)
     np.testing.assert_allclose(model.predict(images, verbose=0), expected, atol=1e-6)
 
@@ -115,18 +141,21 @@ def test_the_averages_of_an_optimizer_are_exported_as_they_are_evaluated(command
     np.testing.assert_allclose(served[0], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("file_format", "target"), [("saved_model", "out"), ("keras", "out/model.keras")])
-def test_what_is_there_already_is_refused_and_kept(command, export, trained, file_format, target):
-    export(file_format)
-    before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
-    arguments = ["--model-dir", trained.model_dir, "--format", file_format, "--out", "out"]
-    code, output, errors = command("export", *arguments)
-    assert (code, output) == (2, "")
-    assert errors == f"estimator_train: --out out: {target} is there already; remove it, or give another folder\n"
-    assert before == {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
+def test_what_is_there_already_is_refused_and_kept(command, saved_model, keras_files, trained):
+    places = {"saved_model": (saved_model, saved_model), "keras": (keras_files, keras_files / "model.keras")}
+    for file_format, (out, target) in places.items():
+        before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+        arguments = ["--model-dir", trained.model_dir, "--format", file_format, "--out", out]
+        code, output, errors = command("export", *arguments)
+        assert (code, output) == (2, "")
+        line = f"--out {out}: {target} is there already; remove it, or give another folder"
+        assert errors == f"estimator_train: {line}\n"
+        assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")} != {}
 
 
-@pytest.mark.parametrize("file_format", ["saved_model", "keras", "weights"])
+@pytest.mark.parametrize(
+    "file_format", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("saved_model", "keras")), "weights"]
+)
 def test_nothing_half_written_is_left(command, trained, monkeypatch, file_format):
     def fail(*arguments, **options):
         raise OSError("no space left")
@@ -138,17 +167,8 @@ def test_nothing_half_written_is_left(command, trained, monkeypatch, file_format
     assert [path for path in Path("new").rglob("*") if path.is_file()] == []
 
 
-def test_one_folder_takes_the_keras_file_and_the_weights(export):
-    export("keras")
-    assert sorted(os.listdir(export("weights"))) == ["model.keras", "weights.h5"]
-
-
-def test_what_a_killed_export_left_goes_with_the_next_one(export):
-    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    ended.wait()
-    host, _, _ = files.this_process().rpartition("-")
-    Path(f"out/.weights.h5.{host}-{ended.pid}.part").mkdir(parents=True)
-    assert os.listdir(export("weights")) == ["weights.h5"]
+def test_one_folder_takes_the_keras_file_and_the_weights_and_loses_what_a_killed_export_left(keras_files):
+    assert sorted(os.listdir(keras_files)) == ["model.keras", "weights.h5"]
 
 
 def test_the_checkpoint_can_be_chosen(command, trained, images, expected):
@@ -163,14 +183,13 @@ def test_the_checkpoint_can_be_chosen(command, trained, images, expected):
     ("file_format", "name", "tolerance"),
     [
         ("tflite", "model.tflite", 1e-4),
-        ("tflite_dynamic_range", "model_dynamic_range.tflite", 0.1),
         ("onnx", "model.onnx", 1e-4),
     ],
 )
-def test_a_converted_model_gives_what_predict_does(export, images, expected, file_format, name, tolerance):
+def test_a_converted_model_gives_what_predict_does(export, images, expected, tmp_path, file_format, name, tolerance):
     if file_format == "onnx":
         pytest.importorskip("tf2onnx"), pytest.importorskip("onnxruntime")
-    content = (export(file_format) / name).read_bytes()
+    content = (export(file_format, tmp_path) / name).read_bytes()
     run = conversion.run_onnx if file_format == "onnx" else conversion.run_tflite
     (outputs,) = run(content, {"images": images.numpy()}).values()
     np.testing.assert_allclose(outputs, expected, atol=tolerance)

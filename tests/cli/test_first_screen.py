@@ -9,6 +9,8 @@ import subprocess
 import sys
 import termios
 
+import pytest
+
 from estimator_train.datasets import synthetic_oct
 
 COLUMNS = 80
@@ -62,6 +64,7 @@ evaluated runs/synthetic_oct/model.ckpt-6: loss {number}, accuracy {number}
 """
 
 
+@pytest.mark.slow
 def test_the_first_screen_has_no_line_of_tensorflow_and_none_is_cut_off(tmp_path, monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")  # which this process has set
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")

@@ -73,6 +73,7 @@ def test_what_is_no_callback_is_one_line(command, own_flags, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_mlflow_gets_params_metrics_the_report_and_the_best_checkpoint(command, own_flags, tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

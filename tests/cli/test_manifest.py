@@ -63,6 +63,7 @@ def test_several_labels_are_trained_evaluated_predicted_and_reported(command, wr
     assert f"{numbers['labels']['red']['roc_auc']:.4f}" in page
 
 
+@pytest.mark.slow
 def test_numbers_are_trained_with_weights_evaluated_predicted_and_reported(command, write, tmp_path):
     brightness = RNG.uniform(0.1, 0.9, 32)
     labels = 1000 + 200 * brightness
@@ -70,7 +71,7 @@ def test_numbers_are_trained_with_weights_evaluated_predicted_and_reported(comma
     is_wrong = (np.arange(32) % 4 == 1) | (np.arange(32) % 8 == 2)
     levels = brightness[:, None, None, None] * np.ones((1, 1, 1, 3))
     write(levels, np.where(is_wrong, 5000, labels).tolist(), np.where(is_wrong, 0, 1).tolist())
-    code, output, errors = command(*FLAGS, "--task", "regression", "--epochs", 40)
+    code, output, errors = command(*FLAGS, "--task", "regression", "--epochs", 10)
     assert code == 0, errors
     code, output, _ = command("evaluate", "--model-dir", "run", "--json")
     numbers, metrics = evaluated(output)["regression"], evaluated(output)["metrics"]
@@ -88,5 +89,5 @@ def test_numbers_are_trained_with_weights_evaluated_predicted_and_reported(comma
     assert (tmp_path / "run" / "report" / "predictions.png").exists()
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert settings["task"] == "regression" and len(settings["label_moments"]) == 2
-    code, output, errors = command("--model-dir", "run", "--resume", "--epochs", 41)
+    code, output, errors = command("--model-dir", "run", "--resume", "--epochs", 11)
     assert code == 0, errors

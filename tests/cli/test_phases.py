@@ -43,6 +43,7 @@ def is_same(folder, steps, name):
     return np.array_equal(*(weights(folder / f"model.ckpt-{step}", name) for step in steps))
 
 
+@pytest.mark.slow
 def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_phase(train, command, tmp_path):
     # Without dropout, whose random numbers are others after a restart.
     code, output, errors = train("--model-dir", "whole", "--phases", PHASES, "--dropout", "0")
@@ -90,11 +91,15 @@ def test_a_phase_with_a_layer_that_is_not_there_is_refused_before_the_first_trai
     assert not (tmp_path / "run").exists()
 
 
-def test_evaluations_on_the_way_go_through_the_phases(train, tmp_path):
+def test_each_phase_trains_its_layers_and_evaluations_on_the_way_go_through_them(train, tmp_path):
     flags = ["--phases", "freeze=all epochs=1; freeze=1 epochs=1", "--evaluate-every", "2", "--keep-best"]
     code, output, errors = train("--model-dir", "run", *flags)
     assert code == 0, errors
-    lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    run = tmp_path / "run"
+    lines = [line for line in output.splitlines() if line.startswith("phase freeze")]
+    assert lines == ["phase freeze=all, to step 3", "phase freeze=1, to step 6"]
+    assert is_same(run, (2, 6), "bottom") and is_same(run, (2, 3), "top") and not is_same(run, (3, 6), "top")
+    lines = (run / "evaluations.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]
     assert steps == sorted(set(steps)) and steps[-1] == 6
-    assert list((tmp_path / "run" / "export" / "best_checkpoint").glob("*.index"))
+    assert list((run / "export" / "best_checkpoint").glob("*.index"))

@@ -33,22 +33,17 @@ def test_json_holds_what_the_estimator_predicts(command, trained, scans):
     np.testing.assert_allclose(given, expected, atol=1e-6)
 
 
-def test_files_folders_and_patterns_give_each_file_once_in_the_order_given(command, trained, scans):
-    arguments = [f"{scans}/dark/[12].jpeg", scans / "bright", scans / "dark" / "2.jpeg"]
+def test_files_folders_and_patterns_give_each_file_once_in_the_order_given(command, trained, scans, tmp_path):
+    shutil.copytree(scans / "dark", tmp_path / "scans[1]")  # brackets in a folder of a pattern are read as they are
+    arguments = [f"{scans}/dark/[12].jpeg", scans / "bright", scans / "dark" / "2.jpeg", "scans[1]/*.jpeg"]
     code, output, _ = command("predict", "--model-dir", trained.model_dir, "--csv", *arguments)
     assert code == 0
     header, *rows = csv.reader(io.StringIO(output))
     assert header == ["file", "class", "bright", "dark"]
     bright = [f"{scans}/bright/{index}.{'png' if index == 7 else 'jpeg'}" for index in range(8)]
-    assert [row[0] for row in rows] == [f"{scans}/dark/1.jpeg", f"{scans}/dark/2.jpeg", *bright]
+    copies = [f"scans[1]/{index}.jpeg" for index in range(7)]
+    assert [row[0] for row in rows] == [f"{scans}/dark/1.jpeg", f"{scans}/dark/2.jpeg", *bright, *copies]
     assert all(np.isclose(float(row[2]) + float(row[3]), 1) for row in rows)
-
-
-def test_a_table_is_shown_where_no_format_is_named(command, trained, scans):
-    _, output, _ = command("predict", "--model-dir", trained.model_dir, scans / "dark" / "0.jpeg")
-    headers, _, row = output.splitlines()
-    assert headers.split() == ["file", "class", "bright", "dark"]
-    assert row.split()[:2] == [f"{scans}/dark/0.jpeg", "dark"]
 
 
 def test_unreadable_images_are_named_and_the_others_predicted(command, trained, scans, tmp_path):
@@ -79,9 +74,12 @@ def test_a_batch_without_a_readable_image_does_not_stop_the_rest(command, traine
     assert (code, json.loads(output)) == (1, [])
 
 
-def test_a_checkpoint_can_be_chosen(command, trained, scans):
-    flags = ["predict", "--model-dir", trained.model_dir, "--csv", scans / "dark" / "0.jpeg"]
+def test_a_table_is_shown_where_no_format_is_named_and_a_checkpoint_can_be_chosen(command, trained, scans):
+    flags = ["predict", "--model-dir", trained.model_dir, scans / "dark" / "0.jpeg"]
     _, newest, _ = command(*flags)
+    headers, _, row = newest.splitlines()
+    assert headers.split() == ["file", "class", "bright", "dark"]
+    assert row.split()[:2] == [f"{scans}/dark/0.jpeg", "dark"]
     assert command(*flags, "--checkpoint", f"{trained.model_dir}/model.ckpt-12.index")[1] == newest
     assert command(*flags, "--checkpoint", f"{trained.model_dir}/model.ckpt-6")[1] != newest
 
@@ -109,6 +107,7 @@ def test_a_model_of_other_outputs_is_refused(command, settings, scans, tmp_path)
     assert "the model gives a (2,), b (3,) for an image, and predict needs one probability for each of the 2" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real OCT images are not here")
 def test_real_scans_are_predicted(command, trained):
     code, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", REAL)
@@ -133,10 +132,3 @@ def test_each_file_that_is_left_out_is_named_with_the_reason(command, trained, s
         "its 14000 x 14000 pixels exceed 89478485 (scale it down)",
         f"estimator_train: {tmp_path}/d.jpeg cannot be decoded: no readable JPEG or PNG",
     ]
-
-
-def test_brackets_in_a_folder_of_a_pattern_are_read_as_they_are(command, trained, scans, tmp_path):
-    shutil.copytree(scans / "dark", tmp_path / "scans[1]")
-    code, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", "scans[1]/*.jpeg")
-    assert code == 0
-    assert [entry["file"] for entry in json.loads(output)] == [f"scans[1]/{index}.jpeg" for index in range(7)]

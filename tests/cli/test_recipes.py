@@ -14,6 +14,7 @@ def small(monkeypatch):
     monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 2)
 
 
+@pytest.mark.slow
 def test_a_recipe_is_trained_and_gone_on_with(command, tmp_path):
     code, output, errors = command("--recipe", "unet3d", "--volume", 8, "--max-steps", 2, "--split-over", 2)
     assert code == 0

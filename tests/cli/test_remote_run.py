@@ -55,6 +55,7 @@ def remote_scans(scans):
         tf.io.gfile.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_a_run_in_memory_is_trained_resumed_evaluated_used_and_reported_without_a_local_file(
     command, remote_scans, written, tmp_path
 ):

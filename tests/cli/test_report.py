@@ -1,13 +1,11 @@
 """estimator_train report: the newest checkpoint, its mistakes, and the page in a browser."""
 
 import base64
-import contextlib
 import io
 import json
 import re
 import shutil
 import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -17,7 +15,6 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train import datasets
-from estimator_train.cli import main
 from estimator_train.cli.run import reporting
 from estimator_train.cli.run.evaluation import Evaluation
 from estimator_train.cli.run.reporting import Reporter
@@ -27,22 +24,17 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 @pytest.fixture(scope="module")
-def report(trained, tmp_path_factory):
+def report(trained, run_command, tmp_path_factory):
     """Path of the report that the command has written of a copy of the run."""
     folder = tmp_path_factory.mktemp("report") / "run"
     shutil.copytree(trained.model_dir, folder)
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
-        patch.setattr(sys, "argv", ["estimator_train", "report", "--model-dir", str(folder)])
-        with pytest.raises(SystemExit) as end:
-            main()
-    assert not end.value.code
     path = folder / "report" / "report.html"
-    assert output.getvalue() == f"the report is {path}\n"
+    assert run_command("report", "--model-dir", folder) == f"the report is {path}\n"
     return path
 
 
 @pytest.fixture
-def reporter(settings, trained, tmp_path):
+def reporter(settings, trained, tmp_path, blank_plots):
     settings.save(tmp_path)
     return Reporter(settings, datasets.open_dataset("images", settings.data_dir), str(tmp_path))
 
@@ -105,7 +97,7 @@ def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch
         np.testing.assert_array_equal(np.asarray(image), expected)
 
 
-def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, tmp_path):
+def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, tmp_path, blank_plots):
     levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9], "float32")
     images = np.ones((5, 24, 32, 3), "float32") * levels[:, None, None, None]
     batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 0, 1, 1, 1]])).batch(2)

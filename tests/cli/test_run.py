@@ -175,6 +175,7 @@ tf.train.AdamOptimiser
 """
 
 
+@pytest.mark.slow
 def test_tf1_gives_tensorflow_1_to_scripts_and_2_to_this_package(run):
     """In a fresh process: it matters what is imported, and when."""
     result = run({"tf1.py": TF1}, "run", "--tf1", "--replicas", "3", "tf1.py")

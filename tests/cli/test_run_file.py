@@ -51,20 +51,11 @@ def test_it_tells_how_the_run_was_made_and_makes_it_again(command, flags, scans,
     assert told["git_commit"] == head
     assert not list((tmp_path / "run").glob("*.part"))
 
-    again = ["--config", "run/run.json", "--model-dir", tmp_path / "again"]
+    # The same images in the same order, from memory.
+    again = ["--config", "run/run.json", "--model-dir", tmp_path / "again", "--cache", "memory"]
     assert losses(command(*again)[1]) == losses(output) != []
-    other = ["--config", "run/run.json", "--model-dir", tmp_path / "other", "--seed", "5"]
+    other = ["--config", "run/run.json", "--model-dir", tmp_path / "other", "--cache", "memory", "--seed", "5"]
     assert losses(command(*other)[1]) != losses(output)
-
-
-@pytest.mark.parametrize(("on_the_way", "steps"), [([], [5]), (["--evaluate-every", "2"], [2, 4, 5])])
-def test_evaluations_are_kept_as_lines_each_once(command, own_flags, tmp_path, on_the_way, steps):
-    assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "5", *on_the_way)[0] == 0
-    entries = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
-    assert [(entry["checkpoint"], entry["step"]) for entry in entries] == [
-        (f"model.ckpt-{step}", step) for step in steps
-    ]
-    assert all(entry["metrics"]["loss"] >= 0 for entry in entries)
 
 
 @pytest.fixture
@@ -74,18 +65,28 @@ def levels(log_lines, monkeypatch):
     return log_lines
 
 
-def test_quiet_shows_the_last_result_only(command, own_flags, levels, tmp_path):
-    flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--max-steps", "4", "--keep-best"]
+def evaluations(run):
+    """Checkpoints and steps of the lines of evaluations.jsonl."""
+    entries = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
+    assert all(entry["metrics"]["loss"] >= 0 for entry in entries)
+    return [(entry["checkpoint"], entry["step"]) for entry in entries]
+
+
+def test_quiet_shows_the_last_result_only_and_each_evaluation_is_kept_once(command, own_flags, levels, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--max-steps", "5", "--keep-best"]
     code, output, errors = command(*flags, "--quiet")
     assert (code, errors, levels) == (0, "", [])
-    assert re.fullmatch(r"evaluated \S+/run/model\.ckpt-4: loss \S+\n", output)
+    assert re.fullmatch(r"evaluated \S+/run/model\.ckpt-5: loss \S+\n", output)
+    assert evaluations(tmp_path / "run") == [(f"model.ckpt-{step}", step) for step in (2, 4, 5)]
 
 
-def test_verbose_shows_the_log_from_info_on(command, own_flags, levels, tmp_path):
+def test_verbose_shows_the_log_from_info_on_and_the_last_evaluation_is_kept(command, own_flags, levels, tmp_path):
     assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "2", "--verbose")[0] == 0
     assert any(line.startswith("Saving checkpoints for 2") for line in levels)
+    assert evaluations(tmp_path / "run") == [("model.ckpt-2", 2)]
 
 
+@pytest.mark.slow
 def test_a_limited_run_is_evaluated_on_what_it_was_limited_to(command, flags, tmp_path):
     assert command(*flags, "--limit", "3")[0] == 0
     code, output, _ = command("evaluate", "--model-dir", tmp_path / "run")
@@ -93,11 +94,7 @@ def test_a_limited_run_is_evaluated_on_what_it_was_limited_to(command, flags, tm
     assert "of 3 examples" in output
 
 
-def test_images_are_cached_and_a_model_without_frozen_layers_is_told(command, flags):
-    *flags, _, _ = flags
-    code, output, _ = command(*flags, "--model-dir", "cached", "--cache", "memory")
-    assert code == 0
-    assert len(losses(output)) == 1
-    code, _, errors = command(*flags, "--model-dir", "features", "--cache", "features")
+def test_a_model_without_frozen_layers_has_no_features_to_cache(command, flags):
+    code, _, errors = command(*flags, "--cache", "features")
     assert code == 2
     assert "No frozen layers lead the model" in errors.splitlines()[-1]

@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP in every phase of a command: what is saved, what is said, and the exit code."""
 
 import contextlib
+import itertools
 import os
 import pty
 import re
@@ -237,8 +238,8 @@ def send_in(monkeypatch, owner, name, number):
     monkeypatch.setattr(owner, name, send_and_call)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("phase", PHASES)
+# What a signal's name and number change is one line and the exit code: each phase has one of them.
+@pytest.mark.parametrize(("phase", "number"), [*zip(PHASES, itertools.cycle(SIGNALS), strict=False)])
 def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command, own_flags, monkeypatch, tmp_path):
     owner, name, said = PHASES[phase]
     send_in(monkeypatch, owner, name, number)
@@ -250,8 +251,7 @@ def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command
     assert not (tmp_path / "run" / "training.json").exists()
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_in_a_command_that_does_not_train_is_one_line(number, command, trained, scans, monkeypatch, tmp_path):
+def test_a_signal_in_a_command_that_does_not_train_is_one_line(command, trained, scans, monkeypatch, tmp_path):
     shutil.copytree(trained.model_dir, "run")
     commands = {
         ("evaluate",): (KerasModel, "prepare"),
@@ -259,7 +259,7 @@ def test_a_signal_in_a_command_that_does_not_train_is_one_line(number, command, 
         ("export", "--format", "saved_model", "--out", "out"): (KerasModel, "export"),
         ("report",): (reporting.Reporter, "write"),
     }
-    for arguments, place in commands.items():
+    for (arguments, place), number in zip(commands.items(), itertools.cycle(SIGNALS), strict=False):
         with monkeypatch.context() as patch:
             send_in(patch, *place, number)
             code, _, errors = command(*arguments, "--model-dir", "run")

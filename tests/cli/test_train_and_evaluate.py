@@ -48,6 +48,7 @@ def test_the_best_of_an_earlier_training_stays_the_best(command, own_flags, tmp_
     assert output.splitlines()[-1].startswith(f"the best checkpoint is kept as {best}: loss ")
 
 
+@pytest.mark.slow
 def test_a_data_set_that_is_stopped_early_says_so(command, scans, tmp_path):
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16"]
     flags += ["--model-dir", tmp_path / "run", "--batch-size", "4", "--seed", "1", "--max-steps", "200"]

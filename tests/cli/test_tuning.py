@@ -22,6 +22,7 @@ EVERY_FLAG = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_of_every_flag_is_resumed_evaluated_and_exported(command, flags, tmp_path):
     code, output, _ = command(*flags, *shlex.split(EVERY_FLAG), "--max-steps", "4")
     assert code == 0

@@ -15,10 +15,10 @@ COUNTS = {
     "crashes": 1,
     "cycles": 4,
     "disks": 1,
-    "folders": 10,
-    "kills": 3,
+    "folders": 6,
+    "kills": 2,
     "resumed_input": 1,
-    "signals": 2,
+    "signals": 1,
 }
 
 

@@ -31,6 +31,7 @@ def test_it_trains_on_two_replicas_and_prints_how_well_before_and_after(tiny, tm
     assert before[2:] != after[2:]
 
 
+@pytest.mark.slow
 def test_random_convolutions_are_trained():
     model = cats_vs_dogs.build_model(SIZE)
     base = model.get_layer(index=2)

@@ -84,6 +84,7 @@ def test_every_loss_and_error_has_its_name(straight):
         assert metrics[f"loss_{name}/cycle"] == pytest.approx(10 * metrics[f"mae_{name}/cycle"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_two_replicas_give_the_losses_of_one(straight, tmp_path, mirrored):
     model_dir, steps, _ = straight
     recorder = Recorder()

@@ -47,6 +47,7 @@ def test_it_trains_on_two_replicas_until_the_loss_stops_falling_and_keeps_the_be
     assert int(best.rpartition("-")[2]) == step - 2
 
 
+@pytest.mark.slow
 def test_the_validation_loss_is_that_of_one_replica_on_two(tables, tmp_path, mirrored):
     model = segmentation.build_model(SIZE, filters=2)
     input_fn = segmentation.evaluation_images(samples_of(tables)[1], SIZE, batch_size=2)
@@ -81,6 +82,7 @@ def test_files_that_cannot_be_read_are_counted_and_not_trained_on(tables, tmp_pa
     assert len(input_fn.skipped) == 1 and f"1 skipped, the last of them {page}: image file is truncated" in warnings[-1]
 
 
+@pytest.mark.slow
 def test_two_replicas_share_one_generator_and_see_every_example_once_an_epoch(tmp_path, mirrored):
     """Whatever shapes and auto-shard policy an input_fn leaves open, and however vague a metric's name is."""
 
