@@ -34,6 +34,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._file = file or sys.stderr
         self._on_terminal = self._file.isatty()
         self._every_secs = 0.5 if self._on_terminal else every_secs
+        self._interruptions = 0.0  # seconds of checkpoints and evaluations
 
     def begin(self) -> None:
         graph = v1.get_default_graph()
