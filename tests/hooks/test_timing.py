@@ -187,7 +187,7 @@ def test_training_is_counted_to_the_step_and_the_example(
 
 def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
     def wait(*example):
-        time.sleep(0.02)
+        time.sleep(0.05)
         return example
 
     def input_fn(slow):
@@ -198,7 +198,7 @@ def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
         dataset = dataset.map(lambda *example: tf.numpy_function(wait, example, types))
         return dataset.map(lambda *example: tuple(map(tf.ensure_shape, example, [spec.shape for spec in specs])))
 
-    estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path)
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
     shares = {}
     for slow in (False, True):
         hook = et.TimingHook()
