@@ -1,4 +1,4 @@
-"""What a step costs in 1, 2 and 4 worker processes here, a model fitted to it, and what that predicts of many hosts.
+"""Measures a step in 1, 2 and 4 worker processes, fits a cost model to it, and predicts a step on many hosts.
 
     python -m benchmarks.scaling
 
@@ -33,7 +33,7 @@ REDUCES_A_STEP = 6
 
 
 class Setting(NamedTuple):
-    """What is run in each number of workers; `weights` are those of the model."""
+    """A training that each number of workers runs; `weights` are those of the model."""
 
     model: str
     weights: int
@@ -58,7 +58,7 @@ class Observation(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What is fitted, in seconds of the processor: `compute` by model, and of one call, one message and one byte."""
+    """The fitted processor seconds: `compute` by model, and those of one call, one message and one byte."""
 
     compute: dict[str, float]
     call: float
@@ -97,7 +97,7 @@ def fit(observations):
     return Costs(dict(zip(models, compute, strict=True)), call, message, byte)
 
 
-# Of the hosts that are predicted, nothing is measured here. (name, default, help)
+# (name, default, help) of each assumption about the predicted hosts, which are not measured here.
 ASSUMPTIONS = (
     ("weights", 25.6e6, "weights of the model, in float32: ResNet-50's, by the table of Keras' applications"),
     ("gflop", 22.8, "billions of operations to train on an example: 3 passes of 2 * 3.8 (He et al. 2015, table 1)"),
@@ -114,7 +114,7 @@ ASSUMPTIONS = (
 
 
 class Measured(NamedTuple):
-    """What is measured here and holds on other hosts: the fit, and seconds of an image's input and a checkpoint's byte.
+    """Measurements that also hold on other hosts: the fit, and seconds of an image's input and a checkpoint's byte.
 
     `image` is of the processor, of one core.
     """

@@ -1,4 +1,4 @@
-"""What mkdocs.yml adds to the pages: those of the repository's root, links that hold on the site, and a last check.
+"""Hooks of mkdocs.yml: add the pages of the repository's root, adapt links to the site, and check the built pages.
 
 The same Markdown is read in the repository and on the site. README.md is the site's first page, and the other documents
 of the root join it under their own names. Links between pages are kept. A link to any other file of the repository,

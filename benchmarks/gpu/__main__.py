@@ -60,7 +60,7 @@ def main():
 
 
 def _train(line, options, data_dir):
-    """What a training of the line took, a dict of `training.measure`; or a text, why that cannot be told."""
+    """Runs the training of a line; returns the dict of `training.measure`, or a text that says why there is none."""
     if line.needs_gpu and options.devices == "cpu":
         return "needs a GPU"
     sizes = {"image_size": IMAGE_SIZE, "batch_size": BATCH_SIZES[line.training.model], "steps": STEPS}

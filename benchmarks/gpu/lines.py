@@ -6,7 +6,7 @@ VGG16, MOBILENET = "VGG16", "MobileNetV2"
 
 
 class Training(NamedTuple):
-    """What one process trains.
+    """The training of one process.
 
     `model` is VGG16 or MOBILENET. `side` is "ours" or "fit", Keras' own. `images` are "files"; "features",
     which the frozen layers make of them; or the type and the channels of a batch that host memory has already, such as

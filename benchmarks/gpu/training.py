@@ -28,7 +28,7 @@ from estimator_train.recipes import cats_vs_dogs
 
 
 class Work(NamedTuple):
-    """What both sides train: `build()` makes the compiled model; the sizes are in images of a replica and in pixels."""
+    """The work of both sides: `build()` makes the compiled model; sizes are in images per replica and in pixels."""
 
     build: functools.partial
     one_hot: bool
@@ -68,7 +68,7 @@ class Clock:
 
 
 def measure(training, devices, data_dir, sizes):
-    """What the `Training` took: a dict of numbers, None for what cannot be measured there.
+    """Runs the `Training` and returns a dict of numbers, None for those that cannot be measured there.
 
     Args:
       devices: {"kind": "gpu" or "cpu", "count": number}.
@@ -140,7 +140,7 @@ class _Thirds(et.SessionRunHook):
 
     @property
     def input_seconds(self):
-        """What the second third waited for input."""
+        """Seconds that the second third waited for input."""
         first, second, _ = self._waited
         return second - first
 

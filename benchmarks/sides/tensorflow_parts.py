@@ -110,7 +110,7 @@ def epoch_of(batches, number):
 
 
 def read(batches, number):
-    """What reading all batches of `number` examples took, without the end of the iterator."""
+    """Reads all batches of `number` examples and returns the time it took, without the end of the iterator."""
     begin, iterator = now(), iter(batches)
     assert sum(labels.shape[0] for _, labels in iterator) == number
     return since(begin)

@@ -121,13 +121,13 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     say(f"the report is {report}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
-    if training.keep_best and task.is_alone:  # else it is the evaluator's to keep
+    if best and training.keep_best and task.is_alone:  # else it is the evaluator's to keep
         say(f"the best checkpoint is kept as {best}: {monitor.metric} {_result_of(best)[monitor.metric]:.4f}")
     return 0
 
 
 def _run_config(settings, training, model_dir, strategy, every):
-    """The RunConfig of the training; `every` so many steps it writes summaries."""
+    """Returns the RunConfig of the training, which writes summaries every `every` steps."""
     return RunConfig(
         model_dir=model_dir,
         tf_random_seed=settings.seed,
@@ -221,7 +221,7 @@ def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_h
 
 
 def _result_of(checkpoint):
-    """The metrics that `BestCheckpointExporter` keeps beside a checkpoint."""
+    """Returns the metrics that `BestCheckpointExporter` keeps next to a checkpoint."""
     return json.loads(as_path(f"{checkpoint}.eval_result.json").read_text())
 
 
