@@ -5,6 +5,8 @@ import os
 import platform
 import sys
 
+from estimator_train.host import late_imports
+
 # TensorFlow reads both once, when it is first imported.
 if "tensorflow" not in sys.modules:
     # tf.keras is tf_keras, and tf.compat.v1.layers exist, only with it.
@@ -12,6 +14,7 @@ if "tensorflow" not in sys.modules:
     # TensorFlow turns oneDNN on with such as AVX512_VNNI alone; convolutions gain from it on other processors, too.
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+late_imports.install()
 
 __version__ = "0.1.0"
 

@@ -42,7 +42,7 @@ def test_import_takes_nothing_before_its_use_makes_tf_keras_the_legacy_one_and_t
         "import sys, estimator_train; assert 'tensorflow' not in sys.modules\n"
         "import tensorflow as tf; assert tf.keras.__name__.startswith('tf_keras'), tf.keras.__name__\n"
         "[getattr(estimator_train, name) for name in dir(estimator_train)]\n"
-        "slow = {'jinja2', 'kaggle', 'matplotlib', 'sklearn', 'tensorflow_datasets'}\n"
+        "slow = {'jinja2', 'kaggle', 'matplotlib', 'pandas', 'scipy', 'sklearn', 'tensorflow_datasets'}\n"
         "assert slow.isdisjoint(sys.modules), slow.intersection(sys.modules)\n"
         "from tensorflow.python.util import _pywrap_util_port\n"
         f"assert _pywrap_util_port.IsMklEnabled() or not {IS_X86}"

@@ -28,19 +28,20 @@ def of_metrics(model, strategy, element_spec, data):
     if model.inputs is None or model.compiled_metrics is None or model.compiled_metrics.built:
         return
 
+    # Losses and metrics of the user's own go through AutoGraph, as in the step.
+    compiled_loss = private_names.with_autograph(model.compiled_loss)
+    compute_metrics = private_names.with_autograph(model.compute_metrics)
+
     def update(batch):
         features, labels, weights = keras.utils.unpack_x_y_sample_weight(data(batch))
         predictions = tf.nest.map_structure(_placeholder, model.output)
-        model.compiled_loss(labels, predictions, weights)
-        model.compute_metrics(features, labels, predictions, weights)
-
-    # Losses of the user's own go through AutoGraph, as in the step.
-    converted = private_names.with_autograph(update)
+        compiled_loss(labels, predictions, weights)
+        compute_metrics(features, labels, predictions, weights)
 
     @tf.function(autograph=False)
     def update_replicas(batch):
         if not model.compiled_metrics.built:  # else this is the second trace, and the variables are there
-            strategy.run(converted, args=(batch,))
+            strategy.run(update, args=(batch,))
 
     update_replicas.get_concrete_function(element_spec)  # traced, and never run
 
