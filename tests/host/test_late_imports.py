@@ -11,7 +11,8 @@ import numpy as np
 import tf_keras as keras
 assert {"pandas", "scipy"}.isdisjoint(sys.modules)
 
-turned = keras.preprocessing.image.apply_affine_transform(np.eye(4)[..., None], theta=90, row_axis=0, col_axis=1, channel_axis=2)
+image, axes = np.eye(4)[..., None], {"row_axis": 0, "col_axis": 1, "channel_axis": 2}
+turned = keras.preprocessing.image.apply_affine_transform(image, theta=90, **axes)
 np.testing.assert_allclose(turned[..., 0], np.eye(4)[::-1], atol=1e-6)
 assert "scipy.ndimage" in sys.modules and "pandas" not in sys.modules
 
