@@ -30,6 +30,7 @@ def exported(tmp_path_factory):
     return estimator.export_saved_model(folder / "exported", receiver_fn), inputs, expected
 
 
+@pytest.mark.slow
 def test_tflite_predicts_as_the_estimator_for_any_batch(exported):
     saved_model, inputs, expected = exported
     outputs = run_tflite(to_tflite(saved_model), inputs)
@@ -38,6 +39,7 @@ def test_tflite_predicts_as_the_estimator_for_any_batch(exported):
         np.testing.assert_allclose(outputs[name], value, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_weights_of_8_bits_make_a_smaller_file_that_predicts_about_the_same(exported):
     saved_model, inputs, expected = exported
     small = to_tflite(saved_model, dynamic_range=True)

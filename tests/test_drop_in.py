@@ -189,6 +189,7 @@ def test_tensorflow_loaded_with_keras_3_is_warned_of(uninstalled, monkeypatch, l
     assert tf.estimator.Estimator is et.Estimator
 
 
+@pytest.mark.slow
 def test_importing_the_install_module_installs_imports_no_old_module_and_leaves_install_callable():
     program = """
 import os, sys

@@ -129,6 +129,7 @@ def test_data_that_ends_leaves_a_checkpoint_of_the_last_step_with_every_count_eq
     assert counts(estimator) == [1] * 12
 
 
+@pytest.mark.slow
 def test_steps_per_loop_changes_neither_weights_nor_checkpoints_nor_logs(
     classifier, data, batches, tmp_path, log_lines
 ):
@@ -229,6 +230,7 @@ def test_training_says_what_tf_estimator_said(tmp_path, log_lines):
     assert f"Restoring parameters from {tmp_path}/model.ckpt-5" in log_lines
 
 
+@pytest.mark.slow
 def test_two_runs_with_tf_random_seed_drop_out_the_same(data, batches, tmp_path):
     def loss(seed, name):
         keras.utils.set_random_seed(1)
@@ -256,6 +258,7 @@ def test_training_uses_every_example_once_on_replicas(replicas, batch_size, step
     assert global_step(estimator) == estimator.get_variable_value(ITERATIONS) == steps
 
 
+@pytest.mark.slow
 def test_training_on_batches_that_do_not_divide_is_finite_and_deterministic(
     classifier, data, batches, mirrored, tmp_path
 ):
@@ -375,7 +378,8 @@ def test_keep_checkpoint_max_counts_over_all_runs(keep, kept, tmp_path):
 # evaluate
 
 
-@pytest.mark.parametrize("replicas", [None, slow(2), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [None, 2, 3])
 def test_evaluate_equals_keras_at_every_batch_size_and_number_of_replicas(
     replicas, classifier, data, batches, mirrored, tmp_path
 ):
@@ -393,6 +397,7 @@ def test_evaluate_equals_keras_at_every_batch_size_and_number_of_replicas(
         )
 
 
+@pytest.mark.slow
 def test_twelve_evaluations_on_two_replicas_give_one_result(classifier, data, batches, mirrored, tmp_path):
     config = et.RunConfig(eval_distribute=mirrored(2))
     estimator = et.model_to_estimator(classifier(), model_dir=tmp_path, config=config)

@@ -56,6 +56,7 @@ def test_the_new_estimator_trains_and_warm_starts_as_the_old(tmp_path):
     assert estimator.get_variable_value("w") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, 2])
 def test_a_keras_model_has_added_metrics_of_all_examples(replicas, classifier, data, batches, mirrored, tmp_path):
     config = et.RunConfig(tmp_path, eval_distribute=mirrored(replicas))
@@ -76,6 +77,7 @@ def test_a_keras_model_has_added_metrics_of_all_examples(replicas, classifier, d
     assert estimator.evaluate(batches(data, 20)).keys() == {"accuracy", "global_step", "loss"}
 
 
+@pytest.mark.slow
 def test_added_metrics_are_of_batches_of_any_size_one_after_another(classifier, data, batches, tmp_path):
     estimator = et.model_to_estimator(classifier(), config=et.RunConfig(tmp_path)).train(batches(data, 16))
     added = et.add_metrics(estimator, lambda labels: {"share": v1.metrics.mean(labels[:, 0])})

@@ -62,6 +62,7 @@ def test_import_leaves_onednn_off_where_it_is_set_off():
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
+@pytest.mark.slow
 def test_import_after_tensorflow_does_not_break_it():
     program = "import tensorflow as tf, estimator_train; tf.keras.Sequential(); estimator_train.RunConfig()"
     subprocess.run([sys.executable, "-c", program], check=True, env=_environment_as_it_comes())

@@ -175,6 +175,7 @@ def test_evaluations_do_not_restart_the_training_data(make_estimator):
     assert len(starts) == 1
 
 
+@pytest.mark.slow
 def test_no_function_is_built_again_for_each_evaluation_of_a_keras_model(tmp_path):
     def traces(evaluated):
         calls = []

@@ -46,6 +46,7 @@ def test_v1_signatures_have_a_partitioner_and_the_weighted_sum():
     assert issubclass(canned_v1.DNNClassifier, estimator_v1.Estimator)
 
 
+@pytest.mark.slow
 def test_v1_partitioner_splits_the_weights_of_columns(columns, examples):
     shapes = []
 
@@ -79,6 +80,7 @@ def test_an_optimizer_can_be_a_name_an_instance_or_a_function(generation, column
     assert by_name == by_instance == by_function
 
 
+@pytest.mark.slow
 def test_a_new_keras_optimizer_trains_as_its_legacy_twin(columns, examples):
     new, legacy = (
         weights_after_two_trainings(LinearClassifier(columns.wide[:1], optimizer=optimizer), examples)
@@ -87,6 +89,7 @@ def test_a_new_keras_optimizer_trains_as_its_legacy_twin(columns, examples):
     assert new == legacy
 
 
+@pytest.mark.slow
 def test_learning_rates_by_name_depend_on_the_model(columns, examples):
     many = [fc.numeric_column(f"n{index}") for index in range(26)]  # one over the root of their number is less than 0.2
 

@@ -1,6 +1,7 @@
 """A training that goes on in its model_dir with other layers frozen: each variable keeps its own slots."""
 
 import numpy as np
+import pytest
 import tf_keras as keras
 
 import estimator_train as et
@@ -37,6 +38,7 @@ def slots(model):
     return {(slot, of[weight]): named[name] for name, (slot, _, weight) in split.items() if weight in of}
 
 
+@pytest.mark.slow
 def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, tmp_path, log_lines):
     weights = build().get_weights()
     before = build(weights, 2, keras.optimizers.Adam(0.1))
@@ -63,6 +65,7 @@ def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, 
     assert estimator.evaluate(batches(data, 32))["global_step"] == 8
 
 
+@pytest.mark.slow
 def test_slots_of_the_same_variables_stay_where_they_are(data, batches, tmp_path, log_lines):
     weights = build().get_weights()
     expected = build(weights)
@@ -76,6 +79,7 @@ def test_slots_of_the_same_variables_stay_where_they_are(data, batches, tmp_path
     assert not any("begins anew" in line for line in log_lines)
 
 
+@pytest.mark.slow
 def test_slots_follow_on_replicas_and_with_a_scaled_loss(data, batches, mirrored, tmp_path, log_lines):
     def scaled(frozen):
         optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), dynamic=False, initial_scale=8)

@@ -77,6 +77,7 @@ def log(model_dir):
     return [json.loads(line) for line in Path(model_dir, "evaluations.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_json_holds_the_estimators_metrics_and_those_of_the_classes(entry, expected, data):
     assert (entry["checkpoint"], entry["step"]) == ("model.ckpt-12", 12)
     assert entry["metrics"] == expected["model.ckpt-12"]
@@ -160,6 +161,7 @@ def test_examples_that_are_no_files_are_numbered(command, trained, monkeypatch, 
     assert [row[:2] for row in rows] == [["0", "bright"], ["1", "dark"], ["2", "dark"], ["3", "bright"], ["4", "dark"]]
 
 
+@pytest.mark.slow
 def test_a_run_without_classes_has_the_metrics_of_the_estimator_alone_ranked_by_loss(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", "run", "--max-steps", "6", "--save-checkpoints-steps", "2"]
     assert command(*flags)[0] == 0

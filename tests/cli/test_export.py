@@ -97,6 +97,7 @@ def test_a_fresh_process_serves_image_files_as_predict_does(command, saved_model
     np.testing.assert_allclose(json.loads(result.stdout), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_saved_model_takes_image_files_and_decoded_images(saved_model, paths, images, expected):
     signatures = tf.saved_model.load(str(saved_model)).signatures
     contents = tf.constant([Path(path).read_bytes() for path in paths])
@@ -210,6 +211,7 @@ def test_a_converted_model_that_differs_from_predict_is_not_written(command, tra
     assert not list(Path("out").iterdir())
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_is_converted_with_its_own_inputs(command, own_flags):
     assert command(*own_flags, "--model-dir", "run", "--max-steps", "1")[0] == 0
     code, output, _ = command("export", "--model-dir", "run", "--format", "tflite", "--out", "out")

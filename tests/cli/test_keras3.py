@@ -20,6 +20,7 @@ def run(command, own_flags, tmp_path):
     return ["--model-dir", "run"]
 
 
+@pytest.mark.slow
 def test_a_keras_3_model_is_trained_evaluated_and_exported_in_every_format(run, command):
     code, output, errors = command("evaluate", *run)
     assert code == 0, errors

@@ -40,6 +40,7 @@ def lines_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_the_csv_has_a_line_an_epoch_and_callbacks_change_the_training(command, flags, tmp_path):
     (tmp_path / "mine.py").write_text(CALLBACKS)
     given = [*flags, "--model-dir", tmp_path / "run", "--log", "csv,tensorboard", "--callbacks", "mine.py:history"]

@@ -36,6 +36,7 @@ def evaluated(output):
     return json.loads(output)[0]
 
 
+@pytest.mark.slow
 def test_several_labels_are_trained_evaluated_predicted_and_reported(command, write, tmp_path):
     red, blue = RNG.integers(0, 2, (2, 32))
     levels = 0.1 + 0.8 * np.stack([red, np.zeros(32), blue], axis=1)[:, None, None]

@@ -15,6 +15,7 @@ def run(monkeypatch, tmp_path):
     return lambda command, *arguments: CliRunner().invoke(command, arguments)
 
 
+@pytest.mark.slow
 def test_the_estimate_tells_on_how_many_devices_it_fits(run):
     arguments = ["--recipe", "unet3d", "--volume", "240", "--filters", "4"]
     result = run(memory, *arguments, "--device-memory", "3.5")

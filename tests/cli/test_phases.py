@@ -91,6 +91,7 @@ def test_a_phase_with_a_layer_that_is_not_there_is_refused_before_the_first_trai
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_each_phase_trains_its_layers_and_evaluations_on_the_way_go_through_them(train, tmp_path):
     flags = ["--phases", "freeze=all epochs=1; freeze=1 epochs=1", "--evaluate-every", "2", "--keep-best"]
     code, output, errors = train("--model-dir", "run", *flags)

@@ -74,6 +74,7 @@ def test_a_batch_without_a_readable_image_does_not_stop_the_rest(command, traine
     assert (code, json.loads(output)) == (1, [])
 
 
+@pytest.mark.slow
 def test_a_table_is_shown_where_no_format_is_named_and_a_checkpoint_can_be_chosen(command, trained, scans):
     flags = ["predict", "--model-dir", trained.model_dir, scans / "dark" / "0.jpeg"]
     _, newest, _ = command(*flags)
@@ -115,6 +116,7 @@ def test_real_scans_are_predicted(command, trained):
     assert (code, len(json.loads(output))) == (0, 28)
 
 
+@pytest.mark.slow
 def test_each_file_that_is_left_out_is_named_with_the_reason(command, trained, scans, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.jpeg", "WEBP", save_all=True, append_images=[Image.new("L", (8, 8))])
     Image.new("1", (14000, 14000)).save(tmp_path / "b.png")

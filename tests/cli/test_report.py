@@ -181,6 +181,7 @@ def test_the_browser_would_tell_of_requests_and_errors(tmp_path):
     assert len(said) >= 1 and any("wrong" in line for line in said)
 
 
+@pytest.mark.slow
 def test_training_keeps_the_classes_of_every_evaluation_and_ends_with_the_report(command, scans, tmp_path):
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16"]
     folder = tmp_path / "run"

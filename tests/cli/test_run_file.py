@@ -24,6 +24,7 @@ def flags(scans, tmp_path):
     return [*flags, "--batch-size", "3", "--max-steps", "6", "--seed", "4", "--model-dir", tmp_path / "run"]
 
 
+@pytest.mark.slow
 def test_it_tells_how_the_run_was_made_and_makes_it_again(command, flags, scans, tmp_path):
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     command("--version")  # goes to tmp_path

@@ -59,6 +59,7 @@ def test_a_data_set_that_is_stopped_early_says_so(command, scans, tmp_path):
     assert f"stopped at step {last}: the loss did not fall in 1 evaluations" in output
 
 
+@pytest.mark.slow
 def test_another_metric_chooses_the_checkpoint_and_ends_the_training(command, scans, tmp_path):
     run = tmp_path / "run"
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16", "--seed", "1"]

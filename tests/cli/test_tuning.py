@@ -76,6 +76,7 @@ def test_a_model_of_the_users_own_is_compiled_anew(command, own_flags, tmp_path)
     assert "label_smoothing is for categorical and binary cross-entropy, and the model is compiled with 'mse'" in errors
 
 
+@pytest.mark.slow
 def test_a_learning_rate_is_found_and_nothing_else_is_kept(command, flags, tmp_path):
     code, output, _ = command(*flags, "--find-learning-rate", "--weight-decay", "0.01")
     assert code == 0

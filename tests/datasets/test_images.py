@@ -120,6 +120,7 @@ def test_evaluation_goes_once_through_the_images_in_order(fill):
     np.testing.assert_array_equal(labels, np.eye(2)[[0, 0, 1, 1, 1]])
 
 
+@pytest.mark.slow
 def test_training_is_shuffled_by_the_seed_and_repeats(fill):
     data = datasets.open_dataset("images", fill({"train/a": 20, "train/b": 20, "test/a": 1, "test/b": 1}, ".png"))
 

@@ -17,6 +17,7 @@ def shared_out(dataset, replicas):
     return [batch.tolist() for batch in replica_input._share_out(dataset, replicas).as_numpy_iterator()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_every_example_goes_to_one_replica_in_order_and_no_replica_is_left_without(replicas):
     def one_size(examples, batch_size):

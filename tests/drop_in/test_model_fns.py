@@ -43,6 +43,7 @@ def test_a_fork_of_a_canned_dnn_is_that_canned_dnn(version, tmp_path):
         assert np.allclose(fork.get_variable_value(name), original.get_variable_value(name)), name
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_canned_linear_model_is_that_canned_model(tmp_path):
     from tensorflow_estimator.python.estimator.canned import head, linear
 

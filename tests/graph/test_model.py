@@ -359,6 +359,7 @@ def test_evaluation_of_odd_batches_counts_every_example_once(replicas, count, mi
     assert results["mean"] == (count - 1) / 2
 
 
+@pytest.mark.slow
 def test_an_incomplete_group_of_batches_is_left_out_of_training(mirrored, make_estimator):
     estimator = make_estimator(train_distribute=mirrored(2))
     estimator.train(numbers(12, batch_size=4))
@@ -652,6 +653,7 @@ def test_the_graph_is_written_unless_it_is_not_wanted(make_estimator, tmp_path):
     assert not {"graph.pbtxt", "model.ckpt-1.meta"} & set(os.listdir(tmp_path / "other"))
 
 
+@pytest.mark.slow
 def test_old_checkpoints_are_deleted_over_several_runs(make_estimator):
     estimator = make_estimator(keep_checkpoint_max=2)
     for _ in range(4):

@@ -113,15 +113,9 @@ def tags(folder):
     )
 
 
-@pytest.mark.parametrize(
-    ("keras", "replicas"),
-    [
-        ("tf_keras", None),
-        ("keras", None),
-        pytest.param("tf_keras", 2, marks=pytest.mark.slow),
-        pytest.param("keras", 2, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("keras", ["tf_keras", "keras"])
 def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit, mirrored, tmp_path):
     plain, ours = tmp_path / "plain", tmp_path / "ours"
     fitted = fit(model_of(keras), standard(keras, plain))
@@ -145,6 +139,7 @@ def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit
     assert results["loss"] == pytest.approx(expected[-3]["val_loss"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_events_come_in_the_order_of_fit(train_and_evaluate, fit, classifier):
     expected, events = Events(), Events()
     fit(classifier("sgd"), [expected])
@@ -153,6 +148,7 @@ def test_events_come_in_the_order_of_fit(train_and_evaluate, fit, classifier):
     assert ("epoch end", 7, ["accuracy", "loss", "val_accuracy", "val_loss"]) in events.seen
 
 
+@pytest.mark.slow
 def test_epochs_of_a_given_length_end_calls_of_several_steps_and_go_on_after_a_restart(
     classifier, data, batches, tmp_path
 ):

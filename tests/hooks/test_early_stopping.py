@@ -234,6 +234,7 @@ def test_the_only_evaluation_is_watched_whatever_its_name(make_estimator):
     assert metrics["global_step"] == 4
 
 
+@pytest.mark.slow
 def test_of_several_evaluations_the_one_without_a_name_or_in_eval_dir_is_watched(estimator):
     far = et.EvalSpec(FAR, steps=1, name="far", throttle_secs=0)
     estimator = et.Estimator(model_fn, estimator.model_dir, et.RunConfig(save_checkpoints_steps=2))

@@ -207,6 +207,7 @@ def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
     assert 0 <= shares[False] < shares[True] <= 1
 
 
+@pytest.mark.slow
 def test_evaluations_and_checkpoints_of_a_training_are_no_steps(classifier, data, batches, tmp_path):
     class Sleep(et.SessionRunHook):
         def after_run(self, run_context, run_values):

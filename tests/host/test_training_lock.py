@@ -90,6 +90,7 @@ def test_a_second_thread_is_refused_and_the_same_one_is_not(model_dir):
     assert len(errors) == 1
 
 
+@pytest.mark.slow
 def test_trainings_of_one_process_follow_each_other(model_dir, classifier, data, batches):
     for _ in range(2):
         estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=model_dir)

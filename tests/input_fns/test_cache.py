@@ -105,6 +105,7 @@ def test_a_folder_serves_later_runs(folder, tmp_path, monkeypatch):
     assert_equal(batches(make(folder, tmp_path)), expected)
 
 
+@pytest.mark.slow
 def test_other_files_sizes_and_options_have_a_cache_of_their_own(folder, tmp_path):
     def decoded_anew(**options):
         before = len(data_files(tmp_path))

@@ -74,6 +74,7 @@ def cached(scans):
     return frozen_features(images(scans, batch_size=5, num_epochs=1), **ORDER)
 
 
+@pytest.mark.slow
 def test_losses_evaluation_and_checkpoints_are_those_of_training_without(scans, tmp_path):
     without, expected = train(tmp_path / "without", images(scans, **ORDER))
     over, values = train(tmp_path / "over", cached(scans))
@@ -96,6 +97,7 @@ def test_losses_evaluation_and_checkpoints_are_those_of_training_without(scans, 
     np.testing.assert_allclose(then, after, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_replicas_share_the_features(scans, mirrored, tmp_path):
     _, expected = train(tmp_path / "without", images(scans, **ORDER), mirrored(2))
     _, values = train(tmp_path / "over", cached(scans), mirrored(2))

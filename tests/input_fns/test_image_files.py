@@ -116,6 +116,7 @@ def test_without_num_epochs_the_data_has_no_end(many):
     assert order_of(make().take(3)) == [list(range(40))] * 3
 
 
+@pytest.mark.slow
 def test_shuffle_is_anew_each_epoch_and_the_same_for_the_same_seed(many):
     def order(seed):
         return order_of(image_files(many / "*/*", CLASSES, (1, 1), True, 40, 2, seed=seed)())
@@ -304,7 +305,8 @@ def test_batches_may_come_in_any_order(many):
     assert sorted(sum(order_of(make()), [])) == list(range(40))
 
 
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_an_estimator_makes_grayscale_images_rgb_on_the_device(replicas, mirrored, tmp_path):
     """Of batches gray, in colour, and gray again, of which the last two are split over replicas together."""
     for index in range(9):

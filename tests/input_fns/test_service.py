@@ -140,6 +140,7 @@ def test_a_session_reads_from_it(workers, many):
         assert values_of(session.run(images)) == list(range(40))
 
 
+@pytest.mark.slow
 def test_an_estimator_of_two_replicas_trains_and_evaluates_every_image_once(workers, many, mirrored, tmp_path):
     model = keras.Sequential([keras.layers.Flatten(input_shape=(1, 1, 3)), keras.layers.Dense(2, "softmax")])
     model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
@@ -162,6 +163,7 @@ def test_an_address_that_is_none_is_refused_at_once(many, address):
         image_files(many / "*/*", CLASSES, service=address)
 
 
+@pytest.mark.slow
 def test_a_service_that_is_not_there_is_one_error(many):
     with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))

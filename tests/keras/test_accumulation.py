@@ -73,6 +73,7 @@ def test_the_batches_of_a_step_that_failed_are_in_no_other(replicas, classifier,
         np.testing.assert_allclose(failed.get_variable_value(name), clean.get_variable_value(name), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_loss_is_scaled_once_in_mixed_precision(train, whole):
     accumulated, _ = train(12, accumulate_steps=4, mixed_precision="float16")
     assert accumulated["loss"] == pytest.approx(whole["loss"], abs=1e-2)

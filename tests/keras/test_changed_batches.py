@@ -51,6 +51,7 @@ def weights_of(estimator):
     return {name: estimator.get_variable_value(name) for name in names}
 
 
+@pytest.mark.slow
 def test_training_sees_changed_images_and_evaluation_and_prediction_those_that_are_there(brightness):
     plain = arrays(IMAGES, np.zeros((24, 1), np.float32), batch_size=8)
     changed = augmented(plain, "brightness")
@@ -73,7 +74,8 @@ def test_replicas_change_images_differently(brightness, mirrored):
     assert [step["mse"] - step["loss"] ** 2 > 1e-6 for step in hook.values] == [True, True]
 
 
-@pytest.mark.parametrize("accumulate_steps", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulate_steps", [1, 2])
 def test_a_training_that_is_resumed_sees_the_same_changes(tmp_path, accumulate_steps):
     def train(folder, *last_steps, **config):
         for last_step in last_steps:

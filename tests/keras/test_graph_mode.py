@@ -16,6 +16,7 @@ def graph():
         yield graph
 
 
+@pytest.mark.slow
 def test_the_given_model_keeps_its_weights_and_can_be_fitted(classifier, data, batches, tmp_path):
     model = classifier(v1.train.AdamOptimizer(0.1))
     model.fit(*data, verbose=0)
@@ -59,6 +60,7 @@ def test_a_rate_that_is_a_tensor_of_the_graph_is_told_of(classifier):
         et.model_to_estimator(classifier(v1.train.AdamOptimizer(rate)))
 
 
+@pytest.mark.slow
 def test_such_a_model_can_be_warm_started(classifier, data, batches, tmp_path):
     first = et.model_to_estimator(classifier("sgd"), model_dir=tmp_path / "first").train(batches(data, 32))
     second = et.model_to_estimator(classifier("sgd"), warm_start_from=tmp_path / "first")

@@ -78,6 +78,7 @@ def test_a_rate_that_is_compiled_anew_is_trained_with(kind, train, classifier, l
         assert int(model.optimizer.iterations) == 8
 
 
+@pytest.mark.slow
 def test_a_rate_on_replicas(train, classifier, mirrored):
     config = {"train_distribute": mirrored(2)}
     train(classifier(keras.optimizers.SGD(RATE), metrics=()), **config)
@@ -104,6 +105,7 @@ def test_another_optimizer_begins_with_its_own(train, classifier):
     assert train(classifier(keras.optimizers.SGD(0.125), metrics=()))[1] == [0.125, 0.125]
 
 
+@pytest.mark.slow
 def test_evaluation_reads_such_checkpoints(train, classifier, data, batches):
     estimator, _ = train(classifier(keras.optimizers.SGD(RATE), metrics=()))
     before = estimator.evaluate(batches(data, 32))

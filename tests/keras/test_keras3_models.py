@@ -132,6 +132,7 @@ def test_a_model_that_scales_its_loss_trains_on_one_replica_alone(mirrored, tmp_
         et.model_to_estimator(small(), config=config).train(input_fn, steps=1)
 
 
+@pytest.mark.slow
 def test_a_compiled_step_and_averages_of_weights_are_as_in_fit(data, batches, tmp_path):
     def build():
         keras.utils.set_random_seed(3)

@@ -108,7 +108,8 @@ def weighted_model():
     return model
 
 
-@pytest.mark.parametrize("numbers", [(None, 2), pytest.param((3,), marks=slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", [(None, 2), (3,)])
 def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_of_replicas(
     numbers, data, mirrored, tmp_path
 ):
@@ -170,11 +171,12 @@ def gan():
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "replicas"),
     [
         pytest.param(lambda: dense_model("adam", dropout=0.5), None, id="dropout"),
-        pytest.param(gan, 2, id="gan", marks=slow),
+        pytest.param(gan, 2, id="gan"),
     ],
 )
 def test_a_new_estimator_goes_on_as_if_never_stopped(build, replicas, data, batches, mirrored, tmp_path):
@@ -241,6 +243,7 @@ def own_steps():
     return model
 
 
+@pytest.mark.slow
 def test_own_steps_are_used_and_their_metrics_are_those_of_all_replicas(data, batches, mirrored, tmp_path):
     results = []
     for replicas in (None, 2):

@@ -97,6 +97,7 @@ def normalized_model():
     return model
 
 
+@pytest.mark.slow
 def test_conversion_keeps_statistics_bit_for_bit_and_leaves_the_given_model_as_it_was(data, batches, tmp_path):
     model = eagerly(normalized_model())
     model.fit(*data, epochs=2, verbose=0)
@@ -173,6 +174,7 @@ def own_steps():
     return model
 
 
+@pytest.mark.slow
 def test_train_step_and_test_step_of_the_model_are_used_and_its_loss_is_that_of_all_replicas(
     data, batches, mirrored, tmp_path
 ):
@@ -357,6 +359,7 @@ def test_sample_weights_weigh_the_loss(form, classifier, data, batches, tmp_path
     assert results == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()} | {"global_step": 0}
 
 
+@pytest.mark.slow
 def test_mixed_bfloat16_models_train_and_evaluate(data, batches, tmp_path):
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
@@ -574,6 +577,7 @@ def test_training_in_a_cluster_is_refused(classifier, data, batches, monkeypatch
         estimator.train(batches(data, 32))
 
 
+@pytest.mark.slow
 def test_a_model_built_and_converted_in_the_strategys_scope_trains(classifier, data, batches, mirrored, tmp_path):
     strategy = mirrored(2)
     with strategy.scope():

@@ -93,6 +93,7 @@ def test_resumed_with_twice_the_batch_and_the_replicas_every_example_of_the_epoc
     assert len(first) == 6 and sorted(first + second) == list(range(NUMBER))
 
 
+@pytest.mark.slow
 def test_three_epochs_stopped_three_times_give_every_example_three_times(trained):
     make = {"shuffle": True, "num_epochs": 3, "batch_size": 5}  # without a seed: the run keeps the one that is drawn
     seen = [trained(numbers(**make), steps=steps) for steps in (2, 5, 3, None)]
@@ -102,6 +103,7 @@ def test_three_epochs_stopped_three_times_give_every_example_three_times(trained
     assert len(everything) == 3 * NUMBER and epochs[0] != epochs[1]
 
 
+@pytest.mark.slow
 def test_steps_of_several_batches_and_calls_of_several_steps_are_counted(trained):
     make = {"batch_size": 2, "num_epochs": 1}
     first = trained(numbers(**make), steps=3, accumulate_steps=2, steps_per_loop=2)
@@ -122,12 +124,14 @@ def test_a_session_that_recovers_goes_on_from_its_checkpoint(trained):
     assert seen == [*range(9), *range(6, NUMBER)]  # the checkpoint of step 2 knows of 6 examples
 
 
+@pytest.mark.slow
 def test_without_resume_input_every_train_call_starts_its_input_fn_anew(trained):
     make = {"batch_size": 4, "num_epochs": 1}
     assert [trained(numbers(**make), steps=1, resume_input=False) for _ in range(2)] == [[0, 1, 2, 3]] * 2
     assert trained(numbers(**make), steps=1) == [8, 9, 10, 11]  # the examples are counted all the same
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_does_not_count_examples_is_told_of(trained, tmp_path, warnings):
     model = recording_model([])()
     model.train_on_batch(np.zeros((1, 1)), np.zeros((1, 1)))  # else the optimizer has no variables
@@ -145,6 +149,7 @@ def test_a_model_fn_has_no_input_to_resume(tmp_path):
         estimator.train(numbers(), steps=1)
 
 
+@pytest.mark.slow
 def test_frozen_features_go_on_where_they_were(tmp_path):
     rows = {"batch_size": 6, "num_epochs": 1}
 
@@ -202,15 +207,9 @@ def of_records(records, **options):
     return datasets.open_dataset("tfrecord", str(records)).train_input_fn(image_size=(1, 1), **options)
 
 
-@pytest.mark.parametrize(
-    ("make", "pipelines"),
-    [
-        (of_images, 1),
-        (of_records, 2),
-        pytest.param(of_images, 2, marks=pytest.mark.slow),
-        pytest.param(of_records, 1, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("pipelines", [1, 2])
+@pytest.mark.parametrize("make", [of_images, of_records])
 def test_image_datasets_begin_at_any_example(make, pipelines, records):
     for pipeline in range(pipelines):
         context = tf.distribute.InputContext(pipelines, pipeline)
@@ -222,6 +221,7 @@ def test_image_datasets_begin_at_any_example(make, pipelines, records):
     assert sorted(everything[: len(everything) // 3]) == list(range(pipeline, NUMBER, pipelines)) or pipelines == 2
 
 
+@pytest.mark.slow
 def test_images_that_cannot_be_decoded_do_not_move_the_place_to_begin_at(records, tmp_path):
     (tmp_path / "cat").symlink_to(records / "images/cat")
     (tmp_path / "dog").mkdir()

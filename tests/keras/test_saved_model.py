@@ -99,6 +99,7 @@ def test_lookup_tables_are_exported(tmp_path):
     np.testing.assert_allclose(served["vector"], model(given), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_model_trained_over_replicas_is_exported(classifier, data, batches, mirrored, tmp_path):
     config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(2))
     estimator = et.model_to_estimator(classifier("sgd"), config=config).train(batches(data, 16))

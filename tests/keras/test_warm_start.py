@@ -30,6 +30,7 @@ def trained(keras, data, batches, tmp_path_factory):
     return estimator.train(batches(data, 16), steps=4)
 
 
+@pytest.mark.slow
 def test_a_second_phase_begins_with_the_weights_of_the_first_and_a_step_and_an_optimizer_of_its_own(
     keras, trained, data, batches, tmp_path, log_lines
 ):

@@ -69,6 +69,7 @@ def mobilenet():
     return models.build_model("mobilenet_v2", image_size=(32, 32), num_classes=3, load_weights=False)
 
 
+@pytest.mark.slow
 def test_layers_are_frozen_by_all_none_their_number_or_the_name_of_the_last(mobilenet):
     layers = backbone(mobilenet).layers
     index = [layer.name for layer in layers].index("block_12_add")
@@ -92,6 +93,7 @@ def test_layers_are_frozen_by_all_none_their_number_or_the_name_of_the_last(mobi
         frozen("block_12_ad")
 
 
+@pytest.mark.slow
 def test_unfrozen_pretrained_batch_statistics_are_kept_and_those_of_random_weights_are_not(mobilenet):
     images = np.random.default_rng(3).random((4, 32, 32, 3), np.float32)
     freeze_backbone(mobilenet, "none")
@@ -119,6 +121,7 @@ def test_what_cannot_be_frozen_is_refused():
         models.build_model("vgg16", freeze=3, weights="none", **sizes)
 
 
+@pytest.mark.slow
 def test_efficientnet_computes_as_keras_makes_it_for_imagenet(monkeypatch, tmp_path):
     def build(weights, load_weights=True):
         options = {"image_size": (32, 32), "num_classes": 3, "load_weights": load_weights}

@@ -78,6 +78,7 @@ def test_a_setting_trains_as_the_model_by_hand(case, forever):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keras", [tf_keras, keras_3], ids=["tf_keras", "Keras 3"])
 def test_an_estimator_trains_all_of_them_together_as_fit(keras, forever, tmp_path):
     def make(learning_rate):

@@ -34,6 +34,7 @@ def test_every_model_tells_a_number(name):
     assert metrics == {"loss", "mean_absolute_error"} and model.loss == "mean_squared_error"
 
 
+@pytest.mark.slow
 def test_a_regression_learns_labels_of_any_scale_as_fast_as_those_around_zero():
     images = np.float32([0.1, 0.4, 0.7, 1.0])[:, None, None, None] * np.ones((1, 32, 32, 3), np.float32)
     errors = []
@@ -67,6 +68,7 @@ def test_dropout_drops_in_training_alone():
     assert of_dropping == of_plain
 
 
+@pytest.mark.slow
 def test_a_dropout_that_the_model_has_gets_the_rate():
     layers = models.build_model("mobilenet_v2", image_size=SIZE, num_classes=2, weights="none", dropout=0.4).layers
     assert [layer.rate for layer in layers if isinstance(layer, keras.layers.Dropout)] == [0.4]

@@ -76,6 +76,7 @@ def test_vgg16_trains_the_last_block_and_the_head():
     assert len(trained) == 8
 
 
+@pytest.mark.slow
 def test_mobilenet_v2_preprocesses_as_keras_applications_do(images):
     model = build("mobilenet_v2")
     pooled = next(layer for layer in model.layers if isinstance(layer, keras.layers.GlobalAveragePooling2D))
@@ -85,6 +86,7 @@ def test_mobilenet_v2_preprocesses_as_keras_applications_do(images):
     np.testing.assert_allclose(features, np.mean(expected, axis=(1, 2)), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_mobilenet_v2_trains_the_head_alone_and_keeps_its_statistics(images):
     model = eagerly(build("mobilenet_v2", weights=None, load_weights=False))
     assert len(model.trainable_weights) == 2

@@ -22,6 +22,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(cats_vs_dogs, "application", application)
 
 
+@pytest.mark.slow
 def test_it_trains_on_two_replicas_and_prints_how_well_before_and_after(tiny, tmp_path, mirrored, capsys):
     metrics = cats_vs_dogs.train(str(tmp_path), image_size=SIZE, batch_size=16, epochs=1, strategy=mirrored(2))
     assert metrics["global_step"] == 10  # 320 drawings by 16 on each replica

@@ -96,6 +96,7 @@ def test_two_replicas_give_the_losses_of_one(straight, tmp_path, mirrored):
     assert {name: on_two[name] for name in on_one} == pytest.approx(on_one, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_gives_the_numbers_of_one_that_was_not(straight, tmp_path, capsys):
     _, steps, metrics = straight
     first, second = Recorder(limit=2), Recorder()
@@ -144,6 +145,7 @@ def test_a_grid_has_rows_of_images(tmp_path):
     assert grid.shape == (8, 15, 3) and grid[4:, 10:].min() == 255 and grid.sum() == 255 * 4 * 5 * 3
 
 
+@pytest.mark.slow
 def test_every_epoch_has_another_order_and_images_are_decoded_once(tmp_path):
     images = cyclegan.open_images(folder(tmp_path), (16, 16))
     for path in tmp_path.glob("*/*.png"):
@@ -159,6 +161,7 @@ def test_every_epoch_has_another_order_and_images_are_decoded_once(tmp_path):
     assert np.abs(first - second).max() > 0.1
 
 
+@pytest.mark.slow
 def test_sets_of_unequal_length_are_told_and_the_smaller_counts(tmp_path, warnings):
     images = cyclegan.open_images(folder(tmp_path, trainB=2), (16, 16))
     assert cyclegan.number_of_pairs(images, "train") == 2
@@ -179,6 +182,7 @@ def test_a_missing_or_empty_folder_is_named(tmp_path):
         cyclegan.open_images(data, (16, 16))
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_decoded_is_named(tmp_path):
     data = folder(tmp_path)
     (data / "testB" / "broken.png").write_bytes(b"no image")
@@ -214,6 +218,7 @@ def test_sizes_that_the_generators_cannot_halve_twice_are_refused(image_size):
         networks.build_cyclegan(image_size)
 
 
+@pytest.mark.slow
 def test_networks_scale_with_the_images():
     def blocks(side):
         layers = build_generator((side, side), 1, "G").layers

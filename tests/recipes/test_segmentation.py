@@ -33,6 +33,7 @@ def samples_of(folder):
     return masked_images.split(masked_images.list_samples(folder, segmentation.MASKS))
 
 
+@pytest.mark.slow
 def test_it_trains_on_two_replicas_until_the_loss_stops_falling_and_keeps_the_best_checkpoint(
     tables, tmp_path, mirrored
 ):
@@ -63,6 +64,7 @@ def test_the_validation_loss_is_that_of_one_replica_on_two(tables, tmp_path, mir
     assert one["loss"] == pytest.approx(float(tf.reduce_mean(bce_dice_loss(masks, model(images)))), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_training_images_are_the_same_whatever_the_number_of_workers(tables):
     def images(workers):
         input_fn = segmentation.training_images(samples_of(tables)[0], SIZE, 5, seed=3, workers=workers)

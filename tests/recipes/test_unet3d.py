@@ -17,6 +17,7 @@ def shallow(monkeypatch):
     monkeypatch.setattr(unet3d, "EVAL_EXAMPLES", 4)
 
 
+@pytest.mark.slow
 def test_it_trains_on_two_replicas(tmp_path, mirrored):
     metrics = unet3d.train(str(tmp_path), strategy=mirrored(2), batch_size=2, **SMALL)
     assert metrics["global_step"] == 3

@@ -123,6 +123,7 @@ def test_names_are_text_and_never_markup(run_dir, mistakes):
     assert "b" not in {tag for tag, _ in page.tags}
 
 
+@pytest.mark.slow
 def test_what_speaks_for_a_mistake_is_shown_below_it(run_dir, mistakes):
     heat = np.array([[0.0, 1.0]])
     page = Page(write_report(run_dir, [mistakes[0]._replace(heat=heat)], note="Grad-CAM is below."))
@@ -135,6 +136,7 @@ def test_what_speaks_for_a_mistake_is_shown_below_it(run_dir, mistakes):
     assert left[2] > left[0] and right[0] > right[2]  # blue, red
 
 
+@pytest.mark.slow
 def test_what_bench_measured_in_the_folder_of_the_run_is_shown(run_dir, mistakes, warnings):
     timings = {
         count: {"examples_per_second": rate, "mean_seconds": 8 * count / rate, "input_wait_share": 0.0}
@@ -151,6 +153,7 @@ def test_what_bench_measured_in_the_folder_of_the_run_is_shown(run_dir, mistakes
     assert "bench/scaling.json is left out" in warning
 
 
+@pytest.mark.slow
 def test_a_thumbnail_is_small(run_dir, mistakes):
     *_, thumbnail = Page(write_report(run_dir, mistakes)).images()
     assert len(thumbnail["src"]) < 20_000
@@ -168,6 +171,7 @@ def test_a_run_that_has_only_begun_says_what_it_lacks(mistakes, sentence, tmp_pa
     assert not page.images()
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_leaves_the_earlier_one(run_dir, monkeypatch):
     path = Path(write_report(run_dir))
     before = path.read_bytes()

@@ -44,6 +44,7 @@ def test_what_is_not_needed_any_more_is_not_counted():
     assert device.activations < 4 * 4 * 1000 * FLOAT
 
 
+@pytest.mark.slow
 def test_activations_grow_with_the_batch_and_are_shared_out():
     model = unet3d.build_model(64, 2)
     one, two = (estimate(model, batch_size)[0] for batch_size in (1, 2))
@@ -85,6 +86,7 @@ def test_training_on_a_gpu_takes_what_is_estimated_within_a_factor_of_two(gpus, 
     assert device.total / 2 < taken < 2 * device.total
 
 
+@pytest.mark.slow
 def test_mixed_precision_halves_activations():
     try:
         keras.mixed_precision.set_global_policy("mixed_bfloat16")

@@ -83,6 +83,7 @@ def test_both_devices_do_the_forward_and_the_backward_work(split, batch):
     assert sum(work[device]["Conv3DBackpropFilterV2"] for device in DEVICES) >= count - len(DEVICES)
 
 
+@pytest.mark.slow
 def test_variables_and_optimizer_slots_are_on_the_device_of_their_layer(split, batch):
     split.train_on_batch(*batch)
     places = {weight.name: device_of(weight) for weight in split.weights}
@@ -93,6 +94,7 @@ def test_variables_and_optimizer_slots_are_on_the_device_of_their_layer(split, b
         assert {device_of(slot) for slot in slots} <= {place}
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_split_model_is_the_models(tmp_path):
     inner = [layers.Dense(4, activation="relu"), layers.BatchNormalization(), layers.Dense(3)]
     model = keras.Sequential([keras.Input((4,)), *inner])
@@ -108,6 +110,7 @@ def test_a_checkpoint_of_a_split_model_is_the_models(tmp_path):
     whole.train(lambda: tf.data.Dataset.from_tensors(batch).repeat(), steps=1)  # the optimizer's state fits, too
 
 
+@pytest.mark.slow
 def test_recurrent_masked_and_shared_layers_are_split():
     tokens = keras.Input((5,), dtype=tf.int64)
     embed = layers.Embedding(10, 4, mask_zero=True, name="embedding")

@@ -24,7 +24,8 @@ def model():
     return model
 
 
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_training_gives_the_same(replicas, model, mirrored, batches, tmp_path):
     images = np.random.default_rng(3).normal(size=(32, 8, 8, 1)).astype("float32")
     data = images, np.eye(2, dtype="float32")[np.arange(32) % 2]
@@ -48,6 +49,7 @@ def test_the_backward_pass_runs_the_layers_again_but_for_those_that_change(model
     assert [graph.count("FusedBatchNormV3") for graph in graphs] == [1, 1]
 
 
+@pytest.mark.slow
 def test_xla_leaves_the_recomputation_as_it_is():
     dense = [layers.Dense(4, activation="relu") for _ in range(6)]
     model = keras.Sequential([keras.Input((4,)), *dense])

@@ -241,6 +241,7 @@ def input_fn():
     return v1.data.Dataset.from_tensors((features, [[1], [0]]))
 
 
+@pytest.mark.slow
 def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
     head = estimator.binary_classification_head()
     made = v1.estimator.Estimator(model_fn, str(tmp_path), params={"head": head})
