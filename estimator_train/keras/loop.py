@@ -8,7 +8,7 @@ import functools
 import tensorflow as tf
 
 from estimator_train.distribution.replica_input import batch_size
-from estimator_train.distribution.synchronous import spans_workers, summed
+from estimator_train.distribution.synchronous import spans_workers
 from estimator_train.session import step_outputs
 from estimator_train.session.private_names import eager_mode
 
@@ -60,15 +60,11 @@ class Loop:
     # The loops are written out: AutoGraph would take longer to find them than all else of a trace takes.
     @tf.function(autograph=False)
     def _run(self, iterator, count_and_wishes):
-        count, *wishes = tf.unstack(count_and_wishes)
-        wanted = count > 0
-        if wishes:
-            stops, saves = tf.unstack(summed(self._strategy, count_and_wishes[1:]))
-            wanted &= stops < 1
-        with tf.control_dependencies([wanted]):
+        count = count_and_wishes[0]
+        with tf.control_dependencies([count]):
             begun = tf.timestamp()
         with tf.control_dependencies([begun]):
-            more, batch, arrived = self._next_batch(iterator, wanted)
+            more, batch, arrived, saves = self._next_batch(iterator, count > 0, count_and_wishes[1:])
         none = tf.constant(0, tf.int64)
         step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
         # A step is begun with data only: those of its ops that need none, such as the count of the optimizer's
@@ -81,12 +77,12 @@ class Loop:
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
-        return values | {step_outputs.SAVES: saves} if wishes else values
+        return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
 
     def _step(self, iterator, count, _, batch, done, examples, seconds):
         taken, ended = self._run_batch(*batch)
         done = self._add_to_global_step(done)
-        more, batch, arrived = self._next_batch(iterator, done < count)
+        more, batch, arrived, _ = self._next_batch(iterator, done < count)
         return more, batch, done, examples + taken, seconds + (arrived - ended)
 
     def _accumulated_step(self, iterator, count, _, batch, done, examples, seconds):
@@ -95,7 +91,7 @@ class Loop:
         def run_batch(_, batch, batches, examples, seconds):
             taken, ended = self._run_batch(*batch)
             batches += 1
-            more, batch, arrived = self._next_batch(iterator, (batches < batches_per_step) | (done + 1 < count))
+            more, batch, arrived, _ = self._next_batch(iterator, (batches < batches_per_step) | (done + 1 < count))
             return more, batch, batches, examples + taken, seconds + (arrived - ended)
 
         more, batch, batches, examples, seconds = tf.while_loop(
@@ -106,11 +102,14 @@ class Loop:
         self._strategy.run(self._program.update, args=(batches,))
         return more, batch, self._add_to_global_step(done), examples, seconds
 
-    def _next_batch(self, iterator, wanted):
-        """Returns (has_next, the arguments of `_run_batch`, the time the batch arrived).
+    def _next_batch(self, iterator, wanted, wishes=None):
+        """Returns (whether to run a step, the arguments of `_run_batch`, the time the batch arrived, who wishes to save).
 
-        It waits for nothing but `wanted`, whether there need be one: a function runs ops as soon as their inputs are
-        there. Timestamps alone come in the order of the code, so the time is none before an earlier one.
+        `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
+        those of `synchronous.Agreement`, and nobody runs a step if one worker wishes to stop.
+
+        The batch waits for `wanted` only, because a function runs ops as soon as their inputs are available. Timestamps
+        alone run in the order of the code, so the time is never earlier than the one before.
         """
         empty = functools.partial(tf.experimental.Optional.empty, iterator.element_spec)
         batch = tf.cond(wanted, iterator.get_next_as_optional, empty)
@@ -118,25 +117,27 @@ class Loop:
         with tf.control_dependencies([has_next]):
             arrived = tf.timestamp()
         if not self._trains_with_others:
-            return has_next, (batch,), arrived
-        none = tf.constant(False), tf.constant(0, tf.int64)
-        is_whole, examples = tf.cond(has_next, lambda: self._look_at(batch.get_value()), lambda: none)
-        return is_whole, (batch, examples), arrived
+            return has_next, (batch,), arrived, None
+        wishes = tf.zeros([2], tf.int64) if wishes is None else wishes
+        none = tf.constant(False), tf.constant(0, tf.int64), tf.constant(0, tf.int64)
+        runs, examples, saves = tf.cond(has_next, lambda: self._agree(batch.get_value(), wishes), lambda: none)
+        return runs, (batch, examples), arrived, saves
 
-    def _look_at(self, batch):
-        """Returns (whether all replicas have examples, how many over all workers).
+    def _agree(self, batch, wishes):
+        """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
 
-        A process that has none left is given an empty batch by TensorFlow.
+        All replicas need examples: TensorFlow gives an empty batch to a process that has none left. One collective op
+        serves the examples and the wishes.
         """
 
-        def sizes(batch):
+        def counts(batch):
             parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
             is_empty = tf.reduce_any([batch_size(part) < 1 for part in parts])
-            return tf.stack([tf.cast(is_empty, tf.int64), batch_size(batch)])
+            return tf.concat([[tf.cast(is_empty, tf.int64), batch_size(batch)], wishes], axis=0)
 
-        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, self._strategy.run(sizes, args=(batch,)), axis=None)
-        empty, examples = tf.unstack(sums)
-        return empty < 1, examples
+        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, self._strategy.run(counts, args=(batch,)), axis=None)
+        empty, examples, stops, saves = tf.unstack(sums)
+        return (empty < 1) & (stops < 1), examples, saves
 
     def _run_batch(self, batch, examples=None):
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
