@@ -71,10 +71,11 @@ def npz_input(*, examples=60_000):
     return _against_guides(what, "npz_input", "--dataset npz", {"examples": examples})
 
 
-def cached_input(*, images=512):
+def cached_input(*, images=512, epochs=10):
     """Later epochs of decoded images beside those of Dataset.cache, as TensorFlow's guides write it."""
-    what = f"a later epoch of {images} scans decoded once, 224 x 224, shuffled, batch 32"
-    return _against_guides(what, "cached_input", 'image_files(cache="memory")', images=images)
+    what = f"{epochs} later epochs of {images} scans decoded once, 224 x 224, shuffled, batch 32"
+    ours = 'image_files(cache="memory"), one channel, as Estimator.train takes it'
+    return _against_guides(what, "cached_input", ours, {"epochs": epochs}, images)
 
 
 def generator_input(*, examples=20_000):

@@ -1,6 +1,7 @@
 """estimator_train."""
 
 import importlib
+import itertools
 import os
 import tempfile
 import time
@@ -43,11 +44,18 @@ def _training_epoch(dataset, data_dir, image_size, number):
     return parts.epoch_of(datasets.open_dataset(dataset, data_dir).train_input_fn(**options)(), number)
 
 
-def cached_input(files):
+def cached_input(files, epochs):
     from estimator_train import input_fns
 
-    paths, options = parts.jpeg_paths(files), {"shuffle": True, "batch_size": parts.BATCH, "num_epochs": 1}
-    return parts.epoch_of(input_fns.image_files(paths, parts.CLASSES, cache="memory", **options)(), len(paths))
+    paths = parts.jpeg_paths(files)
+    input_fn = input_fns.image_files(paths, parts.CLASSES, cache="memory", shuffle=True, batch_size=parts.BATCH)
+    batches, number = iter(input_fn.host_batches()), epochs * len(paths)
+
+    def run():
+        return parts.read(itertools.islice(batches, number // parts.BATCH), number)
+
+    run()
+    return run
 
 
 def generator_input(examples):

@@ -39,9 +39,16 @@ def npz_input(examples):
     return parts.epoch_of(parts.npz_batches(parts.write_npz(examples)), examples)
 
 
-def cached_input(files):
+def cached_input(files, epochs):
+    """Makes an iterator for each epoch, as `fit` does."""
     paths = parts.jpeg_paths(files)
-    return parts.epoch_of(parts.cached_jpeg_batches(paths), len(paths))
+    batches = parts.cached_jpeg_batches(paths)
+
+    def run():
+        return parts.read((batch for _ in range(epochs) for batch in batches), epochs * len(paths))
+
+    run()
+    return run
 
 
 def generator_input(examples):

@@ -152,14 +152,17 @@ def _check_room(where, free, number, image_size, channels=1):
 
 def _reader(planes, channels, image_size):
     starts = np.cumsum(channels, dtype=np.int64) - channels
+    all_rgb = bool(np.isin(channels, (0, 3)).all())
 
     def read(numbers):
         places = np.flatnonzero(channels[numbers])
         numbers = numbers[places]
-        if (channels[numbers] == 1).all():
-            images = aligned_empty((len(numbers), *image_size, 1), np.float32)
-            # Releases the GIL while it copies, unlike planes[...].
-            np.take(planes, starts[numbers], axis=0, out=images.reshape(len(numbers), planes.shape[1]), mode="clip")
+        if all_rgb or (channels[numbers] == 1).all():
+            each = 3 if all_rgb else 1
+            images = aligned_empty((len(numbers), *image_size, each), np.float32)
+            rows = planes.reshape(-1, each * planes.shape[1])
+            # Releases the GIL while it copies, unlike rows[...].
+            np.take(rows, starts[numbers] // each, axis=0, out=images.reshape(len(numbers), rows.shape[1]), mode="clip")
             return images, places
         images = aligned_empty((len(numbers), *image_size, 3), np.float32)
         for image, start, number in zip(images, starts[numbers], channels[numbers], strict=True):
