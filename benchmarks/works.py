@@ -99,15 +99,26 @@ def worker_input(*, images=512, epochs=3):
 
 
 def model_fn_steps(*, steps=200):
-    """A step of a model_fn, of a small graph and of a large one, and the end of the training, beside tf.estimator."""
+    """A step of a model_fn, of a small graph and of a large one, and the end of the training, beside tf.estimator.
+
+    The same graphs in a bare MonitoredTrainingSession show which part of the difference is TensorFlow's.
+    """
     sides, rows = {}, []
-    table = [("small graph", 1, False), ("large graph", 16, False), ("small graph, the end of train", 1, True)]
-    for name, blocks, end in table:
-        options = {"blocks": blocks, "steps": steps // blocks or 1, "end": end}
+    for name, blocks in (("small graph", 1), ("large graph", 16)):
+        options = {"blocks": blocks, "steps": steps // blocks or 1}
         ours, theirs = f"model_fn, {name}", f"{TF215}, {name}"
-        sides[ours] = Side("ours", "train_model_fn", options)
-        sides[theirs] = Side("tf215", "train_model_fn", options, ONEDNN)
-        rows.append((ours, theirs))
+        bare, older = f"{name}, a session of TensorFlow 2.21 alone", f"{name}, a session of TensorFlow 2.15 alone"
+        sides |= {
+            ours: Side("ours", "train_model_fn", options),
+            theirs: Side("tf215", "train_model_fn", options, ONEDNN),
+            bare: Side("ours", "run_bare_graph", options),
+            older: Side("tf215", "run_bare_graph", options, ONEDNN),
+        }
+        rows += [(ours, theirs), (ours, bare), (bare, older)]
+    ours, theirs = "model_fn, small graph, the end of train", f"{TF215}, small graph, the end of train"
+    options = {"blocks": 1, "steps": steps, "end": True}
+    sides |= {ours: Side("ours", "train_model_fn", options), theirs: Side("tf215", "train_model_fn", options, ONEDNN)}
+    rows.append((ours, theirs))
     what = f"{steps} steps of 1 residual block, a sixteenth of 16 blocks, batch 32, no summaries, oneDNN on both sides"
     return Benchmark(what, sides, rows)
 

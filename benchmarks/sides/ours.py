@@ -261,6 +261,10 @@ def train_model_fn(**options):
     return parts.train_model_fn(et, **options)
 
 
+def run_bare_graph(**options):
+    return parts.run_bare_graph(**options)
+
+
 def replicas(count, steps):
     """Steps of `count` batches, with a core for each replica: of one thread, and no more cores to take another from."""
     if hasattr(os, "sched_setaffinity"):
@@ -332,7 +336,7 @@ def checkpoint(model):
 
 if __name__ == "__main__":
     works = (input_pipeline, train_steps, evaluated_training, evaluate_files, flagship, memory, evaluate_again)
-    works += (predict_files, predict_again, predict_one, startup, replicas, trained_on, train_model_fn)
+    works += (predict_files, predict_again, predict_one, startup, replicas, trained_on, train_model_fn, run_bare_graph)
     works += (tfrecord_input, npz_input, cached_input, generator_input, worker_input)
     works += (workers, mirrored, checkpoint, scaling)
     serve({work.__name__: work for work in works}, ["tensorflow", "tf_keras", "estimator_train"], parts.device)

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import types
 
 import numpy as np
 import tensorflow as tf
