@@ -263,3 +263,25 @@ def train_model_fn(estimator, blocks, steps, end=False):
 
     run()
     return run
+
+
+def run_bare_graph(blocks, steps):
+    """A function that runs the graph of `model_fn` in a MonitoredTrainingSession without checkpoints."""
+    v1 = tf.compat.v1
+    spec = types.SimpleNamespace(EstimatorSpec=lambda mode, loss, train_op: (loss, train_op))
+
+    def run():
+        with tf.Graph().as_default():
+            v1.train.create_global_step()
+            iterator = v1.data.make_initializable_iterator(repeated_batch((32, 32, 3)).prefetch(tf.data.AUTOTUNE))
+            fetched = model_fn(spec, blocks)(*iterator.get_next(), "train")
+            initialize = tf.group(v1.train.Scaffold.default_local_init_op(), iterator.initializer)
+            with v1.train.MonitoredTrainingSession(scaffold=v1.train.Scaffold(local_init_op=initialize)) as session:
+                session.run(fetched)
+                begin = now()
+                for _ in range(steps):
+                    session.run(fetched)
+                return since(begin)
+
+    run()
+    return run
