@@ -104,4 +104,4 @@ def _why_absent(module, name):
     if name in names.INSTEAD:
         return f"{message}: use {names.INSTEAD[name]}"
     nearest = difflib.get_close_matches(name, dir(module), n=1)
-    return f"{message}; did you mean {nearest[0]!r}?" if nearest else message
+    return f"{message}; the closest name is {nearest[0]!r}" if nearest else message
