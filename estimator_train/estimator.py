@@ -366,6 +366,12 @@ class Estimator:
     ) -> bytes:
         """Writes a SavedModel for serving, tagged "serve".
 
+        ```python
+        receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        path = estimator.export_saved_model("exported", receiver_fn)
+        served = tf.saved_model.load(path).signatures["serving_default"]
+        ```
+
         Args:
           export_dir_base: directory in which to create the SavedModel's directory, whose name is the time in Unix
             seconds.

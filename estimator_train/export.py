@@ -43,6 +43,11 @@ class ServingInputReceiver(
 ):
     """The return value of a `serving_input_receiver_fn` for a model that takes a dict of features.
 
+        >>> def serving_input_receiver_fn():
+        ...     jpegs = tf.compat.v1.placeholder(tf.string, [None])
+        ...     images = tf.map_fn(tf.io.decode_jpeg, jpegs, fn_output_signature=tf.uint8)
+        ...     return et.export.ServingInputReceiver({"images": images}, {"jpegs": jpegs})
+
     Args:
       features: dict of str or int to the (dense, sparse or ragged) tensors that the model gets; a single tensor becomes
         `{"feature": tensor}`.
@@ -82,7 +87,11 @@ class TensorServingInputReceiver(
         "TensorServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"]
     )
 ):
-    """Like `ServingInputReceiver`, but for a model whose features are a single tensor, not a dict."""
+    """Like `ServingInputReceiver`, but for a model whose features are a single tensor, not a dict.
+
+    >>> x = tf.ones([1, 2])
+    >>> receiver = et.export.TensorServingInputReceiver(x, receiver_tensors={"x": x})
+    """
 
     __slots__ = ()
 
@@ -104,6 +113,9 @@ class SupervisedInputReceiver(
     """The return value of an input receiver function for exporting a training or evaluation graph.
 
     Features and labels are each a tensor, or a dict of str or int to tensors, and are passed to the model unchanged.
+
+        >>> x, y = tf.ones([1, 2]), tf.ones([1])
+        >>> receiver = et.export.SupervisedInputReceiver({"x": x}, y, receiver_tensors={"x": x, "y": y})
 
     Raises:
       ValueError: If a value is not a tensor or a key has the wrong type.
@@ -132,6 +144,9 @@ def build_parsing_serving_input_receiver_fn(
 ) -> Callable[[], ServingInputReceiver]:
     """Returns a serving_input_receiver_fn that parses serialized `tf.train.Example`s, fed as the input `examples`.
 
+        >>> feature_spec = {"x": tf.io.FixedLenFeature([2], tf.float32)}
+        >>> receiver_fn = et.export.build_parsing_serving_input_receiver_fn(feature_spec)
+
     Args:
       feature_spec: dict of feature names to `tf.io.FixedLenFeature` and the like, as for `tf.io.parse_example`.
       default_batch_size: a fixed batch size; None allows any.
@@ -148,6 +163,11 @@ def build_raw_serving_input_receiver_fn(
     features: dict[str, tf.Tensor], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
     """Returns a serving_input_receiver_fn with one input per feature, passed to the model unchanged.
+
+        >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        >>> with tf.Graph().as_default():
+        ...     receiver_fn().features["x"].shape
+        TensorShape([None, 2])
 
     Args:
       features: dict of str to tensors; each input gets the dtype of its tensor, and its shape except the batch size.
@@ -167,6 +187,11 @@ def build_raw_supervised_input_receiver_fn(
     default_batch_size: int | None = None,
 ) -> Callable[[], SupervisedInputReceiver]:
     """Returns an input receiver function with one input per feature and label, passed to the model unchanged.
+
+        >>> receiver_fn = et.export.build_raw_supervised_input_receiver_fn({"x": tf.ones([1, 2])}, tf.ones([1]))
+        >>> with tf.Graph().as_default():
+        ...     sorted(receiver_fn().receiver_tensors)
+        ['label', 'x']
 
     Args:
       features: a tensor, fed as the input `input`, or a dict of str to tensors.
@@ -200,6 +225,8 @@ class ExportOutput(abc.ABC):
 class PredictOutput(ExportOutput):
     """Any outputs, served through the Predict API.
 
+        >>> output = et.export.PredictOutput({"score": tf.constant([0.9])})
+
     Args:
       outputs: dict of names to tensors; a single tensor becomes `{"output": tensor}`. A name is a str, or a tuple of
         str, which is joined with "/".
@@ -217,6 +244,9 @@ class PredictOutput(ExportOutput):
 
 class ClassificationOutput(ExportOutput):
     """Classes and their scores, served through the Classify API, which takes one string tensor of serialized Examples.
+
+        >>> classes = tf.constant([["cat", "dog"]])
+        >>> output = et.export.ClassificationOutput(scores=tf.constant([[0.9, 0.1]]), classes=classes)
 
     Args:
       scores: float tensor [batch, classes]; in the order of the class ids if there are no `classes`.
@@ -242,7 +272,10 @@ class ClassificationOutput(ExportOutput):
 
 
 class RegressionOutput(ExportOutput):
-    """A float tensor `value`, served through the Regress API, which takes one string tensor of serialized Examples."""
+    """A float tensor `value`, served through the Regress API, which takes one string tensor of serialized Examples.
+
+    >>> output = et.export.RegressionOutput(tf.constant([[1.5]]))
+    """
 
     def __init__(self, value: tf.Tensor) -> None:
         if not _is_float(value):
@@ -287,6 +320,9 @@ class TrainOutput(_SupervisedOutput):
 
 class EvalOutput(_SupervisedOutput):
     """The outputs of an evaluation graph.
+
+        >>> list(et.export.EvalOutput(loss=tf.constant(0.5), predictions={"y": tf.constant([1.0])}).predictions)
+        ['predictions/y']
 
     Args:
       loss: a tensor, exported as `loss`, or a dict of names to tensors, exported as `loss/<name>`.

@@ -25,7 +25,14 @@ log = tf.get_logger()
 
 
 class Exporter(abc.ABC):
-    """Base class of exporters."""
+    """Base class of exporters.
+
+    >>> class LossPrinter(et.Exporter):
+    ...     name = "loss_printer"
+    ...     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    ...         print(checkpoint_path, eval_result["loss"])
+    >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=LossPrinter())
+    """
 
     @property
     @abc.abstractmethod
@@ -87,7 +94,11 @@ class _SavedModelExporter(Exporter):
 
 
 class FinalExporter(_SavedModelExporter):
-    """Writes one SavedModel, at the end of training; arguments as for `Estimator.export_saved_model`."""
+    """Writes one SavedModel, at the end of training; takes the arguments of `Estimator.export_saved_model`.
+
+    >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+    >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.FinalExporter("final", receiver_fn))
+    """
 
     def __init__(
         self,
@@ -114,6 +125,9 @@ class FinalExporter(_SavedModelExporter):
 
 class LatestExporter(_SavedModelExporter):
     """Writes a SavedModel after every evaluation and keeps the newest ones.
+
+        >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        >>> exporter = et.LatestExporter("latest", receiver_fn, exports_to_keep=2)
 
     See `Estimator.export_saved_model` for the other arguments.
 
@@ -194,6 +208,9 @@ def _check_compare_fn(compare_fn):
 class BestExporter(_SavedModelExporter):
     """Writes a SavedModel of each checkpoint that is better than all before it, and keeps the newest ones.
 
+        >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        >>> exporter = et.BestExporter("best", receiver_fn, compare_fn=et.compare_by("accuracy", "max"))
+
     Each SavedModel stores its evaluation result in `assets.extra/eval_result.json`. After a restart, the result of the
     newest SavedModel is the one to beat. See `Estimator.export_saved_model` for the other arguments.
 
@@ -271,6 +288,9 @@ class BestExporter(_SavedModelExporter):
 class BestCheckpointExporter(Exporter):
     """Keeps a copy of the best checkpoint so far.
 
+        >>> exporter = et.BestCheckpointExporter()
+        >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=exporter)
+
     `tf.train.latest_checkpoint` finds the copy in the exporter's directory. Its evaluation result is stored next to it,
     in `<checkpoint>.eval_result.json`, and is the one to beat after a restart.
 
@@ -317,8 +337,8 @@ class BestCheckpointExporter(Exporter):
 class LoggerExporter(Exporter):
     """Passes the metrics of each evaluation to loggers; `LoggerHook` passes them those of training.
 
-        logger = et.loggers.CSVLogger("runs/oct2017")
-        eval_spec = et.EvalSpec(eval_input_fn, exporters=[et.LoggerExporter(logger)])
+        >>> logger = et.loggers.CSVLogger("runs/oct2017")
+        >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.LoggerExporter(logger))
 
     Args:
       loggers: loggers from `estimator_train.loggers`, or your own.

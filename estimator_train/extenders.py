@@ -14,6 +14,14 @@ _ARGUMENTS = ("features", "labels", "predictions", "config")
 def add_metrics(estimator: Estimator, metric_fn: Callable[..., Mapping[str, Any]]) -> Estimator:
     """Returns an `Estimator` with the same model and directory, whose `evaluate` adds the metrics of `metric_fn`.
 
+        >>> def metric_fn(labels, predictions):
+        ...     error = keras.metrics.MeanAbsoluteError()
+        ...     error.update_state(labels, *predictions.values())
+        ...     return {"mae": error}
+        >>> estimator = et.add_metrics(estimator, metric_fn)
+        >>> sorted(estimator.evaluate(eval_input_fn))
+        ['global_step', 'loss', 'mae']
+
     Args:
       estimator: an `Estimator` of a Keras model or of a model_fn.
       metric_fn: a function of any of `features`, `labels`, `predictions` and `config`, which returns a dict of metric

@@ -23,7 +23,11 @@ FeatureColumn = Any  # TensorFlow has no public base class of feature columns
 
 
 class ModeKeys:
-    """The three modes of a model, as strings."""
+    """The three modes of a model, as strings.
+
+    >>> et.ModeKeys.PREDICT
+    'infer'
+    """
 
     TRAIN = "train"
     EVAL = "eval"
@@ -48,7 +52,11 @@ class EstimatorSpec(
         ],
     )
 ):
-    """The tensors, ops and hooks of a model in one mode.
+    """The tensors, ops and hooks of a model in one mode. A model_fn returns it, as in the example of `Estimator`.
+
+        >>> spec = et.EstimatorSpec(et.ModeKeys.EVAL, loss=tf.constant(0.5))
+        >>> spec.predictions
+        {}
 
     Args:
       mode: one of `ModeKeys`; with None, no argument is required.

@@ -38,6 +38,8 @@ class TrainSpec(
 ):
     """How `train_and_evaluate` trains; the arguments are those of `Estimator.train`.
 
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[et.ProgressHook()])
+
     Raises:
       TypeError: If `input_fn` is not callable, or a hook or listener has the wrong type.
       ValueError: If `max_steps` is not positive.
@@ -77,6 +79,8 @@ class EvalSpec(
     )
 ):
     """How and when `train_and_evaluate` evaluates and exports.
+
+        >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, every_steps=500)
 
     Args:
       input_fn: as for `Estimator.evaluate`.

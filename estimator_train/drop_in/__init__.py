@@ -25,9 +25,12 @@ def install() -> None:
     will not work. TensorFlow 2.15 and older has its own tf.estimator: there, the call only logs a warning. Calling it
     again does nothing.
 
-        >>> et.install()
-        >>> tf.estimator.RunConfig is et.RunConfig
-        True
+        import estimator_train
+
+        estimator_train.install()
+        import tensorflow as tf
+
+        config = tf.estimator.RunConfig("runs/a")
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return

@@ -17,9 +17,9 @@ _SETTING = re.compile(
 class HParams:
     """Holds settings as attributes. A setting keeps the type of its first value; a list's items have the same type.
 
-        hparams = HParams(learning_rate=0.1, layers=[64, 64])
-        hparams.parse("learning_rate=0.01,layers=[32]")
-        hparams.learning_rate  # 0.01
+        >>> hparams = HParams(learning_rate=0.1, layers=[64, 64])
+        >>> hparams.parse("learning_rate=0.01,layers=[32]")
+        HParams([('layers', [32]), ('learning_rate', 0.01)])
 
     A setting that starts as None accepts any value. As in TensorFlow 1, errors are ValueErrors, except that
     `override_from_dict` and `set_hparam` raise a KeyError for unknown names.
