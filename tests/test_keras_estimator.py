@@ -38,7 +38,7 @@ def test_a_file_with_a_lambda_is_loaded_where_asked(file, batches, tmp_path):
 
 def test_the_drop_in_warns_and_loads_but_for_keras_files(file, tmp_path, warnings):
     if file.suffix == ".keras":
-        with pytest.raises(ValueError, match="which TensorFlow 2.15 refused, too; if you trust it, load it"):
+        with pytest.raises(ValueError, match="TensorFlow 2.15 refused it, too; if you trust the file, load it"):
             keras_lib.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
         return
     keras_lib.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
