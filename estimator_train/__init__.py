@@ -1,4 +1,4 @@
-"""tf.estimator's code at home on today's TensorFlow. The public names, spelled as in tf.estimator."""
+"""tf.estimator for current TensorFlow. Lists the public names, spelled as in tf.estimator."""
 
 import importlib
 import os
@@ -7,18 +7,18 @@ import sys
 
 from estimator_train.host import late_imports
 
-# TensorFlow reads both once, when it is first imported.
+# TensorFlow reads both variables once, when it is first imported.
 if "tensorflow" not in sys.modules:
-    # tf.keras is tf_keras, and tf.compat.v1.layers exist, only with it.
+    # Makes tf.keras mean tf_keras; without it, tf.compat.v1.layers does not exist.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    # TensorFlow turns oneDNN on with such as AVX512_VNNI alone; convolutions gain from it on other processors, too.
+    # By itself TensorFlow enables oneDNN only on CPUs with, for example, AVX512_VNNI; it speeds up convolutions on all.
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 late_imports.install()
 
 __version__ = "0.1.0"
 
-# Names to the modules that hold them: TensorFlow is imported with the first of them that is used.
+# Maps each public name to its module. TensorFlow is imported when the first name is used.
 _HOMES = {
     name: module
     for module, names in {

@@ -1,4 +1,4 @@
-"""The public names as type checkers and editors see them; `__init__.py` looks them up when they are first used."""
+"""Public names for type checkers and editors; `__init__.py` looks each of them up when it is first used."""
 
 from estimator_train import conversion as conversion
 from estimator_train import experimental as experimental

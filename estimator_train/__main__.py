@@ -1,4 +1,4 @@
-"""python -m estimator_train"""
+"""Entry point of `python -m estimator_train`."""
 
 from estimator_train.cli import main
 

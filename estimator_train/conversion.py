@@ -1,4 +1,4 @@
-"""SavedModels converted to TFLite and ONNX, and what the converted models predict."""
+"""Converts SavedModels to TFLite and ONNX, and runs the converted models."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ _SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 def to_tflite(saved_model_dir: str | os.PathLike[str], *, dynamic_range: bool = False) -> bytes:
-    """Returns the default signature of a SavedModel as the content of a .tflite file, by `tf.lite.TFLiteConverter`.
+    """Converts the default signature of a SavedModel with `tf.lite.TFLiteConverter`.
 
-    The signature must have no strings, so a SavedModel that is to be converted takes decoded images.
+    The signature must not take strings: export the SavedModel with decoded images as its input.
 
         content = et.conversion.to_tflite(estimator.export_saved_model("exported", receiver_fn))
         pathlib.Path("model.tflite").write_bytes(content)
 
     Args:
-      dynamic_range: whether weights are stored in 8 bits, which makes the file a quarter as large:
+      dynamic_range: whether to store weights in 8 bits, which makes the file a quarter as large:
         https://ai.google.dev/edge/litert/models/post_training_quant
+
+    Returns:
+      The content of a .tflite file.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(os.fsdecode(saved_model_dir), signature_keys=[_SIGNATURE])
     if dynamic_range:
@@ -32,16 +35,16 @@ def to_tflite(saved_model_dir: str | os.PathLike[str], *, dynamic_range: bool = 
 
 
 def to_onnx(saved_model_dir: str | os.PathLike[str]) -> bytes:
-    """Returns the default signature of a SavedModel as the content of an .onnx file, by tf2onnx.
+    """Converts the default signature of a SavedModel with tf2onnx, and returns the content of an .onnx file.
 
         content = et.conversion.to_onnx(estimator.export_saved_model("exported", receiver_fn))
         pathlib.Path("model.onnx").write_bytes(content)
 
     Raises:
-      ImportError: tf2onnx is not installed.
+      ImportError: If tf2onnx is not installed.
     """
     tf2onnx = importlib.import_module("tf2onnx")
-    loaded = tf.saved_model.load(os.fsdecode(saved_model_dir))  # its variables live as long as it does
+    loaded = tf.saved_model.load(os.fsdecode(saved_model_dir))  # keep it: its variables are freed with it
     signature = loaded.signatures[_SIGNATURE]
     specs = signature.structured_input_signature[1]
 
@@ -54,24 +57,24 @@ def to_onnx(saved_model_dir: str | os.PathLike[str]) -> bytes:
 
 
 def run_tflite(content: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs of a TFLite model, by their names in the signature, for a batch of inputs by theirs.
+    """Runs a TFLite model on one batch; inputs and outputs are dicts keyed by their names in the signature.
 
     outputs = et.conversion.run_tflite(content, {"images": images})
     """
     with warnings.catch_warnings():
-        # TensorFlow has announced the end of its interpreter since 2.18, and 2.21 has it.
+        # TensorFlow has deprecated its interpreter since 2.18, but 2.21 still has it.
         warnings.filterwarnings("ignore", message=r"\s*Warning: tf.lite.Interpreter is deprecated")
         interpreter = tf.lite.Interpreter(model_content=content)
     return interpreter.get_signature_runner(_SIGNATURE)(**inputs)
 
 
 def run_onnx(content: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs of an ONNX model, by their names, for a batch of inputs by theirs, on the CPU.
+    """Runs an ONNX model on one batch, on the CPU; inputs and outputs are dicts keyed by name.
 
         outputs = et.conversion.run_onnx(content, {"images": images})
 
     Raises:
-      ImportError: onnxruntime is not installed.
+      ImportError: If onnxruntime is not installed.
     """
     onnxruntime = importlib.import_module("onnxruntime")
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""Estimator: train, evaluate and predict with the state on disk. One MonitoredSession loop for every kind of model."""
+"""Estimator: trains, evaluates and predicts from checkpoints on disk, with one MonitoredSession loop for all models."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ log = tf.get_logger()
 
 
 class Estimator:
-    """Owns a model and a directory: trains, evaluates, predicts and exports from the checkpoints there.
+    """Trains, evaluates, predicts with and exports a model whose checkpoints are in one directory.
 
-    Subclasses add members, and override none of these but `model_fn` and `latest_checkpoint`.
+    Subclasses may add members, but may override only `model_fn` and `latest_checkpoint`.
 
         >>> def model_fn(features, labels, mode, params):
         ...     predictions = features["x"] * tf.compat.v1.get_variable("slope", [])
@@ -60,20 +60,21 @@ class Estimator:
         3
 
     Args:
-      model_fn: a function `(features, labels, mode, params, config)` that returns an `EstimatorSpec`; it names those
-        arguments that it needs, and is called once for every train, evaluate and predict, in a new v1 graph. For a
-        Keras model, `model_to_estimator` makes the Estimator.
-      model_dir: directory for checkpoints and events; None or "" takes `config.model_dir`, or else a new temporary one.
-        It is made absolute, so that os.chdir does not lose it.
-      config: a `RunConfig`; None means its defaults.
-      params: dict given to model_fn, and to every input_fn that names `params`.
-      warm_start_from: where a model_fn's variables start as long as model_dir has no checkpoint: a
-        `WarmStartSettings`, or the path of a checkpoint or SavedModel, from which all variables start but the step.
+      model_fn: a function `(features, labels, mode, params, config)` that returns an `EstimatorSpec`. It may leave out
+        arguments that it does not need. Each train, evaluate and predict calls it once, in a new v1 graph. For a Keras
+        model, use `model_to_estimator` instead.
+      model_dir: directory of checkpoints and event files. None or "" means `config.model_dir` or, if that is not set, a
+        new temporary directory. The path is made absolute, so later calls of os.chdir do not matter.
+      config: a `RunConfig`; None means the defaults.
+      params: dict passed to model_fn, and to each input_fn that has an argument `params`.
+      warm_start_from: initial values of a model_fn's variables while model_dir has no checkpoint: a
+        `WarmStartSettings`, or the path of a checkpoint or SavedModel. A path initializes all variables of the model,
+        but neither the optimizer's nor the global step.
 
     Raises:
-      ValueError: `config` is no RunConfig, or names another directory than `model_dir`; the directory has a sign of a
-        pattern, such as [, which TensorFlow would not find its checkpoints by; model_fn has other
-        arguments, or none for `params`; or a subclass overrides a member.
+      ValueError: If `config` is not a RunConfig or names a different directory than `model_dir`; if the path contains a
+        glob character such as [, with which TensorFlow would not find the checkpoints; if model_fn has unknown
+        arguments, or no `params` although they are given; or if a subclass overrides other members.
     """
 
     def __init__(
@@ -97,22 +98,22 @@ class Estimator:
 
     @property
     def model_dir(self) -> str:
-        """The directory of checkpoints and events, a str."""
+        """The directory of checkpoints and event files."""
         return self._config.model_dir
 
     @property
     def config(self) -> RunConfig:
-        """The `RunConfig`, a deep copy but for its strategies."""
+        """A deep copy of the `RunConfig`, which shares its strategies."""
         return copy.deepcopy(self._config)
 
     @property
     def params(self) -> dict[str, Any]:
-        """The params, a deep copy."""
+        """A deep copy of the params."""
         return copy.deepcopy(self._params)
 
     @property
     def model_fn(self) -> ModelFn:
-        """The model_fn as a function of (features, labels, mode, config), which is given the params."""
+        """The model_fn as a function of (features, labels, mode, config), with the params bound."""
 
         def model_fn(features, labels, mode, config):
             return self._model.call(features, labels, mode, config, self.params)
@@ -120,19 +121,19 @@ class Estimator:
         return model_fn
 
     def eval_dir(self, name: str | None = None) -> str:
-        """The directory of the events of evaluations called `name`."""
+        """Returns the directory of the event files that evaluations called `name` write."""
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
     def latest_checkpoint(self) -> str | None:
-        """Path prefix of the newest checkpoint in `model_dir` that is not damaged, or None."""
+        """Returns the path prefix of the newest intact checkpoint in `model_dir`, or None."""
         return checkpoints.latest_intact(self.model_dir)
 
     def get_variable_names(self) -> list[str]:
-        """Names of all variables in the newest checkpoint, as the checkpoint spells them, a list of str."""
+        """Returns the names of all variables in the newest checkpoint, as the checkpoint spells them."""
         return sorted(checkpoints.reader_of(self._trained_checkpoint()).get_variable_to_shape_map())
 
     def get_variable_value(self, name: str) -> np.ndarray | np.generic:
-        """Value of the variable `name` in the newest checkpoint, a numpy array; "global_step" is known to every one."""
+        """Returns the value of a variable in the newest checkpoint; "global_step" works for every kind of model."""
         path = self._trained_checkpoint()
         return (
             np.int64(checkpoints.read_global_step(path))
@@ -148,25 +149,29 @@ class Estimator:
         max_steps: float | None = None,
         saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
     ) -> Estimator:
-        """Trains from the newest checkpoint on.
+        """Trains, starting from the newest checkpoint.
+
+        Without `steps` and `max_steps`, training continues until the data ends. Fractions are rounded up: 12.5 steps
+        mean 13.
 
         Args:
-          input_fn: returns a `tf.data.Dataset` of (features, labels) or (features, labels, sample weights) batches; the
-            batch is per replica. It may name `mode`, `params`, `config` and `input_context`.
+          input_fn: a function that returns a `tf.data.Dataset` of (features, labels) or (features, labels, sample
+            weights) batches; the batch size is per replica. It may have arguments `mode`, `params`, `config` and
+            `input_context`.
           hooks: list of `SessionRunHook`.
-          steps: how many steps more; two calls add up. Not together with `max_steps`; neither: until the data ends.
-          max_steps: the global step to stop at. Of both, 12.5 means 13.
+          steps: number of steps to train from here: two calls train twice as many. Excludes `max_steps`.
+          max_steps: the global step to stop at.
           saving_listeners: list of `CheckpointSaverListener`.
 
         Returns:
           The estimator itself.
 
         Raises:
-          ValueError: steps not positive, both given, listeners without checkpoints, a damaged model_dir, or called in a
-            task that does not train.
-          TypeError: hooks or listeners of another type.
-          NanLossDuringTrainingError: the loss became NaN.
-          ModelDirInUseError: another training is under way in model_dir.
+          ValueError: If `steps` or `max_steps` is not positive, both are given, there are listeners but no checkpoints
+            are saved, model_dir is damaged, or this task of a cluster does not train.
+          TypeError: If a hook or listener has the wrong type.
+          NanLossDuringTrainingError: If the loss becomes NaN.
+          ModelDirInUseError: If another training is running in model_dir.
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
@@ -179,9 +184,9 @@ class Estimator:
         strategy = self._config.train_distribute
         if self._config._distribute_coordinator_mode is not None and not synchronous.spans_workers(strategy):
             raise ValueError(
-                f"TF_CONFIG names a cluster, and {strategy!r} would train in this process alone, beside the others in "
-                "one model_dir; unset TF_CONFIG, train a Keras model with MultiWorkerMirroredStrategy, or a model_fn "
-                "over parameter servers, without train_distribute."
+                f"TF_CONFIG names a cluster, but {strategy!r} would train in this process alone, in the same model_dir "
+                "as the other tasks. Unset TF_CONFIG, or train a Keras model with MultiWorkerMirroredStrategy, or a "
+                "model_fn with parameter servers and without train_distribute."
             )
         hooks = check_hooks(hooks)
         listeners = _check_listeners(saving_listeners)
@@ -217,7 +222,7 @@ class Estimator:
                 finally:
                     object_based.wait_for(run.spec.scaffold.saver)
         if loss is None:
-            log.warning("Training made no step: the input_fn gave no data, or a hook had stopped it before.")
+            log.warning("Training made no step: the input_fn gave no data, or a hook stopped it before the first step.")
         log.info("Loss for final step: %s.", loss)
 
     def evaluate(
@@ -228,22 +233,23 @@ class Estimator:
         checkpoint_path: str | None = None,
         name: str | None = None,
     ) -> dict[str, Any]:
-        """Evaluates a checkpoint, counting every example once.
+        """Evaluates a checkpoint, counting every example exactly once.
 
         Args:
-          input_fn: as for `train`; one epoch of data, or endless with `steps`.
-          steps: how many batches; None: until the data ends.
+          input_fn: as for `train`; it gives one epoch of data, or any amount if `steps` is given.
+          steps: number of batches; None means until the data ends.
           hooks: list of `SessionRunHook`.
-          checkpoint_path: path prefix; None: the newest. Without any checkpoint the initial weights are evaluated.
-          name: of the evaluation; its events go to `eval_dir(name)`.
+          checkpoint_path: path prefix of the checkpoint; None means the newest. If there is none, the initial weights
+            are evaluated.
+          name: name of the evaluation; its event files go to `eval_dir(name)`.
 
         Returns:
-          Dict of metric names and `global_step` to numpy scalars; `loss` is among them, unless a `test_step` of the
-          model's own leaves it out.
+          A dict of metric names and `global_step` to numpy scalars. It includes `loss`, unless the model overrides
+          `test_step` and leaves it out.
 
         Raises:
-          ValueError: steps not positive, no data, or a checkpoint of another model.
-          TypeError: a hook of another type.
+          ValueError: If `steps` is not positive, there is no data, or the checkpoint does not fit the model.
+          TypeError: If a hook has the wrong type.
         """
         steps = _whole("steps", steps)
         hooks = check_hooks(hooks)
@@ -288,23 +294,25 @@ class Estimator:
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
     ) -> Generator[dict[Any, np.ndarray], None, None]:
-        """Yields predictions; nothing runs before the first is asked for.
+        """Yields predictions; nothing runs until the first one is requested.
 
-        Generators may be interleaved, and between two predictions the caller's mode is its own.
+        Several generators may be read in turn. Between two predictions, the caller's eager mode or default graph is
+        untouched.
 
         Args:
           input_fn: as for `train`; labels are dropped.
-          predict_keys: list of the prediction keys to give, or one; None: all.
+          predict_keys: the prediction key to return, or a list of them; None means all.
           hooks: list of `SessionRunHook`.
-          checkpoint_path: path prefix; None: the newest. Without any checkpoint the initial weights are used.
-          yield_single_examples: one dict an example, or, with False, one a batch.
+          checkpoint_path: path prefix of the checkpoint; None means the newest. If there is none, the initial weights
+            are used.
+          yield_single_examples: whether to yield one dict per example rather than one per batch.
 
         Yields:
           Dicts of prediction keys to numpy arrays.
 
         Raises:
-          ValueError: no prediction has one of `predict_keys`, or predictions differ in their batch length.
-          TypeError: a hook of another type.
+          ValueError: If the model has none of `predict_keys`, or its predictions differ in batch size.
+          TypeError: If a hook has the wrong type.
         """
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or self.latest_checkpoint()
@@ -320,25 +328,27 @@ class Estimator:
     def predictor(
         self, *, predict_keys: str | Iterable[str] | None = None, checkpoint_path: str | None = None
     ) -> Predictor:
-        """Loads a checkpoint once, to predict a few examples at a time, as a service does.
+        """Loads a checkpoint once, to serve predictions for a few examples at a time.
 
         ```python
         predict = estimator.predictor()
         print(predict({"x": x[:1]}))
         ```
 
-        It takes over from `tf.contrib.predictor.from_estimator`. Features go to the model as they are given: what an
-        input_fn or a serving_input_receiver_fn would do to them is left to the caller.
+        Replaces `tf.contrib.predictor.from_estimator`. The features go straight to the model: the caller does any
+        preprocessing that an input_fn or a serving_input_receiver_fn would do.
 
         Args:
-          predict_keys: list of the prediction keys to give, or one; None: all.
-          checkpoint_path: path prefix; None: the newest. Without any checkpoint the initial weights are used.
+          predict_keys: the prediction key to return, or a list of them; None means all.
+          checkpoint_path: path prefix of the checkpoint; None means the newest. If there is none, the initial weights
+            are used.
 
         Returns:
-          A `Predictor`, a function of a batch of features. It keeps to its checkpoint: make another for a newer one.
+          A `Predictor`, which is called with a batch of features. It never reloads: create another one to use a newer
+          checkpoint.
 
         Raises:
-          ValueError: a checkpoint of another model; for a model_fn, at the first call.
+          ValueError: If the checkpoint does not fit the model; for a model_fn, the first call raises it.
         """
         checkpoint = checkpoint_path or self.latest_checkpoint()
         select = functools.partial(_select, keys=predict_keys)
@@ -356,19 +366,26 @@ class Estimator:
     ) -> bytes:
         """Writes a SavedModel for serving, tagged "serve".
 
+        ```python
+        receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        path = estimator.export_saved_model("exported", receiver_fn)
+        served = tf.saved_model.load(path).signatures["serving_default"]
+        ```
+
         Args:
-          export_dir_base: directory that gets a directory named by the time, in Unix seconds, with the SavedModel.
-          serving_input_receiver_fn: function without arguments that gives an `export.ServingInputReceiver`.
+          export_dir_base: directory in which to create the SavedModel's directory, whose name is the time in Unix
+            seconds.
+          serving_input_receiver_fn: function without arguments that returns an `export.ServingInputReceiver`.
           assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
-          as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
-          checkpoint_path: path prefix; None: the newest.
-          experimental_mode: the one of `ModeKeys` that is exported.
+          as_text: whether to write saved_model.pbtxt instead of saved_model.pb.
+          checkpoint_path: path prefix of the checkpoint; None means the newest.
+          experimental_mode: which of `ModeKeys` to export.
 
         Returns:
-          The directory of the SavedModel, bytes.
+          The path of the SavedModel's directory, as bytes.
 
         Raises:
-          ValueError: no receiver function is given, or there is nothing trained to export.
+          ValueError: If there is no receiver function or no trained model.
         """
         receiver_fns = {experimental_mode: serving_input_receiver_fn}
         return self.experimental_export_all_saved_models(
@@ -383,20 +400,20 @@ class Estimator:
         as_text: bool = False,
         checkpoint_path: str | None = None,
     ) -> bytes:
-        """Writes one SavedModel with a MetaGraph for each mode of `input_receiver_fn_map`: "train", "eval", "serve".
+        """Writes one SavedModel with a MetaGraph per mode, tagged "train", "eval" and "serve".
+
+        See `export_saved_model` for the other arguments.
 
         Args:
-          input_receiver_fn_map: dict of `ModeKeys` to functions that give input receivers.
-
-        For the rest see `export_saved_model`.
+          input_receiver_fn_map: dict of `ModeKeys` to functions that return input receivers.
         """
         modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
         unknown = [mode for mode in input_receiver_fn_map if mode not in modes]
         if unknown:
-            raise ValueError(f"No valid modes for exporting: {unknown}; they are {list(modes)}.")
+            raise ValueError(f"No valid modes for exporting: {unknown}; valid modes are {list(modes)}.")
         receiver_fns = {mode: input_receiver_fn_map[mode] for mode in modes if mode in input_receiver_fn_map}
         if not receiver_fns or None in receiver_fns.values():
-            raise ValueError("An input_receiver_fn must be defined: export needs to know what the model is fed.")
+            raise ValueError("An input_receiver_fn must be defined: it declares the inputs of the exported model.")
         checkpoint = checkpoint_path or self.latest_checkpoint()
         if checkpoint is None and not self._model.has_initial_values:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
@@ -409,7 +426,7 @@ class Estimator:
 
     @property
     def export_savedmodel(self) -> Any:
-        raise AttributeError("export_savedmodel is TensorFlow 1's name; use export_saved_model.")
+        raise AttributeError("export_savedmodel is the TensorFlow 1 name; use export_saved_model.")
 
     def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):
         return self._model.prepare(
@@ -426,17 +443,17 @@ class Estimator:
         return self._model.just_saved(path)
 
     def _assert_members_are_not_overridden(self):
-        """Raises ValueError where a subclass overrides a public member: the loop relies on each.
+        """Raises ValueError if a subclass overrides a public member, since the loop relies on all of them.
 
-        tf.estimator had no `predictor`, so that a subclass may have one of its own. The name of this method is
-        tf.estimator's: a subclass that overrides members all the same replaces it, too.
+        tf.estimator had no `predictor`, so existing subclasses may define one. This method has tf.estimator's name,
+        because subclasses replace it to get around the check.
         """
         allowed = {"model_fn", "latest_checkpoint", "export_savedmodel", "predictor"}
         members = [name for name in vars(Estimator) if not name.startswith("_") and name not in allowed]
         _refuse_overrides(type(self), [name for name in members if _overrides(type(self), name)])
 
     def _params_in(self, mode):
-        """The params that input_fn and model_fn are given in `mode`."""
+        """Returns the params that input_fn and model_fn get in `mode`."""
         return self.params
 
     def _trained_checkpoint(self):
@@ -448,9 +465,9 @@ class Estimator:
 
 @contextlib.contextmanager
 def _suspendable_session(run, hooks):
-    """A MonitoredSession with the run's graph as the default only while it is opened and closed.
+    """Opens a MonitoredSession, with the run's graph as default only while it opens and closes.
 
-    A generator may yield inside: its caller then finds its own mode and default graph.
+    A generator may therefore yield inside the block without changing its caller's eager mode or default graph.
     """
 
     def close(*exc_info):
@@ -468,7 +485,7 @@ def _config_with_model_dir(config, model_dir):
     if config is not None and not isinstance(config, RunConfig):
         raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
     config = config or RunConfig()
-    # tf.estimator, too, took "" for none, the default of many a --model_dir.
+    # Like tf.estimator, treat "" as not given: it is a common default of --model_dir flags.
     given = {model_dirs.absolute(path) for path in (model_dir, config.model_dir) if path}
     if len(given) > 1:
         raise ValueError(
@@ -482,7 +499,7 @@ def _config_with_model_dir(config, model_dir):
     return config.replace(model_dir=given.pop(), session_config=session_config)
 
 
-# What tf.estimator's subclasses could override, and nothing here would call.
+# Methods that subclasses of tf.estimator.Estimator could override, but which nothing here would call.
 _UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")
 
 
@@ -498,7 +515,7 @@ def _refuse_overrides(kind, names):
     if names:
         raise ValueError(
             "Subclasses of Estimator cannot override members of Estimator. "
-            f"{kind.__name__} does override {sorted(names)}; give those methods names of their own."
+            f"{kind.__name__} does override {sorted(names)}; rename these methods."
         )
 
 
@@ -511,7 +528,7 @@ def _check_listeners(listeners):
 
 
 def _whole(name, count):
-    """`count` steps, or None; part of a step counts as a step: `len(x) / batch_size` is taken for steps, too."""
+    """Returns the number of steps, rounded up, or None. Callers pass fractions such as `len(x) / batch_size`."""
     if count is None:
         return None
     if count <= 0:
@@ -532,7 +549,7 @@ def _select(predictions, keys):
 
 
 def _examples(batch):
-    """The examples of a batch of predictions, a dict of arrays or one array."""
+    """Yields the examples of a batch of predictions, which is an array or a dict of arrays."""
     if not isinstance(batch, dict):
         yield from batch
         return

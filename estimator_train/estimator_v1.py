@@ -1,4 +1,4 @@
-"""tf.compat.v1.estimator.Estimator: the Estimator with export_savedmodel."""
+"""tf.compat.v1.estimator.Estimator, which has export_savedmodel."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from estimator_train.export import InputReceiver
 
 
 class Estimator(estimator.Estimator, metaclass=abc.ABCMeta):
-    """The `Estimator`, of TensorFlow 1's interface.
+    """The `Estimator` with the interface of TensorFlow 1.
 
-    isinstance and issubclass count every `estimator_train.Estimator` as one, as tf.estimator's did.
+    As in tf.estimator, isinstance and issubclass accept every `estimator_train.Estimator` as one.
     """
 
     @classmethod
@@ -29,9 +29,9 @@ class Estimator(estimator.Estimator, metaclass=abc.ABCMeta):
         checkpoint_path: str | None = None,
         strip_default_attrs: bool = False,
     ) -> bytes:
-        """`export_saved_model` under its older name.
+        """Calls `export_saved_model`, under its older name.
 
-        `strip_default_attrs` changes nothing: ops' attributes at their defaults are always left out, and load alike.
+        `strip_default_attrs` has no effect: default-valued attributes of ops are always stripped.
         """
         return self.export_saved_model(
             export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path

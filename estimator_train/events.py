@@ -1,4 +1,4 @@
-"""The metrics of evaluations, written to their event files and read back."""
+"""Writes the metrics of evaluations to event files, and reads them back."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ log = tf.get_logger()
 
 
 def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: str | None) -> None:
-    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to the event file of `directory`.
+    """Logs the metrics of an evaluation, and writes them and the checkpoint's path to an event file.
 
     Args:
-      directory: of the event file, which is made.
+      directory: directory of the event file; created if missing.
       metrics: dict of metric names and "global_step" to numpy values or serialized Summaries.
-      checkpoint: path prefix; None: there was none.
+      checkpoint: path prefix of the checkpoint; None if there was none.
     """
     step = int(metrics["global_step"])
     line = ", ".join(f"{key} = {metrics[key]}" for key in sorted(metrics))
@@ -50,10 +50,10 @@ def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: s
 
 
 def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.FileWriter:
-    """The writer of the event files in `directory`; call it in graph mode.
+    """Returns the writer of the event files in `directory`; call it in graph mode.
 
-    TensorFlow keeps one for each spelling of a path. Two that are made in a second would write into one file. So this
-    one is that of the path as it is relative to the working directory, too, which a user's hooks may write to.
+    TensorFlow caches a writer per spelling of a path, and two writers created within a second would write to the same
+    file. This writer is therefore registered under the relative path too, which a user's hooks may use.
     """
     directory = model_dirs.absolute(directory)
     writer = v1.summary.FileWriterCache.get(directory)
@@ -63,11 +63,11 @@ def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.File
 
 
 def _add_summary(summary, key, value):
-    """Adds a metric that is a serialized Summary, such as an image summary's."""
+    """Adds a metric whose value is a serialized Summary, such as an image summary."""
     try:
         parsed = v1.Summary.FromString(value)
     except DecodeError:
-        log.warning("Metric %s is bytes that are no serialized Summary; it is not written to the events.", key)
+        log.warning("Metric %s holds bytes that are not a serialized Summary; skipping it.", key)
         return
     for index, entry in enumerate(parsed.value):
         entry.tag = f"{key}/{index}"
@@ -75,12 +75,12 @@ def _add_summary(summary, key, value):
 
 
 def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
-    """Dict of global steps, in their order, to dicts of metric names to floats.
+    """Returns a dict of global steps, in ascending order, to dicts of metric names to floats.
 
-    A damaged or half-written file counts as far as it can be read, with a warning.
+    A damaged or incomplete file is read as far as possible, with a warning.
 
     Args:
-      pattern: of the event files' paths.
+      pattern: glob pattern of the event files.
     """
     metrics = collections.defaultdict(dict)
     for path in sorted(tf.io.gfile.glob(pattern)):
@@ -91,13 +91,13 @@ def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
                 }
                 if values:
                     metrics[event.step] |= values
-        except (tf.errors.DataLossError, tf.errors.FailedPreconditionError) as error:  # the latter of a folder
-            log.warning("The rest of event file %s is skipped, it is damaged: %s", path, error)
+        except (tf.errors.DataLossError, tf.errors.FailedPreconditionError) as error:  # the latter for a directory
+            log.warning("Skipping the rest of event file %s, which is damaged: %s", path, error)
     return dict(sorted(metrics.items()))
 
 
 def _events(path):
-    """Yields the events of a file. TensorFlow's summary_iterator does, too, and warns of its own deprecation."""
+    """Yields the events of a file. TensorFlow's summary_iterator would log a deprecation warning."""
     with eager_mode():
         records = iter(tf.data.TFRecordDataset(path))
     while True:

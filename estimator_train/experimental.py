@@ -1,4 +1,4 @@
-"""tf.estimator.experimental's names."""
+"""The names of tf.estimator.experimental."""
 
 from estimator_train.canned.canned_estimator import call_logit_fn
 from estimator_train.export import build_raw_supervised_input_receiver_fn

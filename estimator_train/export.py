@@ -1,4 +1,4 @@
-"""Inputs and outputs of a SavedModel: input receivers, export outputs, and the signatures built from them."""
+"""Defines the inputs and outputs of a SavedModel: input receivers, export outputs, and signatures built from them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,21 @@ class ServingInputReceiver(
 ):
     """The return value of a `serving_input_receiver_fn` for a model that takes a dict of features.
 
+        >>> def serving_input_receiver_fn():
+        ...     jpegs = tf.compat.v1.placeholder(tf.string, [None])
+        ...     images = tf.map_fn(tf.io.decode_jpeg, jpegs, fn_output_signature=tf.uint8)
+        ...     return et.export.ServingInputReceiver({"images": images}, {"jpegs": jpegs})
+
     Args:
-      features: dict of str or int to (dense, sparse or ragged) tensors for the model; a single one becomes
+      features: dict of str or int to the (dense, sparse or ragged) tensors that the model gets; a single tensor becomes
         `{"feature": tensor}`.
-      receiver_tensors: dict of str to the tensors that a client feeds, often placeholders; a single one becomes
+      receiver_tensors: dict of str to the tensors that a client feeds, often placeholders; a single tensor becomes
         `{"input": tensor}`.
-      receiver_tensors_alternatives: dict of names to other such dicts or tensors, fed at other points of the graph;
-        each adds signatures `<name>:<signature>`.
+      receiver_tensors_alternatives: dict of names to alternative `receiver_tensors`, which are fed at other points of
+        the graph. Each adds signatures called `<name>:<signature>`.
 
     Raises:
-      ValueError: something else than tensors, keys of another type, or alternatives that are no dict.
+      ValueError: If a value is not a tensor, a key has the wrong type, or the alternatives are not a dict.
     """
 
     __slots__ = ()
@@ -82,7 +87,11 @@ class TensorServingInputReceiver(
         "TensorServingInputReceiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"]
     )
 ):
-    """As `ServingInputReceiver`, for a model whose features are one tensor, given to it as it is."""
+    """Like `ServingInputReceiver`, but for a model whose features are a single tensor, not a dict.
+
+    >>> x = tf.ones([1, 2])
+    >>> receiver = et.export.TensorServingInputReceiver(x, receiver_tensors={"x": x})
+    """
 
     __slots__ = ()
 
@@ -103,10 +112,13 @@ class SupervisedInputReceiver(
 ):
     """The return value of an input receiver function for exporting a training or evaluation graph.
 
-    Features and labels, each a tensor or a dict of str or int to tensors, reach the model as they are.
+    Features and labels are each a tensor, or a dict of str or int to tensors, and are passed to the model unchanged.
+
+        >>> x, y = tf.ones([1, 2]), tf.ones([1])
+        >>> receiver = et.export.SupervisedInputReceiver({"x": x}, y, receiver_tensors={"x": x, "y": y})
 
     Raises:
-      ValueError: something else than tensors, or keys of another type.
+      ValueError: If a value is not a tensor or a key has the wrong type.
     """
 
     __slots__ = ()
@@ -130,11 +142,14 @@ InputReceiver = ServingInputReceiver | TensorServingInputReceiver | SupervisedIn
 def build_parsing_serving_input_receiver_fn(
     feature_spec: dict[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """Gives a serving_input_receiver_fn that takes serialized `tf.train.Example`s under the input name `examples`.
+    """Returns a serving_input_receiver_fn that parses serialized `tf.train.Example`s, fed as the input `examples`.
+
+        >>> feature_spec = {"x": tf.io.FixedLenFeature([2], tf.float32)}
+        >>> receiver_fn = et.export.build_parsing_serving_input_receiver_fn(feature_spec)
 
     Args:
       feature_spec: dict of feature names to `tf.io.FixedLenFeature` and the like, as for `tf.io.parse_example`.
-      default_batch_size: a fixed batch size; None: any.
+      default_batch_size: a fixed batch size; None allows any.
     """
 
     def serving_input_receiver_fn():
@@ -147,11 +162,16 @@ def build_parsing_serving_input_receiver_fn(
 def build_raw_serving_input_receiver_fn(
     features: dict[str, tf.Tensor], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """Gives a serving_input_receiver_fn that takes every feature as it is.
+    """Returns a serving_input_receiver_fn with one input per feature, passed to the model unchanged.
+
+        >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        >>> with tf.Graph().as_default():
+        ...     receiver_fn().features["x"].shape
+        TensorShape([None, 2])
 
     Args:
-      features: dict of str to tensors; their dtypes and their shapes but for the batch become the inputs'.
-      default_batch_size: a fixed batch size; None: any.
+      features: dict of str to tensors; each input gets the dtype of its tensor, and its shape except the batch size.
+      default_batch_size: a fixed batch size; None allows any.
     """
 
     def serving_input_receiver_fn():
@@ -166,15 +186,20 @@ def build_raw_supervised_input_receiver_fn(
     labels: tf.Tensor | dict[str, tf.Tensor],
     default_batch_size: int | None = None,
 ) -> Callable[[], SupervisedInputReceiver]:
-    """Gives an input receiver function that takes features and labels as they are.
+    """Returns an input receiver function with one input per feature and label, passed to the model unchanged.
+
+        >>> receiver_fn = et.export.build_raw_supervised_input_receiver_fn({"x": tf.ones([1, 2])}, tf.ones([1]))
+        >>> with tf.Graph().as_default():
+        ...     sorted(receiver_fn().receiver_tensors)
+        ['label', 'x']
 
     Args:
-      features: a tensor, fed under the input name `input`, or a dict of str to tensors.
-      labels: a tensor, fed under the input name `label`, or a dict of str to tensors.
-      default_batch_size: a fixed batch size; None: any.
+      features: a tensor, fed as the input `input`, or a dict of str to tensors.
+      labels: a tensor, fed as the input `label`, or a dict of str to tensors.
+      default_batch_size: a fixed batch size; None allows any.
 
     Raises:
-      ValueError: a feature and a label share an input name.
+      ValueError: If a feature and a label have the same name.
     """
     shared = set(_as_dict(features, "input")) & set(_as_dict(labels, "label"))
     if shared:
@@ -190,21 +215,24 @@ def build_raw_supervised_input_receiver_fn(
 
 
 class ExportOutput(abc.ABC):
-    """An output of a model that can be served."""
+    """Base class of the outputs of an exported model."""
 
     @abc.abstractmethod
     def as_signature_def(self, receiver_tensors: Mapping[str, tf.Tensor]) -> SignatureDef:
-        """The SignatureDef from `receiver_tensors`, a dict of str to tensors, to this output."""
+        """Returns the SignatureDef that maps `receiver_tensors`, a dict of str to tensors, to this output."""
 
 
 class PredictOutput(ExportOutput):
     """Any outputs, served through the Predict API.
 
+        >>> output = et.export.PredictOutput({"score": tf.constant([0.9])})
+
     Args:
-      outputs: dict of str, or tuples of str, which "/" joins, to tensors; a single one becomes `{"output": tensor}`.
+      outputs: dict of names to tensors; a single tensor becomes `{"output": tensor}`. A name is a str, or a tuple of
+        str, which is joined with "/".
 
     Raises:
-      ValueError: other keys, or values that are no tensors.
+      ValueError: If a key has the wrong type or a value is not a tensor.
     """
 
     def __init__(self, outputs: tf.Tensor | dict[Any, tf.Tensor]) -> None:
@@ -217,12 +245,15 @@ class PredictOutput(ExportOutput):
 class ClassificationOutput(ExportOutput):
     """Classes and their scores, served through the Classify API, which takes one string tensor of serialized Examples.
 
+        >>> classes = tf.constant([["cat", "dog"]])
+        >>> output = et.export.ClassificationOutput(scores=tf.constant([[0.9, 0.1]]), classes=classes)
+
     Args:
-      scores: float tensor [batch, classes]; without `classes`, in the order of the class ids.
-      classes: string tensor [batch, classes] of labels; without `scores`, the best first.
+      scores: float tensor [batch, classes]; in the order of the class ids if there are no `classes`.
+      classes: string tensor [batch, classes] of labels; best first if there are no `scores`.
 
     Raises:
-      ValueError: neither is given, or one is no tensor of its dtype.
+      ValueError: If neither is given, or one is not a tensor of the right dtype.
     """
 
     def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None) -> None:
@@ -241,7 +272,10 @@ class ClassificationOutput(ExportOutput):
 
 
 class RegressionOutput(ExportOutput):
-    """A float tensor `value`, served through the Regress API, which takes one string tensor of serialized Examples."""
+    """A float tensor `value`, served through the Regress API, which takes one string tensor of serialized Examples.
+
+    >>> output = et.export.RegressionOutput(tf.constant([[1.5]]))
+    """
 
     def __init__(self, value: tf.Tensor) -> None:
         if not _is_float(value):
@@ -253,7 +287,7 @@ class RegressionOutput(ExportOutput):
 
 
 class _SupervisedOutput(ExportOutput):
-    """Loss, predictions and metrics, with the keys that they have in the signature."""
+    """Loss, predictions and metrics, under their keys in the signature."""
 
     mode: str
 
@@ -279,7 +313,7 @@ class _SupervisedOutput(ExportOutput):
 
 
 class TrainOutput(_SupervisedOutput):
-    """The outputs of a training graph; arguments as for `EvalOutput`."""
+    """The outputs of a training graph; takes the arguments of `EvalOutput`."""
 
     mode = "train"
 
@@ -287,35 +321,38 @@ class TrainOutput(_SupervisedOutput):
 class EvalOutput(_SupervisedOutput):
     """The outputs of an evaluation graph.
 
+        >>> list(et.export.EvalOutput(loss=tf.constant(0.5), predictions={"y": tf.constant([1.0])}).predictions)
+        ['predictions/y']
+
     Args:
-      loss: a tensor, exported as `loss`, or a dict of names to tensors, as `loss/<name>`.
-      predictions: a tensor, exported as `predictions`, or a dict, as `predictions/<name>`.
-      metrics: dict of names to (value, update op) or Keras metrics, exported as `metrics/<name>/value` and
-        `metrics/<name>/update_op`; a single such pair is `metrics/value` and `metrics/update_op`.
+      loss: a tensor, exported as `loss`, or a dict of names to tensors, exported as `loss/<name>`.
+      predictions: a tensor, exported as `predictions`, or a dict, exported as `predictions/<name>`.
+      metrics: dict of names to (value, update op) pairs or Keras metrics, exported as `metrics/<name>/value` and
+        `metrics/<name>/update_op`; a single pair is exported as `metrics/value` and `metrics/update_op`.
 
     Raises:
-      ValueError: keys that are not str or tuples of str, or values that are no tensors.
+      ValueError: If a key is neither a str nor a tuple of str, or a value is not a tensor.
     """
 
     mode = "eval"
 
 
 def supervised_outputs(spec):
-    """The export outputs of a training or evaluation spec: `{"train": TrainOutput}` or `{"eval": EvalOutput}`."""
+    """Returns the export outputs of a spec: `{"train": TrainOutput}` or `{"eval": EvalOutput}`."""
     output = {"train": TrainOutput, "eval": EvalOutput}[spec.mode]
     return {spec.mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}
 
 
 def signatures(receiver, export_outputs, *, serving_only=True):
-    """The SignatureDefs of a SavedModel by key: `<output>`, and `<alternative>:<output>` for each alternative.
+    """Returns the SignatureDefs of a SavedModel, keyed `<output>`, and `<alternative>:<output>` for alternatives.
 
-    A pair that cannot be served is left out and logged: a Classify or Regress output without its single string input,
-    an output that needs a placeholder which the receiver does not feed.
+    Signatures that cannot be served are skipped and logged: Classify or Regress outputs without a single string input,
+    and outputs that depend on a placeholder which the receiver does not feed.
 
     Args:
       receiver: one of the receivers above.
       export_outputs: dict of str to `ExportOutput`.
-      serving_only: whether to leave out what TensorFlow Serving has no API for: training and evaluation signatures.
+      serving_only: whether to skip training and evaluation signatures, for which TensorFlow Serving has no API.
     """
     alternatives = getattr(receiver, "receiver_tensors_alternatives", None) or {}
     fed = {"": receiver.receiver_tensors} | {f"{name}:": tensors for name, tensors in alternatives.items()}
@@ -339,13 +376,13 @@ def signatures(receiver, export_outputs, *, serving_only=True):
 
 @contextlib.contextmanager
 def new_export_directory(base, assets_extra=None):
-    """Gives (a temporary directory to write a SavedModel into, bytes: the path it gets at the end).
+    """Yields (a temporary directory to write a SavedModel to, its final path as bytes), and renames it at the end.
 
-    That is `<base>/<Unix seconds>`, a later second where one of this or a later is there: the last of the names is the
-    newest. After an error nothing is left.
+    The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
+    after it, so the highest number is always the newest export. After an error the temporary directory is removed.
 
     Args:
-      assets_extra: dict of paths below the SavedModel's `assets.extra` to the files that are copied there.
+      assets_extra: dict of paths below the SavedModel's `assets.extra` to the files to copy there.
     """
     older = exports_in(base)
     seconds = max(int(time.time()), int(os.path.basename(older[-1])) + 1 if older else 0)
@@ -364,20 +401,20 @@ def new_export_directory(base, assets_extra=None):
 
 
 def remove_export(path):
-    """Removes an export. Its name goes at once, so that no server finds a half of it."""
+    """Removes an export. It is renamed first, so a server never loads one that is half deleted."""
     temporary = _temporary(path)
     tf.io.gfile.rename(path, temporary)
     tf.io.gfile.rmtree(temporary)
 
 
 def _temporary(path):
-    """The directory of an unfinished export: servers ignore its name, which also names the process that writes it."""
+    """Returns the directory of an unfinished export. Servers ignore its name, which identifies the writing process."""
     base, seconds = os.path.split(path)
     return os.path.join(base, f"temp-{seconds}-{this_process()}")
 
 
 def exports_in(base):
-    """Paths of the exports in the directory `base`, which are named by Unix seconds, the oldest first."""
+    """Returns the paths of the exports in the directory `base`, which are named by Unix seconds, oldest first."""
     if not tf.io.gfile.isdir(base):
         return []
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(base))
@@ -389,7 +426,7 @@ def _as_dict(value, default_key):
 
 
 def _tensor_dict(tensors, label, *, default_key=None, key_types=(str,)):
-    """`tensors` as a dict, checked; `label` names it in errors."""
+    """Returns `tensors` as a dict, after checking keys and values; `label` names it in errors."""
     if tensors is None:
         raise ValueError(f"{label}s must be defined.")
     tensors = _as_dict(tensors, default_key or label)
@@ -417,7 +454,7 @@ def _only_string(receiver_tensors, label):
     tensors = list(receiver_tensors.values())
     if len(tensors) != 1 or tensors[0].dtype != tf.string:
         raise ValueError(
-            f"{label} signatures take a single string tensor, of serialized tf.train.Examples; got {receiver_tensors}. "
+            f"{label} signatures take a single string tensor of serialized tf.train.Examples; got {receiver_tensors}. "
             "build_parsing_serving_input_receiver_fn makes such a receiver."
         )
     return tensors[0]
@@ -464,13 +501,13 @@ def _tensor_infos(tensors):
 
 
 def _check_fed(signature, receiver_tensors):
-    """Raises ValueError when an output of `signature` depends on a placeholder that is not among the inputs."""
+    """Raises ValueError if an output of `signature` depends on a placeholder that is not among the inputs."""
     fed = tf.nest.flatten(receiver_tensors, expand_composites=True)
     fed_names = {tensor.name for tensor in fed}
     outputs = [
         v1.saved_model.get_tensor_from_tensor_info(info, graph=fed[0].graph) for info in signature.outputs.values()
     ]
-    # What the graph of a function takes from outside of it, variables for one, stands in it as placeholders, too.
+    # A function's graph also has placeholders for the tensors that it captures, such as variables.
     queue, seen = tf.nest.flatten(outputs, expand_composites=True), _captured(fed[0].graph)
     while queue:
         tensor = queue.pop()
@@ -479,8 +516,8 @@ def _check_fed(signature, receiver_tensors):
         seen.add(tensor.name)
         if tensor.op.type == "Placeholder":
             raise ValueError(
-                f"the outputs {sorted(signature.outputs)} need the placeholder {tensor.op.name}, which is none of the "
-                f"inputs {sorted(fed_names)}"
+                f"the outputs {sorted(signature.outputs)} need the placeholder {tensor.op.name}, which is not among "
+                f"the inputs {sorted(fed_names)}"
             )
         queue += tensor.op.inputs
 

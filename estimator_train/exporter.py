@@ -1,4 +1,4 @@
-"""Exporters: what train_and_evaluate does with a checkpoint that it has evaluated."""
+"""Exporters, which train_and_evaluate calls for each checkpoint that it has evaluated."""
 
 from __future__ import annotations
 
@@ -25,12 +25,19 @@ log = tf.get_logger()
 
 
 class Exporter(abc.ABC):
-    """The base of exporters, to be derived from."""
+    """Base class of exporters.
+
+    >>> class LossPrinter(et.Exporter):
+    ...     name = "loss_printer"
+    ...     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    ...         print(checkpoint_path, eval_result["loss"])
+    >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=LossPrinter())
+    """
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """Name of the exporter's directory below `<model_dir>/export`, a str."""
+        """The name of the exporter's directory below `<model_dir>/export`."""
 
     @abc.abstractmethod
     def export(
@@ -45,19 +52,19 @@ class Exporter(abc.ABC):
 
         Args:
           estimator: the `Estimator`.
-          export_path: directory of this exporter.
+          export_path: the directory of this exporter.
           checkpoint_path: path prefix of the checkpoint.
-          eval_result: its metrics, as `Estimator.evaluate` gives them.
-          is_the_final_export: whether training has ended with this checkpoint. Where that shows only after the
-            checkpoint was evaluated, an exporter that skipped it is asked again.
+          eval_result: the checkpoint's metrics, as returned by `Estimator.evaluate`.
+          is_the_final_export: whether training has ended with this checkpoint. If that becomes known only after the
+            evaluation, an exporter that skipped the checkpoint is called again.
 
         Returns:
-          Path of the export, or None when skipped.
+          The path of the export, or None if skipped.
         """
 
 
 class _SavedModelExporter(Exporter):
-    """Writes SavedModels and keeps the newest `exports_to_keep` of them, None: all."""
+    """Writes SavedModels and keeps the newest `exports_to_keep` of them, or all if that is None."""
 
     def __init__(self, name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep):
         if exports_to_keep is not None and exports_to_keep <= 0:
@@ -87,7 +94,11 @@ class _SavedModelExporter(Exporter):
 
 
 class FinalExporter(_SavedModelExporter):
-    """Writes one SavedModel, at the end of training; arguments as for `Estimator.export_saved_model`."""
+    """Writes one SavedModel, at the end of training; takes the arguments of `Estimator.export_saved_model`.
+
+    >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+    >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.FinalExporter("final", receiver_fn))
+    """
 
     def __init__(
         self,
@@ -113,14 +124,19 @@ class FinalExporter(_SavedModelExporter):
 
 
 class LatestExporter(_SavedModelExporter):
-    """Writes a SavedModel after every evaluation and keeps the newest.
+    """Writes a SavedModel after every evaluation and keeps the newest ones.
+
+        >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        >>> exporter = et.LatestExporter("latest", receiver_fn, exports_to_keep=2)
+
+    See `Estimator.export_saved_model` for the other arguments.
 
     Args:
-      name: the exporter's; the rest as for `Estimator.export_saved_model`.
-      exports_to_keep: how many are kept; None: all.
+      name: name of the exporter and its directory.
+      exports_to_keep: number of SavedModels to keep; None keeps all.
 
     Raises:
-      ValueError: `exports_to_keep` is not positive.
+      ValueError: If `exports_to_keep` is not positive.
     """
 
     def __init__(
@@ -145,21 +161,21 @@ class LatestExporter(_SavedModelExporter):
 
 
 def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., bool]:
-    """Returns a `compare_fn` for `BestExporter` and `BestCheckpointExporter` that goes by one metric.
+    """Returns a `compare_fn` for `BestExporter` and `BestCheckpointExporter` that compares one metric.
 
         >>> is_better = et.compare_by("accuracy", "max")
         >>> is_better(best_eval_result={"accuracy": 0.8}, current_eval_result={"accuracy": 0.9})
         True
         >>> exporter = et.BestCheckpointExporter(compare_fn=is_better)
 
-    A value that is not a number is worse than any other.
+    NaN is worse than any other value.
 
     Args:
-      metric: its name in evaluations.
+      metric: the metric's name in evaluations.
       direction: "min" if lower values are better, "max" if higher ones are.
 
     Raises:
-      ValueError: `direction` is neither; when called: a result has no such metric.
+      ValueError: If `direction` is neither. The returned function raises it if a result lacks the metric.
     """
     if direction not in ("min", "max"):
         raise ValueError(f'direction must be "min" or "max", given: {direction!r}')
@@ -168,7 +184,7 @@ def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., b
     def compare_fn(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
         for name, result in {"best": best_eval_result, "current": current_eval_result}.items():
             if not result or metric not in result:
-                raise ValueError(f"{name}_eval_result has no {metric}: {result}; give the exporter a compare_fn.")
+                raise ValueError(f"{name}_eval_result has no {metric}: {result}; pass another compare_fn.")
         best, current = best_eval_result[metric], current_eval_result[metric]
         return bool(is_better(current, best) or (np.isnan(best) and not np.isnan(current)))
 
@@ -190,22 +206,25 @@ def _check_compare_fn(compare_fn):
 
 
 class BestExporter(_SavedModelExporter):
-    """Writes a SavedModel of every checkpoint that is better than all before, and keeps the newest.
+    """Writes a SavedModel of each checkpoint that is better than all before it, and keeps the newest ones.
 
-    Each holds the result that made it the best, as `assets.extra/eval_result.json`: a restarted training continues
-    from that of the newest.
+        >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        >>> exporter = et.BestExporter("best", receiver_fn, compare_fn=et.compare_by("accuracy", "max"))
+
+    Each SavedModel stores its evaluation result in `assets.extra/eval_result.json`. After a restart, the result of the
+    newest SavedModel is the one to beat. See `Estimator.export_saved_model` for the other arguments.
 
     Args:
-      name: the exporter's; `serving_input_receiver_fn`, `assets_extra` and `as_text` as for
-        `Estimator.export_saved_model`.
-      event_file_pattern: of event files in model_dir. Where the newest SavedModel holds no result, as tf.estimator left
-        it, the best of those in the events is the one to beat; None: there is none to beat then.
-      compare_fn: function of `best_eval_result` and `current_eval_result`, dicts of metrics: whether the latter is
-        better. The default compares the losses.
-      exports_to_keep: how many are kept; None: all.
+      name: name of the exporter and its directory.
+      event_file_pattern: glob pattern, relative to model_dir, of the evaluation's event files. They are read if the
+        newest SavedModel has no stored result, as when tf.estimator wrote it: the best result in them is then the one
+        to beat. With None, the next checkpoint counts as better.
+      compare_fn: function of `best_eval_result` and `current_eval_result`, two dicts of metrics, that returns whether
+        the latter is better. The default compares losses.
+      exports_to_keep: number of SavedModels to keep; None keeps all.
 
     Raises:
-      ValueError: `compare_fn` has other arguments, or `exports_to_keep` is not positive.
+      ValueError: If `compare_fn` has other arguments, or `exports_to_keep` is not positive.
     """
 
     def __init__(
@@ -244,7 +263,7 @@ class BestExporter(_SavedModelExporter):
             tf.io.gfile.remove(result)
 
     def _best(self, model_dir, export_path, eval_result):
-        """The result to beat, or None."""
+        """Returns the result to beat, or None."""
         exports = exports_in(export_path)
         if not exports:
             return None
@@ -253,12 +272,12 @@ class BestExporter(_SavedModelExporter):
             try:
                 return _read_result(result)
             except ValueError as error:
-                log.warning("%s. Taking it from the events.", error)
+                log.warning("%s. Reading it from the event files.", error)
         if self._event_file_pattern is None:
             return None
         log.info("Loading best metric from event files.")
         results = read_eval_metrics(os.path.join(model_dir, self._event_file_pattern))
-        results.pop(eval_result.get("global_step"), None)  # the evaluation that is compared is among the events
+        results.pop(eval_result.get("global_step"), None)  # the event files include the current evaluation
         best = None
         for result in results.values():
             if best is None or self._compare_fn(best_eval_result=best, current_eval_result=result):
@@ -267,17 +286,20 @@ class BestExporter(_SavedModelExporter):
 
 
 class BestCheckpointExporter(Exporter):
-    """Keeps a copy of the checkpoint that is better than all before, and no other.
+    """Keeps a copy of the best checkpoint so far.
 
-    The directory is one of checkpoints: `tf.train.latest_checkpoint` finds the best in it. Beside it is the result that
-    made it the best, as `<checkpoint>.eval_result.json`: a restarted training continues from that.
+        >>> exporter = et.BestCheckpointExporter()
+        >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=exporter)
+
+    `tf.train.latest_checkpoint` finds the copy in the exporter's directory. Its evaluation result is stored next to it,
+    in `<checkpoint>.eval_result.json`, and is the one to beat after a restart.
 
     Args:
-      name: the exporter's.
+      name: name of the exporter and its directory.
       compare_fn: as for `BestExporter`.
 
     Raises:
-      ValueError: `compare_fn` has other arguments.
+      ValueError: If `compare_fn` has other arguments.
     """
 
     def __init__(self, name: str = "best_checkpoint", compare_fn: Callable[..., bool] = _loss_smaller) -> None:
@@ -304,23 +326,23 @@ class BestCheckpointExporter(Exporter):
         return tf.compat.as_bytes(_keep_checkpoint(export_path, checkpoint_path, eval_result))
 
     def _best(self, export_path):
-        """The result to beat, or None."""
+        """Returns the result to beat, or None."""
         kept = checkpoints.kept_in(export_path)
         try:
             return _read_result(f"{kept[-1]}.{_RESULT}") if kept else None
         except checkpoints.CheckpointError as error:
-            raise checkpoints.CheckpointError(f"{error}; move {export_path} to another place to start anew.") from error
+            raise checkpoints.CheckpointError(f"{error}; move {export_path} elsewhere to start over.") from error
 
 
 class LoggerExporter(Exporter):
-    """Gives loggers the metrics of each evaluation; `LoggerHook` gives them those of training.
+    """Passes the metrics of each evaluation to loggers; `LoggerHook` passes them those of training.
 
-        logger = et.loggers.CSVLogger("runs/oct2017")
-        eval_spec = et.EvalSpec(eval_input_fn, exporters=[et.LoggerExporter(logger)])
+        >>> logger = et.loggers.CSVLogger("runs/oct2017")
+        >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.LoggerExporter(logger))
 
     Args:
-      loggers: of `estimator_train.loggers`, or your own.
-      name: the exporter's.
+      loggers: loggers from `estimator_train.loggers`, or your own.
+      name: name of the exporter.
     """
 
     def __init__(self, *loggers: Logger, name: str = "loggers") -> None:
@@ -340,17 +362,17 @@ class LoggerExporter(Exporter):
         eval_result: dict[str, Any],
         is_the_final_export: bool,
     ) -> None:
-        if checkpoint_path != self._logged:  # the last checkpoint comes twice
+        if checkpoint_path != self._logged:  # the last checkpoint is exported twice
             for logger in self._loggers:
                 logger.log_evaluation(eval_result)
             self._logged = checkpoint_path
 
 
 def _keep_checkpoint(directory, checkpoint, eval_result):
-    """Puts a copy of `checkpoint` and its result in the place of the one in `directory`; returns its path prefix.
+    """Replaces the checkpoint in `directory` by a copy of `checkpoint` and its result; returns the copy's path prefix.
 
-    The best is what the directory's `checkpoint` file names, and that is replaced in one move, at the end: whenever the
-    process is killed, a whole checkpoint is there, the old one or the new.
+    The directory's `checkpoint` file names the best checkpoint, and it is replaced atomically at the end. If the
+    process is killed, either the old checkpoint or the new one is complete.
     """
     tf.io.gfile.makedirs(directory)
     source, name = os.path.split(checkpoint)
@@ -358,7 +380,7 @@ def _keep_checkpoint(directory, checkpoint, eval_result):
     parts = {file: unfinished(os.path.join(directory, file)) for file in files}
     for file, part in parts.items():
         tf.io.gfile.copy(os.path.join(source, file), part, overwrite=True)
-    # No checkpoint is ever there without its result, nor an index without its data.
+    # Write the result before the checkpoint, and the data before the index: neither may exist without the other.
     write_whole(os.path.join(directory, f"{name}.{_RESULT}"), _to_json(eval_result))
     for file in sorted(parts, key=lambda file: file.endswith(".index")):
         tf.io.gfile.rename(parts[file], os.path.join(directory, file), overwrite=True)
@@ -381,7 +403,7 @@ def _to_json(result):
 
 
 def _read_result(path):
-    """The result that `_to_json` wrote; raises ValueError in one line that names the file."""
+    """Reads a result that `_to_json` wrote; raises a one-line CheckpointError that names the file."""
     try:
         with tf.io.gfile.GFile(path) as file:
             return {name: np.asarray(value)[()] for name, value in json.load(file).items()}

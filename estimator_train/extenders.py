@@ -1,4 +1,4 @@
-"""add_metrics: adds your own metrics to an Estimator, besides those of its model."""
+"""add_metrics: extends the evaluation of an Estimator with custom metrics."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ _ARGUMENTS = ("features", "labels", "predictions", "config")
 
 
 def add_metrics(estimator: Estimator, metric_fn: Callable[..., Mapping[str, Any]]) -> Estimator:
-    """An `Estimator` of the same model and directory, whose `evaluate` gives the metrics of `metric_fn`, too.
+    """Returns an `Estimator` with the same model and directory, whose `evaluate` adds the metrics of `metric_fn`.
+
+        >>> def metric_fn(labels, predictions):
+        ...     error = keras.metrics.MeanAbsoluteError()
+        ...     error.update_state(labels, *predictions.values())
+        ...     return {"mae": error}
+        >>> estimator = et.add_metrics(estimator, metric_fn)
+        >>> sorted(estimator.evaluate(eval_input_fn))
+        ['global_step', 'loss', 'mae']
 
     Args:
-      estimator: an `Estimator`, of a Keras model or of a model_fn.
-      metric_fn: a function that names those of `features`, `labels`, `predictions` and `config` that it needs, and
-        returns a dict of metric names to Keras metrics or (value, update op) pairs of v1. A name that the model has,
-        too, means the new metric. The predictions of a Keras model are a dict by output name.
+      estimator: an `Estimator` of a Keras model or of a model_fn.
+      metric_fn: a function of any of `features`, `labels`, `predictions` and `config`, which returns a dict of metric
+        names to Keras metrics or v1 (value, update op) pairs. They replace metrics of the model that have the same
+        name. A Keras model's predictions are a dict keyed by output name.
 
     Raises:
-      ValueError: metric_fn has other arguments.
+      ValueError: If metric_fn has other arguments.
     """
     unexpected = [name for name in argument_names(metric_fn) if name not in _ARGUMENTS]
     if unexpected:

@@ -1,4 +1,4 @@
-"""numpy_input_fn and pandas_input_fn, as tf.estimator.inputs had them, over tf.data instead of queues."""
+"""numpy_input_fn and pandas_input_fn of tf.estimator.inputs, built on tf.data instead of queues."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def numpy_input_fn(
 ) -> Callable[..., tf.data.Dataset]:
     """Returns an input_fn over the rows of numpy arrays.
 
-    It gives a `tf.data.Dataset` of features or (features, labels), with the structure and dtypes of `x` and `y`.
-    Another input_fn that calls it in a v1 graph gets the tensors of a batch, as tf.estimator gave them. Batches run on
-    across epochs: only the very last one may be short.
+    It returns a `tf.data.Dataset` of features or (features, labels), with the structure and dtypes of `x` and `y`. If
+    another input_fn calls it in a v1 graph, it returns the tensors of a batch, as in tf.estimator. Batches may span two
+    epochs: only the last batch of all may be smaller.
 
         >>> input_fn = et.inputs.numpy_input_fn({"x": np.arange(5)}, np.arange(5), batch_size=3, shuffle=False)
         >>> [labels.numpy().tolist() for features, labels in input_fn()]
         [[0, 1, 2], [3, 4]]
 
     Args:
-      x: features, an array or a dict of names to arrays, the first dimension being the rows.
-      y: labels, likewise; None for none.
-      batch_size: rows a batch on each replica.
-      num_epochs: passes over the rows; None is forever.
-      shuffle: required bool; whether to shuffle all rows, in a new order each epoch.
-      queue_capacity: taken for old code's sake; there is no queue.
-      num_threads: likewise; more threads do not multiply the epochs.
+      x: features, an array or a dict of names to arrays; the first dimension is the row.
+      y: labels, in the same form; None if there are none.
+      batch_size: number of rows in a batch, per replica.
+      num_epochs: number of passes over the rows; None repeats forever.
+      shuffle: a bool, required; whether to shuffle all rows, in a new order each epoch.
+      queue_capacity: ignored; accepted for compatibility.
+      num_threads: ignored likewise; more threads do not multiply the epochs.
 
     Raises:
-      TypeError: `x` is neither an array nor a dict.
-      ValueError: `shuffle` is no bool, arrays are empty or differ in length, or a name is both a feature's and a
-        label's.
+      TypeError: If `x` is neither an array nor a dict.
+      ValueError: If `shuffle` is not a bool, arrays are empty or differ in length, or a feature and a label have the
+        same name.
     """
     del queue_capacity, num_threads
     _check_shuffle(shuffle)
@@ -72,7 +72,7 @@ def pandas_input_fn(
     num_threads: int = 1,
     target_column: str = "target",
 ) -> Callable[..., tf.data.Dataset]:
-    """Returns an input_fn over the rows of a pandas DataFrame: a feature a column.
+    """Returns an input_fn over the rows of a pandas DataFrame, with one feature per column.
 
         >>> import pandas as pd
         >>> table = pd.DataFrame({"age": [31, 45], "height": [1.6, 1.8]})
@@ -80,20 +80,21 @@ def pandas_input_fn(
         >>> [sorted(features) for features, labels in input_fn()]
         [['age', 'height']]
 
+    See `numpy_input_fn` for the other arguments.
+
     Args:
       x: a DataFrame.
-      y: labels, a Series, or a DataFrame, whose labels are a dict by column; its index is that of `x`. None for none.
-      target_column: name of a Series `y`, which no column of `x` may have.
-
-    The others are as for `numpy_input_fn`.
+      y: labels with the same index as `x`: a Series, or a DataFrame for a dict of labels keyed by column. None if there
+        are none.
+      target_column: name of a Series `y`; no column of `x` may have it.
 
     Raises:
-      TypeError: `x` is no DataFrame, or `target_column` no str.
-      ValueError: as for `numpy_input_fn`, or the indexes differ, or `x` has the column `target_column`.
+      TypeError: If `x` is not a DataFrame or `target_column` is not a str.
+      ValueError: As for `numpy_input_fn`, or if the indexes differ or `x` has a column called `target_column`.
     """
     del queue_capacity, num_threads
     _check_shuffle(shuffle)
-    if not hasattr(x, "columns"):  # told without importing pandas
+    if not hasattr(x, "columns"):  # checked without importing pandas
         raise TypeError(f"x must be a pandas DataFrame; got {type(x).__name__}: use numpy_input_fn for arrays")
     if not isinstance(target_column, str):
         raise TypeError(f"target_column must be a string; got {target_column!r}")
@@ -110,9 +111,9 @@ def pandas_input_fn(
 
 
 class _Rows(Arrays):
-    """The input_fn of `arrays`, which gives tensors where tf.estimator's gave them to another input_fn's code.
+    """The input_fn of `arrays`, which returns tensors when another input_fn calls it in a v1 graph, as tf.estimator's.
 
-    An Estimator passes an input_context; with a strategy, datasets alone can be shared out over the replicas.
+    If the caller is an Estimator, which passes an input_context, or there is a strategy, it returns a dataset.
     """
 
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""`import estimator_train.install_tf1` gives a TF 1 program the `tensorflow` it was written for."""
+"""Makes `import tensorflow` mean TensorFlow 1 for the rest of the program, on import of this module."""
 
 from estimator_train import tf1
 

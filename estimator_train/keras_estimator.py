@@ -1,4 +1,4 @@
-"""model_to_estimator: a compiled Keras model as an Estimator."""
+"""model_to_estimator: makes an Estimator from a compiled Keras model."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def model_to_estimator(
     safe_mode: bool = True,
     warm_start_from: str | os.PathLike[str] | None = None,
 ) -> Estimator:
-    """An `Estimator` that trains, evaluates and predicts with a copy of a compiled Keras model.
+    """Returns an `Estimator` that trains, evaluates and predicts with a copy of a compiled Keras model.
 
-    The copy carries all of the model's state: weights, BatchNorm and Normalization statistics, lookup tables, optimizer
-    settings and slots. The given model stays as it is and usable.
+    The copy has all of the model's state: weights, BatchNorm and Normalization statistics, lookup tables, optimizer
+    settings and slots. The given model is not modified and remains usable.
 
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
         >>> model.compile("sgd", "mse")
@@ -44,25 +44,27 @@ def model_to_estimator(
         20
 
     Args:
-      keras_model: a compiled model of tf_keras, or of Keras 3 on TensorFlow; or, for a model that Keras cannot copy, a
-        function without arguments that builds and compiles it.
-      keras_model_path: a saved compiled model (.keras, .h5 or a SavedModel directory), instead of `keras_model`; the
-        Keras that saved it loads it.
+      keras_model: a compiled model of tf_keras, or of Keras 3 with the TensorFlow backend. For a model that Keras
+        cannot copy, pass a function without arguments that builds and compiles it.
+      keras_model_path: path of a saved compiled model (.keras, .h5 or a SavedModel directory), instead of
+        `keras_model`. It is loaded by the Keras version that saved it.
       custom_objects: dict of names to the custom classes and functions of the model.
-      model_dir: directory for checkpoints and events, made when missing; None: `config.model_dir` or a temporary one.
-      config: `RunConfig`; `train_distribute` is where it trains, `eval_distribute` where it is evaluated.
-      checkpoint_format: "checkpoint" or "saver", as tf.estimator has them; both write object-based checkpoints.
-      metric_names_map: dict of every compiled metric name to the name it gets in results.
+      model_dir: directory of checkpoints and event files, created if missing; None means `config.model_dir` or a
+        temporary directory.
+      config: a `RunConfig`; `train_distribute` is the strategy for training, `eval_distribute` the one for evaluation.
+      checkpoint_format: "checkpoint" or "saver", for compatibility; both write object-based checkpoints.
+      metric_names_map: dict that maps every compiled metric name to its name in results.
       export_outputs: dict of output names to ExportOutput classes, for the signatures of exports.
-      safe_mode: whether a file at `keras_model_path` that holds a lambda, such as that of a Lambda layer, is refused.
-        A lambda is saved as Python bytecode: pass False only for files that you trust as you trust a program.
-      warm_start_from: a checkpoint's path prefix, or a directory, whose newest one is used. If `model_dir` has no
-        checkpoint yet, the model starts with its weights; the optimizer and the global step start from scratch. Weights
-        that the checkpoint lacks or has in another shape, such as those of a new last layer, are named in a warning.
+      safe_mode: whether to refuse a file at `keras_model_path` that contains a lambda, for example in a Lambda layer.
+        Lambdas are saved as Python bytecode, so pass False only for files that you trust as you would a program.
+      warm_start_from: path prefix of a checkpoint, or a directory, whose newest checkpoint is used. The model starts
+        with its weights if `model_dir` has no checkpoint yet; the optimizer and the global step start from scratch. A
+        warning lists weights that are missing in the checkpoint or have another shape, such as a new last layer's.
 
     Raises:
-      ValueError: no model or two given, not compiled, or with parts of another Keras, Keras 3 on another backend, a
-        model that cannot be copied, a bad format, or a file with a lambda or with weights alone.
+      ValueError: If no model or two are given; if the model is not compiled, mixes tf_keras with Keras 3, needs another
+        Keras backend, or cannot be copied; if `checkpoint_format` is unknown; or if the file contains a lambda, or only
+        weights.
     """
     if keras_model is None and keras_model_path is None:
         raise ValueError("Either `keras_model` or `keras_model_path` needs to be provided.")
@@ -74,8 +76,8 @@ def model_to_estimator(
         keras_model, has_lambda = load_model(keras_model_path, custom_objects, safe_mode)
         if has_lambda and safe_mode:
             raise ValueError(
-                f"{os.fspath(keras_model_path)} holds a lambda, Python code that would run; pass safe_mode=False if "
-                "you trust the file as you trust a program."
+                f"{os.fspath(keras_model_path)} contains a lambda, which is Python code that would run; pass "
+                "safe_mode=False if you trust the file as you would a program."
             )
     seed = config.tf_random_seed if isinstance(config, RunConfig) else None
     source = model_source(keras_model, custom_objects, seed)
@@ -90,5 +92,5 @@ def _checkpoint(path):
         return path
     newest = checkpoints.latest_intact(path)
     if newest is None:
-        raise ValueError(f"warm_start_from={path!r} has no checkpoint; give the directory or the prefix of one.")
+        raise ValueError(f"warm_start_from={path!r} has no checkpoint; pass a directory that has one, or its prefix.")
     return newest

@@ -17,13 +17,17 @@ from estimator_train.export import ExportOutput, PredictOutput
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
-# Types that public signatures share. An input_fn is called with those of mode, params, config, input_context it names.
+# Types shared by public signatures. An input_fn gets whichever of mode, params, config and input_context it accepts.
 InputFn = Callable[..., tf.data.Dataset]
-FeatureColumn = Any  # TensorFlow has no public class for what tf.feature_column makes
+FeatureColumn = Any  # TensorFlow has no public base class of feature columns
 
 
 class ModeKeys:
-    """The three modes of a model, as strings."""
+    """The three modes of a model, as strings.
+
+    >>> et.ModeKeys.PREDICT
+    'infer'
+    """
 
     TRAIN = "train"
     EVAL = "eval"
@@ -48,24 +52,28 @@ class EstimatorSpec(
         ],
     )
 ):
-    """The tensors, ops and hooks of a model in one mode.
+    """The tensors, ops and hooks of a model in one mode. A model_fn returns it, as in the example of `Estimator`.
+
+        >>> spec = et.EstimatorSpec(et.ModeKeys.EVAL, loss=tf.constant(0.5))
+        >>> spec.predictions
+        {}
 
     Args:
-      mode: one of `ModeKeys`; None requires nothing.
-      predictions: a tensor, or a dict of names to tensors. PREDICT needs it.
-      loss: a tensor of one element. TRAIN and EVAL need it.
-      train_op: the op or tensor that makes a step. TRAIN needs it.
-      eval_metric_ops: dict of metric names to (value tensor, update op) pairs or to Keras metrics that are updated,
-        which become such pairs.
-      export_outputs: dict of signature names to `export.ExportOutput`; of several, one is "serving_default". None in
-        PREDICT: the predictions, as `export.PredictOutput`.
+      mode: one of `ModeKeys`; with None, no argument is required.
+      predictions: a tensor, or a dict of names to tensors; required in PREDICT.
+      loss: a scalar tensor; required in TRAIN and EVAL.
+      train_op: the op or tensor that runs a training step; required in TRAIN.
+      eval_metric_ops: dict of metric names to (value tensor, update op) pairs, or to Keras metrics whose
+        `update_state` has been called, which are turned into such pairs.
+      export_outputs: dict of signature names to `export.ExportOutput`; if there are several, one must be called
+        "serving_default". In PREDICT, None exports the predictions as `export.PredictOutput`.
       training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: iterables of `SessionRunHook`.
-      scaffold: a `tf.compat.v1.train.Scaffold`; None: a new one.
+      scaffold: a `tf.compat.v1.train.Scaffold`; None creates one.
 
     Raises:
-      ValueError: what the mode needs is missing, the loss is no scalar, a Keras metric is not updated, or a tensor is
-        of another graph than the default one.
-      TypeError: an argument of another type.
+      ValueError: If an argument that the mode requires is missing, the loss is not a scalar, a Keras metric has not
+        been updated, or a tensor does not belong to the default graph.
+      TypeError: If an argument has the wrong type.
     """
 
     __slots__ = ()
@@ -111,27 +119,27 @@ class EstimatorSpec(
         return spec
 
     def _replace(self, **changes):
-        """A copy with `changes`, checked as the constructor checks. Raises ValueError for another mode."""
+        """Returns a copy with `changes`, checked by the constructor. Raises ValueError if the mode changes."""
         if changes.get("mode", self.mode) != self.mode:
             raise ValueError(f"mode of EstimatorSpec cannot be changed; it is {self.mode!r}.")
         return EstimatorSpec(**(self._asdict() | changes))
 
 
-# A model_fn is called with those of features, labels, mode, params and config that it names.
+# A model_fn gets whichever of features, labels, mode, params and config it accepts.
 ModelFn = Callable[..., EstimatorSpec]
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A model made ready for one train, evaluate or predict: what the Estimator's loop drives.
+    """A model prepared for one call of train, evaluate or predict, for the Estimator's loop to run.
 
     Attributes:
       graph: the `tf.Graph` that hooks see.
-      spec: its `EstimatorSpec`. In EVAL, `eval_metric_ops` holds the loss too.
+      spec: its `EstimatorSpec`. In EVAL, `eval_metric_ops` includes the loss.
       session_creator: the `tf.compat.v1.train.SessionCreator` whose session restores the state and runs the steps.
-      input_hooks: hooks that come before the user's: what the input needs, such as an iterator's initialiser, and a
-        model_fn's report of memory.
-      agreement: the `synchronous.Agreement` of a training in several synchronous processes; None: there is one process.
+      input_hooks: hooks that run before the user's, such as the one that initializes the input's iterator, or the one
+        that reports a model_fn's memory.
+      agreement: the `synchronous.Agreement` of a training in several synchronous processes; None if there is only one.
     """
 
     graph: tf.Graph
@@ -141,29 +149,29 @@ class Run:
     agreement: Agreement | None = None
 
     def as_default(self):
-        """A context manager in which the run is driven: the graph is the default one."""
+        """Returns a context manager that makes the run's graph the default; drive the run inside it."""
         return self.graph.as_default()
 
 
 class PreparedModel(abc.ABC):
-    """The interface that the Estimator's loop needs of every kind of model.
+    """The interface that the Estimator's loop requires of every kind of model.
 
     Attributes:
-      has_initial_values: whether it is worth something before it is trained, and so can be exported.
+      has_initial_values: whether the untrained model has useful weights, and may be exported without a checkpoint.
     """
 
     has_initial_values: bool
 
     @abc.abstractmethod
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
-        """A `Run` of the model.
+        """Returns a `Run` of the model.
 
         Args:
           mode: one of `ModeKeys`.
           input_fn, config, params: the Estimator's.
-          checkpoint_path: prefix of the checkpoint to start from; None: the model's initial values.
+          checkpoint_path: path prefix of the checkpoint to start from; None starts from the initial values.
           last_step: the global step at which TRAIN ends, or None.
-          hooks: those of the caller's, which may add to the Run's graph.
+          hooks: the caller's hooks, which may add to the Run's graph.
         """
 
     @abc.abstractmethod
@@ -171,18 +179,18 @@ class PreparedModel(abc.ABC):
         """Loads a checkpoint to predict batches that are in memory.
 
         Args:
-          config, params, checkpoint_path: as of `prepare`.
-          select: returns those predictions, of all that it is given by name, that are wanted.
+          config, params, checkpoint_path: as for `prepare`.
+          select: a function that picks the requested predictions from the dict of all.
 
         Returns:
-          A function of the `tf.TypeSpec`s of a batch of features, in their structure. It returns a function of such
-          batches, tensors and numpy arrays, that gives the predictions as numpy arrays, and a function that frees what
-          the first one holds.
+          A function that takes the `tf.TypeSpec`s of a batch of features, in the features' structure, and returns two
+          functions: one takes such a batch, of tensors or numpy arrays, and returns the predictions as numpy arrays;
+          the other frees the resources of the first.
         """
 
     @contextlib.contextmanager
     def just_saved(self, path):
-        """Around what evaluates the checkpoint at prefix `path` while the training that has saved it stands still."""
+        """Wraps the evaluation of the checkpoint at prefix `path` while the training that saved it is paused."""
         yield
 
     @abc.abstractmethod
@@ -191,20 +199,20 @@ class PreparedModel(abc.ABC):
 
     @abc.abstractmethod
     def with_metrics(self, metric_fn):
-        """The same model, evaluated by the metrics of `metric_fn`, too; see `extenders.add_metrics`."""
+        """Returns the same model with the metrics of `metric_fn` added; see `extenders.add_metrics`."""
 
 
 class EpochHook(tf.compat.v1.train.SessionRunHook):
-    """A hook that divides the training of a Keras model into epochs: its loss and metrics run over each, as in fit.
+    """Base class of hooks that divide the training of a Keras model into epochs, with running metrics as in fit.
 
     Attributes:
-      steps_per_epoch: global steps in an epoch; None: evaluations end them.
+      steps_per_epoch: global steps in an epoch; None means that each evaluation ends an epoch.
     """
 
     steps_per_epoch: int | None
 
     def attach(self, model: Any, reset_metrics: Callable[[], None], config: Any) -> None:
-        """Called before `begin` with the model that trains, a function that resets its metrics, and the RunConfig."""
+        """Called before `begin` with the model being trained, a function that resets its metrics, and the RunConfig."""
         raise NotImplementedError
 
     def evaluated(self, metrics: dict[str, Any]) -> None:
@@ -213,7 +221,7 @@ class EpochHook(tf.compat.v1.train.SessionRunHook):
 
 
 def check_hooks(hooks, message="Hooks must be a SessionRunHook"):
-    """`hooks`, any iterable or None, as a tuple. Raises TypeError with `message` for one that is no SessionRunHook."""
+    """Returns `hooks`, an iterable or None, as a tuple. Raises TypeError with `message` for other objects in it."""
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, v1.train.SessionRunHook):
@@ -222,7 +230,7 @@ def check_hooks(hooks, message="Hooks must be a SessionRunHook"):
 
 
 def argument_names(function):
-    """The names of the arguments that `function` takes, but for `*args`, `**kwargs` and what a partial has settled."""
+    """Returns the names of a function's arguments, except `*args`, `**kwargs` and those that a partial has bound."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     bound = getattr(function, "keywords", {})
     parameters = inspect.signature(function).parameters.values()
@@ -230,9 +238,10 @@ def argument_names(function):
 
 
 def metrics_of(metric_fns, parts, config):
-    """The metrics of functions given to `add_metrics`, a dict of names to pairs.
+    """Calls the functions given to `add_metrics`; returns a dict of metric names to (value tensor, update op) pairs.
 
-    `parts`: a dict of "features", "labels" and "predictions" to tensors.
+    Args:
+      parts: dict of "features", "labels" and "predictions" to tensors.
     """
     offered = parts | {"config": config}
     metrics = {}
@@ -242,17 +251,17 @@ def metrics_of(metric_fns, parts, config):
 
 
 def metric_pair(name, metric):
-    """A value of eval_metric_ops as (value tensor, update op).
+    """Returns a value of eval_metric_ops as a (value tensor, update op) pair.
 
     Raises:
-      ValueError: a Keras metric without an update.
+      ValueError: If a Keras metric has not been updated.
     """
     if isinstance(metric, tuple):
         return metric
     if not metric.updates:
-        raise ValueError(f'Please call update_state(...) on the "{metric.name}" metric, {name} of eval_metric_ops.')
+        raise ValueError(f'Please call update_state(...) on the "{metric.name}" metric, eval_metric_ops[{name!r}].')
     known = {id(variable) for variable in v1.local_variables()}
-    for variable in metric.variables:  # Keras puts them in no collection, so that no session would initialise them
+    for variable in metric.variables:  # Keras adds them to no collection, so sessions would not initialize them
         if id(variable) not in known:
             v1.add_to_collections([v1.GraphKeys.LOCAL_VARIABLES, v1.GraphKeys.METRIC_VARIABLES], variable)
     return metric.result(), tf.group(metric.updates)
@@ -276,7 +285,7 @@ def _checked_loss(loss, mode):
         return None
     _check_is_tensor(loss, "loss")
     if loss.shape.num_elements() not in (None, 1):
-        raise ValueError(f"Loss must be scalar, given: {loss}; reduce it, with tf.reduce_mean for one.")
+        raise ValueError(f"Loss must be scalar, given: {loss}; reduce it, for example with tf.reduce_mean.")
     return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
 
 
@@ -306,7 +315,7 @@ def _checked_metrics(metrics):
             for part in tf.nest.flatten(metric):  # a value may be several tensors
                 if not isinstance(part, tf.Operation):
                     _check_is_tensor(part, f"eval_metric_ops[{name!r}]")
-    # Eager tensors are of unit tests: nothing runs the metrics there.
+    # Only unit tests build specs eagerly, and they never run the metrics.
     if tf.executing_eagerly():
         return dict(metrics)
     return {name: metric_pair(name, metric) for name, metric in metrics.items()}
@@ -338,7 +347,7 @@ def _check_is_tensor(value, name):
 
 
 def _check_graph(spec):
-    """Raises ValueError for a tensor or op of the spec that is not of the default graph; eager mode has none."""
+    """Raises ValueError if a tensor or op of the spec is not in the default graph. Does nothing in eager mode."""
     if tf.executing_eagerly():
         return
     metrics = tf.nest.flatten([metric for metric in spec.eval_metric_ops.values() if isinstance(metric, tuple)])
@@ -352,6 +361,6 @@ def _check_graph(spec):
         for element in elements:
             if element is not None and getattr(element, "graph", None) is not v1.get_default_graph():
                 raise ValueError(
-                    f'{name} with "{element.name}" must be from the default graph: make every tensor and op inside '
-                    "model_fn, from the features and labels that it is given, and not before or in another tf.Graph."
+                    f'{name} with "{element.name}" must be from the default graph: create all tensors and ops inside '
+                    "model_fn, from its features and labels, not beforehand or in another tf.Graph."
                 )

@@ -1,4 +1,4 @@
-"""RunConfig: how a run is paced, saved and distributed, and this process's task in a TF_CONFIG cluster."""
+"""RunConfig: settings for checkpoints, summaries, logs and distribution, and this process's task in a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from estimator_train.distribution.cluster_task import ClusterTask, TaskType, has
 
 __all__ = ["RunConfig", "TaskType"]
 
-_UNSET: Any = object()  # tells "not given" from None, which switches saving off
+_UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
 _TASK_PROPERTIES = (
     "task_type",
     "task_id",
@@ -32,68 +32,67 @@ _TASK_PROPERTIES = (
 
 
 def _settings_as_properties(kind):
-    """Makes properties of the fields of a dataclass, each over an attribute of its name after an underscore.
+    """Turns each field of a dataclass into a property that reads the attribute `_<field>`.
 
-    So tf.estimator had them: subclasses may override them.
+    As in tf.estimator, subclasses may override these properties.
     """
     for field in dataclasses.fields(kind):
         setattr(kind, field.name, property(operator.attrgetter(f"_{field.name}")))
     return kind
 
 
-# eq=False: two configs are equal only when they are the same object, and stay hashable.
+# eq=False: configs are compared by identity and are hashable.
 @_settings_as_properties
 @dataclasses.dataclass(eq=False, repr=False)
 class RunConfig:
-    """The settings of a run, read-only; `replace` makes a changed copy.
+    """The settings of a run. They are read-only; `replace` returns a changed copy.
 
-    TF_CONFIG is read from the environment once, at construction. The defaults are tf.estimator.RunConfig's. Attributes
-    of other names may be added, and subclasses may override the properties.
+    The constructor reads TF_CONFIG from the environment. The defaults are those of tf.estimator.RunConfig. You may add
+    attributes with other names, and subclasses may override the properties.
 
         >>> config = et.RunConfig(model_dir="runs/mine", save_checkpoints_steps=500)
         >>> config.replace(tf_random_seed=1).save_checkpoints_steps
         500
 
     Args:
-      model_dir: directory of checkpoints and summaries, str or PathLike; None: from TF_CONFIG or the Estimator.
-      tf_random_seed: int, for `tf.random.set_seed` when training starts.
+      model_dir: directory of checkpoints and summaries, str or PathLike; None takes it from TF_CONFIG or the Estimator.
+      tf_random_seed: int, passed to `tf.random.set_seed` when training starts.
       save_summary_steps: global steps between summaries.
-      save_checkpoints_steps: global steps between checkpoints. Giving it sets `save_checkpoints_secs` to
-        None, and the reverse; with both None no checkpoint is saved.
-      save_checkpoints_secs: seconds between checkpoints; 600 when neither of the two is given.
-      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None: an Estimator's config has tf.estimator's default.
-        A Keras model runs as TF 2, without one. So it is with `device_fn`, `protocol` and
-        `session_creation_timeout_secs`.
-      keep_checkpoint_max: how many of the newest checkpoints are kept; 0 or None keeps all.
-      keep_checkpoint_every_n_hours: beyond those, one checkpoint is kept for each such span, in hours.
-      log_step_count_steps: global steps between log lines of loss and global_step/sec; None logs none.
-      train_distribute: `tf.distribute.Strategy` for `train`. Copies of the config share this very object.
+      save_checkpoints_steps: global steps between checkpoints. Setting it makes `save_checkpoints_secs` None, and vice
+        versa; if both are None, no checkpoints are saved.
+      save_checkpoints_secs: seconds between checkpoints; 600 if neither of the two is given.
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default. Keras models run as
+        TF 2 and use neither this nor `device_fn`, `protocol` and `session_creation_timeout_secs`.
+      keep_checkpoint_max: number of recent checkpoints to keep; 0 or None keeps all.
+      keep_checkpoint_every_n_hours: additionally keeps one checkpoint per this many hours.
+      log_step_count_steps: global steps between log lines of loss and global_step/sec; None turns them off.
+      train_distribute: `tf.distribute.Strategy` for `train`. Copies of the config share the object.
       device_fn: function of one argument, `op`, that returns the op's device.
-      protocol: of the cluster's servers: None (grpc), "grpc" or "grpc+verbs".
-      eval_distribute: `tf.distribute.Strategy` for `evaluate`, shared likewise.
-      experimental_distribute: an object with attributes `train_distribute` and `eval_distribute`, which
-        become the two properties of those names; reads as None afterwards.
-      experimental_max_worker_delay_secs: int, upper bound in seconds of the staggered start of workers.
+      protocol: protocol of the cluster's servers: None (grpc), "grpc" or "grpc+verbs".
+      eval_distribute: `tf.distribute.Strategy` for `evaluate`, also shared by copies.
+      experimental_distribute: an object with attributes `train_distribute` and `eval_distribute`, which set the two
+        properties of these names; reads as None afterwards.
+      experimental_max_worker_delay_secs: int, the longest delay in seconds of the staggered start of workers.
       session_creation_timeout_secs: seconds to wait for a session.
-      checkpoint_save_graph_def: whether graph.pbtxt and the meta graph are written.
-      steps_per_loop: training steps run inside one compiled call, int >= 1; hooks see the last of them. This and what
-        follows is of Keras models, and changes how fast they train or what memory they take.
-      accumulate_steps: batches of each replica whose mean gradient makes one update, and so one global step, int >= 1.
-      mixed_precision: "bfloat16" or "float16": layers compute in it, except those of the outputs and of
-        preprocessing layers; variables stay float32. With float16 the loss is scaled, by Keras' LossScaleOptimizer.
-      recompute: whether most activations are computed again in the backward pass, instead of kept; of functional and
-        Sequential models. Layers such as BatchNormalization and Dropout, which cannot run twice, are not recomputed: a
-        model with one after every convolution saves memory only with `jit_compile`.
-      jit_compile: whether training steps are compiled with XLA; for one replica.
-      async_checkpoints: whether training continues while a checkpoint is written, from a copy of the variables; not
-        with synchronous workers. Saving listeners are called when it is written.
-      resume_input: whether `train` begins in the data where the checkpoint's training stopped, be it inside an epoch,
-        instead of at the beginning, as in tf.estimator. The data must come in the same order each time. The input_fns
-        of this package begin there at once; of others the examples before are read and dropped.
+      checkpoint_save_graph_def: whether to write graph.pbtxt and the meta graph.
+      steps_per_loop: training steps per compiled call, int >= 1; hooks see the last one. This and the following
+        settings apply to Keras models only.
+      accumulate_steps: batches per replica whose mean gradient makes one update, and thus one global step, int >= 1.
+      mixed_precision: "bfloat16" or "float16", the dtype in which layers compute, except output and preprocessing
+        layers; variables stay float32. For float16, Keras' LossScaleOptimizer scales the loss.
+      recompute: whether to save memory by computing most activations again in the backward pass instead of keeping
+        them; for functional and Sequential models. Layers that cannot run twice, such as BatchNormalization and
+        Dropout, are not recomputed: a model with one after every convolution saves memory only with `jit_compile`.
+      jit_compile: whether to compile training steps with XLA; for a single replica.
+      async_checkpoints: whether training continues while a copy of the variables is written to a checkpoint; not
+        available with synchronous workers. Saving listeners are called once the checkpoint is on disk.
+      resume_input: whether `train` resumes the data where the checkpoint's training stopped, even inside an epoch,
+        instead of starting from the beginning as tf.estimator does. The order of the data must be the same each time.
+        The input_fns of this package skip directly to that position; for others, earlier examples are read and dropped.
 
     Raises:
-      ValueError: for a setting out of its range, settings that exclude each other, or a wrong TF_CONFIG.
-      TypeError: for a `cluster`, `task` or `service` in TF_CONFIG that is not a JSON object.
+      ValueError: If a setting is out of range, settings conflict, or TF_CONFIG is invalid.
+      TypeError: If `cluster`, `task` or `service` in TF_CONFIG is not a JSON object.
     """
 
     model_dir: str | os.PathLike[str] | None = None
@@ -121,7 +120,7 @@ class RunConfig:
     async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
     resume_input: bool = dataclasses.field(default=False, kw_only=True)
 
-    # Every instance has its own; as ClassVars they are no arguments of the constructor, for editors neither.
+    # Set on each instance; declared as ClassVars so neither dataclass nor editors take them for constructor arguments.
     _cluster_spec: ClassVar[tf.train.ClusterSpec]
     _task_type: ClassVar[str]
     _task_id: ClassVar[int]
@@ -136,7 +135,7 @@ class RunConfig:
 
     @property
     def cluster_spec(self) -> tf.train.ClusterSpec:
-        """The cluster's jobs and addresses; empty without a cluster."""
+        """The cluster's jobs and addresses; empty if there is no cluster."""
         return self._cluster_spec
 
     @property
@@ -146,22 +145,22 @@ class RunConfig:
 
     @property
     def task_id(self) -> int:
-        """Index of the task among those of its type."""
+        """Index of the task among the tasks of its type."""
         return self._task_id
 
     @property
     def global_id_in_cluster(self) -> int | None:
-        """Index among all tasks but evaluators: the chief first, then workers, then parameter servers."""
+        """Index among all tasks except evaluators: the chief first, then workers, then parameter servers."""
         return self._global_id_in_cluster
 
     @property
     def is_chief(self) -> bool:
-        """Whether this task writes checkpoints and events."""
+        """Whether this task writes checkpoints and event files."""
         return self._is_chief
 
     @property
     def num_worker_replicas(self) -> int:
-        """Number of tasks that train, the chief among them."""
+        """Number of tasks that train, including the chief."""
         return self._num_worker_replicas
 
     @property
@@ -171,12 +170,12 @@ class RunConfig:
 
     @property
     def master(self) -> str:
-        """Address of the server that training sessions connect to; "" for one in this process."""
+        """Address of the server that training sessions connect to; "" means this process."""
         return self._master
 
     @property
     def evaluation_master(self) -> str:
-        """The same for evaluations."""
+        """Address of the server that evaluation sessions connect to."""
         return self._evaluation_master
 
     @property
@@ -197,7 +196,7 @@ class RunConfig:
         coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
         if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
             task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
-        else:  # any other strategy has no cluster, and its config stays local
+        else:  # other strategies have no cluster, so their config stays local
             task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
         vars(self).update(
             {f"_{name}": getattr(task, name) for name in _TASK_PROPERTIES},
@@ -207,12 +206,12 @@ class RunConfig:
         )
 
     def replace(self, **changes: Any) -> RunConfig:
-        """A copy with `changes`, which are constructor arguments; the task in the cluster stays as it was.
+        """Returns a copy with some constructor arguments changed, for the same task of the cluster.
 
         Changing one of `save_checkpoints_steps` and `save_checkpoints_secs` sets the other to None.
 
         Raises:
-          ValueError: for a name that is no constructor argument, or a value the constructor would refuse.
+          ValueError: If a name is not a constructor argument, or the constructor would reject a value.
         """
         for name in changes:
             if name not in _SETTINGS:
@@ -236,7 +235,7 @@ class RunConfig:
         return repr(vars(self))
 
     def _normalize_and_check(self):
-        """Turns the arguments as given into the settings as read, and checks them."""
+        """Normalizes the given arguments to the settings' final values, and checks them."""
         settings = {name: vars(self)[f"_{name}"] for name in _SETTINGS}
         if settings["model_dir"] is not None:
             settings["model_dir"] = os.fspath(settings["model_dir"])
@@ -256,8 +255,8 @@ class RunConfig:
         strategy = settings["train_distribute"]
         if settings["jit_compile"] and strategy and strategy.num_replicas_in_sync > 1:
             raise ValueError(
-                f"jit_compile compiles the step of one replica, and train_distribute has "
-                f"{strategy.num_replicas_in_sync}; leave out one of the two."
+                f"jit_compile works with a single replica, but train_distribute has "
+                f"{strategy.num_replicas_in_sync}; remove one of the two settings."
             )
         vars(self).update({f"_{name}": value for name, value in settings.items()})
 
@@ -278,7 +277,7 @@ _SUPPORTED_STRATEGY = (
     lambda value: not isinstance(value, tf.distribute.ParameterServerStrategy),
 )
 
-# What each setting must be when it is not None, as a message says it, and a function that tells.
+# The requirement on each setting that is not None: its wording in the error message, and the predicate that checks it.
 _REQUIREMENTS = {
     "model_dir": ("should be non-empty, or None", bool),
     "tf_random_seed": _INTEGER,
@@ -303,9 +302,9 @@ _REQUIREMENTS = {
 
 
 def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
-    """The config of an Estimator's v1 sessions: soft placement, and one pass of the graph optimizers.
+    """Returns the default config of an Estimator's v1 sessions: soft placement and one pass of the graph optimizers.
 
-    In a cluster a trainer sees itself and the parameter servers: it does not wait for a worker that is gone.
+    In a cluster, a trainer sees only itself and the parameter servers, so it never waits for a worker that is gone.
     """
     one_pass = tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
     filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
@@ -313,7 +312,7 @@ def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
 
 
 def _checkpoint_interval(steps, secs):
-    """(steps, secs) with at most one of them set."""
+    """Returns (steps, secs), at most one of which is not None."""
     if steps is _UNSET and secs is _UNSET:
         return None, 600
     steps = None if steps is _UNSET else steps
@@ -337,14 +336,14 @@ def _agreed_model_dir(model_dir, tf_config):
     if from_environment is None:
         return model_dir
     if not from_environment:
-        raise ValueError("model_dir in TF_CONFIG is ''; name a folder there or leave the key out.")
+        raise ValueError("model_dir in TF_CONFIG is ''; set it to a directory or remove the key.")
     if model_dir not in (None, from_environment):
         raise ValueError(f"model_dir is {model_dir!r}, but TF_CONFIG has {from_environment!r}; give one.")
     return from_environment
 
 
 def _cluster_of(strategy):
-    """The cluster and the task of a MultiWorkerMirroredStrategy, as TF_CONFIG has them."""
+    """Returns the cluster and task of a MultiWorkerMirroredStrategy, in the form of TF_CONFIG."""
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict()
     return {"cluster": cluster, "task": {"type": resolver.task_type, "index": resolver.task_id}} if cluster else {}

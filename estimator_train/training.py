@@ -1,4 +1,4 @@
-"""train_and_evaluate: training, with evaluations and exports of its checkpoints, in one call."""
+"""train_and_evaluate: trains, and evaluates and exports checkpoints along the way, in one call."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ class TrainSpec(
 ):
     """How `train_and_evaluate` trains; the arguments are those of `Estimator.train`.
 
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[et.ProgressHook()])
+
     Raises:
-      TypeError: `input_fn` is not callable, or a hook or listener of another type.
-      ValueError: `max_steps` is not positive.
+      TypeError: If `input_fn` is not callable, or a hook or listener has the wrong type.
+      ValueError: If `max_steps` is not positive.
     """
 
     __slots__ = ()
@@ -78,20 +80,22 @@ class EvalSpec(
 ):
     """How and when `train_and_evaluate` evaluates and exports.
 
+        >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, every_steps=500)
+
     Args:
       input_fn: as for `Estimator.evaluate`.
-      steps: how many batches, 100 as in tf.estimator; None: until the data ends.
-      name: of the evaluation; its events go to `estimator.eval_dir(name)`.
+      steps: number of batches, by default 100 as in tf.estimator; None means until the data ends.
+      name: name of the evaluation; its event files go to `estimator.eval_dir(name)`.
       hooks: list of `SessionRunHook`, for every evaluation.
       exporters: an `Exporter` or an iterable of them, called after every evaluation.
-      start_delay_secs: seconds that an evaluator process waits at first; without meaning in one process.
-      throttle_secs: the least seconds from the start of one evaluation to the next; 0 evaluates every checkpoint.
-      every_steps: global steps from one evaluation to the next, whatever `throttle_secs` is. Checkpoints are then
-        saved by steps, at these and at `RunConfig.save_checkpoints_steps`.
+      start_delay_secs: seconds that an evaluator process waits before it starts; ignored in a single process.
+      throttle_secs: minimum seconds between the starts of two evaluations; 0 evaluates every checkpoint.
+      every_steps: global steps between two evaluations; overrides `throttle_secs`. Checkpoints are then saved at these
+        steps and at multiples of `RunConfig.save_checkpoints_steps`.
 
     Raises:
-      TypeError: `input_fn` is not callable, or a hook, exporter or name of another type.
-      ValueError: a number is out of range, or exporters have no names or the same.
+      TypeError: If `input_fn` is not callable, or a hook, an exporter or the name has the wrong type.
+      ValueError: If a number is out of range, or exporters have no names or share one.
     """
 
     __slots__ = ()
@@ -127,10 +131,10 @@ class EvalSpec(
         )
 
     def __getnewargs_ex__(self):
-        return tuple(self)[:-1], {"every_steps": self.every_steps}  # for copies: it is keyword-only
+        return tuple(self)[:-1], {"every_steps": self.every_steps}  # copies need it: every_steps is keyword-only
 
 
-# In a cluster it returns None. The hints say Any for that, so that callers in one process can unpack the pair.
+# In a cluster it returns None. The hints use Any instead, so single-process callers may unpack the pair.
 @overload
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
@@ -140,10 +144,10 @@ def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: list[EvalSpec]
 ) -> tuple[dict[str | None, dict[str, Any]], dict[str | None, list[str | bytes | None]]] | Any: ...
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec | list[EvalSpec]) -> Any:
-    """Trains, evaluates and exports checkpoints on the way, and the last one at the end, however training ended.
+    """Trains, evaluating and exporting checkpoints along the way and the last one at the end.
 
-    A training that was already finished is still evaluated and exported, and one that continues from a
-    checkpoint has that evaluated and exported first.
+    The last checkpoint is evaluated and exported however training ended, even if it had finished before the call. A
+    training that resumes from a checkpoint evaluates and exports that one first.
 
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=20)
         >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, throttle_secs=0)
@@ -152,18 +156,19 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
         20
 
     Args:
-      estimator: the `Estimator`; its RunConfig saves checkpoints.
+      estimator: an `Estimator` whose RunConfig saves checkpoints.
       train_spec: a `TrainSpec`.
       eval_spec: an `EvalSpec`, or a list of them with different names.
 
     Returns:
-      (metrics of the last checkpoint, list of what its exporters gave: a path as bytes, or None where they skipped
-      it). For a list of EvalSpecs, two dicts of their names to these. In a cluster, None.
+      (metrics, exports) of the last checkpoint; exports is a list of what each exporter returned: a path as bytes, or
+      None if it skipped the checkpoint. For a list of EvalSpecs, both are dicts keyed by the specs' names. In a
+      cluster, None.
 
     Raises:
-      TypeError: an argument of another type.
-      ValueError: evaluations or exporters share a name, the config saves no checkpoints, or an early-stopping hook
-        watches a metric or an evaluation that there is not.
+      TypeError: If an argument has the wrong type.
+      ValueError: If evaluations or exporters share a name, the config saves no checkpoints, or an early-stopping hook
+        watches a metric or an evaluation that does not exist.
     """
     specs = eval_spec if isinstance(eval_spec, list) else [eval_spec]
     _check_types(estimator, train_spec, specs)
@@ -220,14 +225,14 @@ def _run_in_cluster(estimator, train_spec, specs):
         except (ValueError, tf.errors.OpError):
             if tf.io.gfile.exists(f"{checkpoint}.index"):
                 raise
-            log.warning("Checkpoint %s was deleted by the training before it was evaluated.", checkpoint)
+            log.warning("Training deleted checkpoint %s before it was evaluated.", checkpoint)
             return False
 
     tasks.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
 
 
 class _Evaluation:
-    """An EvalSpec at work: evaluates and exports each checkpoint once, and tells when it is due."""
+    """Evaluates and exports each checkpoint once for an EvalSpec, and decides when an evaluation is due."""
 
     def __init__(self, estimator, spec):
         self.spec = spec
@@ -239,14 +244,14 @@ class _Evaluation:
         )
 
     def start(self, checkpoint, global_step):
-        """Evaluates the checkpoint that training continues from; a kill may have prevented its evaluation."""
+        """Evaluates the checkpoint from which training resumes, in case a kill prevented its evaluation."""
         if global_step > 0:
             self.run(checkpoint, is_the_final_export=False)
-        if self.spec.every_steps is not None:  # else the first checkpoint is due
+        if self.spec.every_steps is not None:  # otherwise the first checkpoint is due
             self._timer.update_last_triggered_step(global_step)
 
     def is_due(self, global_step):
-        """Whether it is time to evaluate; the next is then counted from here."""
+        """Returns whether to evaluate now; if so, the wait for the next evaluation starts here."""
         is_due = self._timer.should_trigger_for_step(global_step)
         if is_due:
             self._timer.update_last_triggered_step(global_step)
@@ -256,9 +261,9 @@ class _Evaluation:
         return is_due
 
     def run(self, checkpoint, is_the_final_export):
-        """Evaluates `checkpoint`. Exporters that skipped it before are asked again once it is the last."""
+        """Evaluates `checkpoint` unless already done, and calls the exporters that have not exported it."""
         estimator, spec = self._estimator, self.spec
-        if checkpoint != self.checkpoint or checkpoints.stamp(checkpoint) != self._stamp:  # callbacks save it again
+        if checkpoint != self.checkpoint or checkpoints.stamp(checkpoint) != self._stamp:  # callbacks may save it again
             self.metrics = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint, spec.name)
             self.exports = [None] * len(spec.exporters)
             self.checkpoint, self._stamp = checkpoint, checkpoints.stamp(checkpoint)
@@ -274,17 +279,17 @@ class _Evaluation:
                 )
 
     def metric_names(self):
-        """Names of the evaluation's metrics, found without running it."""
+        """Returns the names of the evaluation's metrics, without running it."""
         spec, checkpoint = self.spec, self._estimator.latest_checkpoint()
         run = self._estimator._prepare(ModeKeys.EVAL, spec.input_fn, checkpoint, spec.steps)
         return sorted(run.spec.eval_metric_ops)
 
 
 class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
-    """Evaluates a training's checkpoints, but for that of step 0 and for the one at `max_steps`, evaluated afterwards.
+    """Evaluates checkpoints during training, except at step 0 and at `max_steps`, which is evaluated afterwards.
 
-    Where callbacks ask for its metrics, it evaluates that one, too. Before the first step it tells the early-stopping
-    hooks what there is to watch.
+    If there are callbacks, which need its metrics, the checkpoint at `max_steps` is evaluated here, too. Before the
+    first step, the listener gives the early-stopping hooks the names of the metrics.
     """
 
     def __init__(self, estimator, evaluations, train_spec):
@@ -303,7 +308,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
             return
         due = [evaluation for evaluation in self._evaluations if is_last or evaluation.is_due(global_step_value)]
         path = tf.train.latest_checkpoint(self._estimator.model_dir)
-        # A CheckpointSaverHook of the user's may save elsewhere.
+        # The user's CheckpointSaverHook may save to another directory.
         is_current = path is not None and checkpoints.read_global_step(path) == global_step_value
         with time_spent.counted_as(time_spent.EVALUATION), self._estimator._just_saved(path if is_current else None):
             for evaluation in due:
@@ -312,7 +317,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
             hook.evaluated(self._logs(due))
 
     def _logs(self, evaluations):
-        """The metrics of `evaluations`, with the names of all but the first before them."""
+        """Returns the metrics of `evaluations`, prefixed with the evaluation's name except for the first one."""
         return {
             metric if evaluation is self._evaluations[0] else f"{evaluation.spec.name}_{metric}": value
             for evaluation in evaluations
@@ -329,7 +334,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
 
 
 def _watch(evaluations, hooks):
-    """Tells the early-stopping hooks what there is to watch."""
+    """Gives the early-stopping hooks the evaluations and metrics that they can watch."""
     metric_names = {evaluation.spec.name: evaluation.metric_names for evaluation in evaluations}
     for hook in hooks:
         if isinstance(hook, StopOnMetricHook):
@@ -337,7 +342,7 @@ def _watch(evaluations, hooks):
 
 
 def _saving_for(estimator, specs):
-    """`estimator`, saving a checkpoint wherever one of `specs` asks for an evaluation."""
+    """Returns `estimator`, configured to save a checkpoint at each step where one of `specs` needs an evaluation."""
     config = estimator.config
     every = [spec.every_steps for spec in specs if spec.every_steps is not None]
     if not every:
@@ -353,7 +358,7 @@ def _check_types(estimator, train_spec, specs):
     if not isinstance(train_spec, TrainSpec):
         raise TypeError(f"`train_spec` must have type `tf.estimator.TrainSpec`. Got: {train_spec!r}")
     if not specs:
-        raise ValueError("eval_spec must hold at least one EvalSpec, given an empty list.")
+        raise ValueError("eval_spec must contain at least one EvalSpec, given an empty list.")
     for spec in specs:
         if not isinstance(spec, EvalSpec):
             raise TypeError(f"`eval_spec` must have type `tf.estimator.EvalSpec`, or be a list of them. Got: {spec!r}")
@@ -364,7 +369,7 @@ def _check_types(estimator, train_spec, specs):
 
 
 def _checked_exporters(exporters):
-    """`exporters`, one, an iterable or None, as a tuple."""
+    """Returns `exporters`, which may be one, an iterable or None, as a tuple."""
     given = exporters if isinstance(exporters, Iterable) else () if exporters is None else (exporters,)
     given = tuple(given)
     if not all(isinstance(exporter, Exporter) for exporter in given):

@@ -1,4 +1,4 @@
-"""The hooks of the Estimator's loops: those of a training, in tf.estimator's order, and an evaluation's progress."""
+"""The hooks of the Estimator's loops: the hooks of train, in tf.estimator's order, and evaluate's progress hook."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ log = tf.get_logger()
 
 
 def training_hooks(run, config, user_hooks, listeners, stop_at):
-    """All hooks of a training, in the order in which they are called; call with the run's graph as default.
+    """Returns all hooks of a training, in the order in which they are called; needs the run's graph as default.
 
     Args:
       run: the `model_fn.Run`.
       config: the `RunConfig`.
-      user_hooks: the hooks that `Estimator.train` was given.
-      listeners: its `CheckpointSaverListener`s.
-      stop_at: `steps` and `max_steps` of `Estimator.train`.
+      user_hooks: the hooks passed to `Estimator.train`.
+      listeners: the `CheckpointSaverListener`s passed to it.
+      stop_at: the `steps` and `max_steps` passed to it.
 
     Raises:
-      ValueError: there are listeners and no checkpoints, or a CheckpointSaverHook is among `user_hooks` and several
+      ValueError: If there are listeners but no checkpoints, or a CheckpointSaverHook is among `user_hooks` and several
         workers train.
     """
     spec = run.spec
@@ -67,7 +67,7 @@ def training_hooks(run, config, user_hooks, listeners, stop_at):
 
 
 def _checkpoint_timer(config, agreement):
-    """When checkpoints are saved; None: never."""
+    """Returns the timer that triggers checkpoints, or None if none are saved."""
     if config.save_checkpoints_steps:
         return v1.train.SecondOrStepTimer(every_steps=config.save_checkpoints_steps)
     if not config.save_checkpoints_secs:
@@ -78,7 +78,7 @@ def _checkpoint_timer(config, agreement):
 
 
 def _chief_hooks(spec, config, savers, listeners, timer):
-    """The chief's hooks, which save checkpoints and write events; `savers`: the CheckpointSaverHooks of others."""
+    """Returns the chief's hooks, which save checkpoints and write events; `savers` are hooks that save already."""
     if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
         v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
 
@@ -93,7 +93,7 @@ def _chief_hooks(spec, config, savers, listeners, timer):
         prepare_listeners(saver, spec.scaffold, config.async_checkpoints)
     hooks += spec.training_chief_hooks
     if config.log_step_count_steps or config.save_summary_steps:
-        event_writer(config.model_dir)  # before the user's hooks ask TensorFlow for one by a relative path
+        event_writer(config.model_dir)  # before a user's hook creates one for a relative path
     if config.log_step_count_steps:
         hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=config.model_dir))
     if config.save_summary_steps:
@@ -122,7 +122,7 @@ class StopIfAlreadyDone(v1.train.SessionRunHook):
 
 
 class LogLossHook(v1.train.SessionRunHook):
-    """Logs the loss every so many steps; LoggingTensorHook counts calls of session.run instead."""
+    """Logs the loss every `every_steps` global steps; LoggingTensorHook counts calls of session.run instead."""
 
     def __init__(self, loss, every_steps):
         self._fetches = {"loss": loss, "step": v1.train.get_global_step()}
@@ -142,7 +142,7 @@ class LogLossHook(v1.train.SessionRunHook):
 
 
 class EvalProgressHook(v1.train.SessionRunHook):
-    """Stops an evaluation after `limit` batches, logs how far it is, and refuses one without any."""
+    """Stops an evaluation after `limit` batches, logs its progress, and raises ValueError if there are none."""
 
     def __init__(self, limit):
         self._limit = limit
@@ -160,7 +160,7 @@ class EvalProgressHook(v1.train.SessionRunHook):
             run_context.request_stop()
 
     def end(self, session):
-        if self._count == 0:  # before the results are fetched, which there are none of
+        if self._count == 0:  # raise before FinalOpsHook fetches results that do not exist
             raise ValueError(
-                "evaluate got no data: the input_fn's dataset is empty, or a hook stopped it before a batch."
+                "evaluate got no data: the input_fn's dataset is empty, or a hook stopped it before the first batch."
             )

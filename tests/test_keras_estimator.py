@@ -24,7 +24,7 @@ def file(request, tmp_path):
 
 
 def test_a_file_with_a_lambda_is_refused_in_every_format(file, tmp_path):
-    with pytest.raises(ValueError, match=f"^{file} holds a lambda, .*; pass safe_mode=False if you trust") as caught:
+    with pytest.raises(ValueError, match=f"^{file} contains a lambda, .*; pass safe_mode=False if you trust") as caught:
         et.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "ran").exists()
@@ -38,12 +38,12 @@ def test_a_file_with_a_lambda_is_loaded_where_asked(file, batches, tmp_path):
 
 def test_the_drop_in_warns_and_loads_but_for_keras_files(file, tmp_path, warnings):
     if file.suffix == ".keras":
-        with pytest.raises(ValueError, match="which TensorFlow 2.15 refused, too; if you trust it, load it"):
+        with pytest.raises(ValueError, match="TensorFlow 2.15 refused it, too; if you trust the file, load it"):
             keras_lib.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
         return
     keras_lib.model_to_estimator(keras_model_path=file, model_dir=tmp_path / "run")
     (line,) = [line for line in warnings if "lambda" in line]
-    assert line.startswith(f"{file} holds a lambda") and "\n" not in line
+    assert line.startswith(f"{file} contains a lambda") and "\n" not in line
 
 
 def test_a_file_without_a_lambda_is_loaded(classifier, data, batches, tmp_path):

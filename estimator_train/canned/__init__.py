@@ -1,4 +1,4 @@
-"""Canned estimators: Linear, DNN, DNNLinearCombined and Baseline over tf.feature_column, with a head each."""
+"""Canned estimators: linear, DNN, combined (wide and deep) and baseline models over tf.feature_column columns."""
 
 from estimator_train.canned.baseline import BaselineClassifier, BaselineEstimator, BaselineRegressor
 from estimator_train.canned.dnn import DNNClassifier, DNNEstimator, DNNRegressor

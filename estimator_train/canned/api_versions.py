@@ -1,4 +1,4 @@
-"""Canned estimators of TensorFlow 1 and 2 differ in optimizers, scopes, partitions and a metric: here are both."""
+"""The differences between TensorFlow 1's and 2's canned estimators: optimizers, scopes, partitioners and a metric."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ v1 = tf.compat.v1
 
 
 class TrapezoidalAUC(keras.metrics.AUC):
-    """The area under the precision-recall curve as `tf.compat.v1.metrics.auc` has it; Keras interpolates precision."""
+    """Computes the area under the precision-recall curve like `tf.compat.v1.metrics.auc`; Keras interpolates precision.
+
+    See `summation_method="trapezoidal"` of https://www.tensorflow.org/api_docs/python/tf/compat/v1/metrics/auc
+    """
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(curve="PR", name=name)
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
-        # Keras makes a tf.function of this method of a class that is not its own, and AUC returns an operation, which
-        # no tf.function may.
+        # Keras wraps this method in a tf.function for classes outside Keras, but AUC's returns an operation, which a
+        # tf.function cannot return.
         with tf.control_dependencies([super().update_state(y_true, y_pred, sample_weight)]):
             return self.true_positives.read_value()
 
     def interpolate_pr_auc(self) -> tf.Tensor:
-        epsilon = 1e-6  # as there
+        epsilon = 1e-6  # as in tf.compat.v1.metrics.auc
         hits = self.true_positives + epsilon
         precision = hits / (self.true_positives + self.false_positives + epsilon)
         recall = hits / (self.true_positives + self.false_negatives + epsilon)
@@ -43,7 +46,7 @@ class BinaryClassHeadV1(BinaryClassHead):
 
 
 class ApiV2:
-    """tf.estimator: Keras optimizers and whole variables."""
+    """tf.estimator: Keras optimizers and unpartitioned variables."""
 
     optimizers = {
         "Adagrad": keras.optimizers.legacy.Adagrad,
@@ -61,7 +64,7 @@ class ApiV2:
 
     def variable_scope(self, name, partitioner):
         """Returns the variable scope of a branch."""
-        # Keras' optimizers need resource variables, which a program may have turned off.
+        # Keras optimizers need resource variables, which the program may have disabled.
         return v1.variable_scope(name, partitioner=partitioner, auxiliary_name_scope=False, use_resource=True)
 
     def train_scope(self, names):
@@ -70,11 +73,11 @@ class ApiV2:
 
 
 class ApiV1:
-    """tf.compat.v1.estimator: v1 optimizers and partitioned variables, with the names that old checkpoints have.
+    """tf.compat.v1.estimator: v1 optimizers and partitioned variables, under the names used by old checkpoints.
 
     Args:
-      partitioned: whether variables are, and into one part unless `partitioner` says otherwise.
-      partitioner: of the variables of feature columns.
+      partitioned: whether to partition variables, by default into one part.
+      partitioner: partitioner of the feature columns' variables.
     """
 
     optimizers = {
@@ -100,7 +103,7 @@ class ApiV1:
 
     @contextlib.contextmanager
     def train_scope(self, names):
-        # A DNN or linear model alone made its optimizer's variables in its own scope, others made them outside.
+        # Purely DNN or linear models created optimizer variables in their own scope; other models, at the top level.
         name = names[0] if len(names) == 1 and self._default_partitioner else ""
         with contextlib.ExitStack() as stack:
             if name:

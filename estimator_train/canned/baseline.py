@@ -22,7 +22,9 @@ v1 = tf.compat.v1
 
 
 class BaselineEstimator(CannedEstimator):
-    """Learns one logit for all examples, under a head of your own.
+    """Learns the same logits for all examples, ignoring their features; takes any head.
+
+        >>> estimator = et.BaselineEstimator(et.PoissonRegressionHead(), "runs/baseline")
 
     Args:
       head: a `Head`.
@@ -32,7 +34,7 @@ class BaselineEstimator(CannedEstimator):
       config: a `RunConfig`.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If `head` is not a Head or the optimizer's name is unknown.
     """
 
     def __init__(
@@ -49,7 +51,11 @@ class BaselineEstimator(CannedEstimator):
 
 
 class BaselineClassifier(BaselineEstimator):
-    """Predicts how frequent the classes are: `BinaryClassHead`, or with more than two classes `MultiClassHead`.
+    """Predicts the frequency of each class, ignoring the features; a baseline for classifiers.
+
+    The head is a `BinaryClassHead`, or a `MultiClassHead` if there are more than two classes.
+
+        >>> classifier = et.BaselineClassifier("runs/baseline", n_classes=3)
 
     Args:
       model_dir, config: as for `Estimator`.
@@ -72,7 +78,11 @@ class BaselineClassifier(BaselineEstimator):
 
 
 class BaselineRegressor(BaselineEstimator):
-    """Predicts the mean of the labels: `RegressionHead`.
+    """Predicts the mean of the labels, ignoring the features; a baseline for regressors.
+
+    The head is a `RegressionHead`.
+
+        >>> regressor = et.BaselineRegressor("runs/baseline", label_dimension=2)
 
     Args:
       model_dir, config: as for `Estimator`.
@@ -96,7 +106,7 @@ class BaselineRegressor(BaselineEstimator):
 def _logit_fn(units):
     def logit_fn(features):
         bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
-        # The weight column may be left out when serving.
+        # Take any feature: the weight column may be missing when serving.
         batch_size = tf.shape(next(iter(features.values())))[0]
         return tf.ones([batch_size, 1]) * bias
 

@@ -1,4 +1,4 @@
-"""The base of all canned estimators: a model_fn of branches, whose logits add up, under a head."""
+"""The base of all canned estimators: a model_fn that adds up the logits of its branches and passes them to a head."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
-# An optimizer, its name, or a function that makes one.
+# An optimizer, its name, or a function that creates one.
 Optimizer: TypeAlias = str | optimizers.Optimizer | Callable[[], optimizers.Optimizer]
 
 
 class Branch(NamedTuple):
-    """A part of a canned model: what makes its logits, and what trains its variables.
+    """A part of a canned model, which computes logits and has its own optimizer.
 
     Attributes:
-      scope: of its variables, a str.
+      scope: name of the variable scope, a str.
       logit_fn: as for `call_logit_fn`.
-      make_optimizer: gives the optimizer for a new graph.
-      partitioner: of its variables, where they are partitioned.
+      make_optimizer: function that creates the optimizer for a new graph.
+      partitioner: partitioner of the variables, or None.
     """
 
     scope: str
@@ -44,7 +44,7 @@ class Branch(NamedTuple):
 
 
 class CannedEstimator(Estimator):
-    """The Estimator of a list of branches and a head."""
+    """An Estimator whose model is a list of branches and a head."""
 
     _api_version = ApiV2()
 
@@ -61,22 +61,22 @@ class CannedEstimator(Estimator):
 
 
 def logits_dimension(head):
-    """The units that `head` needs, an int. Raises ValueError where it is no Head."""
+    """Returns the number of logits that `head` needs. Raises ValueError if it is not a Head."""
     if not isinstance(head, Head):
         raise ValueError(f"head must be a Head such as RegressionHead(), given: {head!r}")
     return head.logits_dimension
 
 
 def optimizer_factory(optimizer, learning_rate, api_version):
-    """A function without arguments that gives the optimizer for a new graph.
+    """Returns a function without arguments that creates the optimizer for a new graph.
 
     Args:
       optimizer: a name, an optimizer, or a function that returns one.
-      learning_rate: of an optimizer given by name; None: its own default.
-      api_version: whose optimizers the names stand for.
+      learning_rate: learning rate for an optimizer given by name; None means the optimizer's default.
+      api_version: `ApiV1` or `ApiV2`, which maps names to optimizers.
 
     Raises:
-      ValueError: another name.
+      ValueError: If the name is unknown.
     """
     if isinstance(optimizer, str):
         if optimizer not in api_version.optimizers:
@@ -85,7 +85,7 @@ def optimizer_factory(optimizer, learning_rate, api_version):
         make = api_version.optimizers[optimizer]
         return make if learning_rate is None else functools.partial(make, learning_rate)
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        return functools.partial(copy.deepcopy, optimizer)  # it can be used in one graph only
+        return functools.partial(copy.deepcopy, optimizer)  # an instance works in one graph only
     return optimizer if callable(optimizer) else lambda: optimizer
 
 
@@ -96,13 +96,17 @@ def call_logit_fn(
     params: dict[str, Any] | None,
     config: RunConfig | None,
 ) -> tf.Tensor | dict[str, tf.Tensor]:
-    """Calls `logit_fn` with `features`, and with those of mode, params and config that it names.
+    """Calls `logit_fn` with `features`, and with whichever of mode, params and config it accepts.
+
+        >>> logit_fn = lambda features, params: params["scale"] * features["x"]
+        >>> call_logit_fn(logit_fn, {"x": tf.constant([1.0])}, et.ModeKeys.EVAL, {"scale": 2.0}, None).numpy()
+        array([2.], dtype=float32)
 
     Returns:
       Its logits, a tensor or a dict of tensors.
 
     Raises:
-      ValueError: it returns something else.
+      ValueError: If it returns anything else.
     """
     names = inspect.signature(logit_fn).parameters
     offered = {"mode": mode, "params": params, "config": config}
@@ -125,7 +129,7 @@ def _model_fn(features, labels, mode, config, *, head, branches, api_version):
     for branch in branches:
         with api_version.variable_scope(branch.scope, branch.partitioner) as scope:
             logits.append(call_logit_fn(branch.logit_fn, features, mode, None, config))
-        # By the whole name: another model_fn may call this one inside a scope of its own.
+        # Use the scope's full name: another model_fn may call this one inside its own scope.
         trained.append(v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/"))
 
     def train_op_fn(loss):

@@ -1,4 +1,4 @@
-"""Feature columns as tensors, their variables named as tf.estimator's checkpoints name them."""
+"""Turns feature columns into tensors, with variables named as in tf.estimator's checkpoints."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ v1 = tf.compat.v1
 
 
 def check_columns(columns, argument, *, dense):
-    """The feature columns sorted by name, a list.
+    """Returns a list of the feature columns, sorted by name.
 
     Args:
-      columns: an iterable of tf.feature_column columns, or one.
-      argument: what the caller calls them.
-      dense: whether categorical columns are refused.
+      columns: an iterable of tf.feature_column columns, or a single one.
+      argument: the caller's name for them, for error messages.
+      dense: whether to reject categorical columns.
 
     Raises:
-      ValueError: there are none, two of one name, or one that cannot be used.
+      ValueError: If there are no columns, two have the same name, or one has an unsupported type.
     """
     columns = [columns] if isinstance(columns, private_names.feature_column_class()) else list(columns or ())
     if not columns:
@@ -31,7 +31,7 @@ def check_columns(columns, argument, *, dense):
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
         is_dense = isinstance(column, private_names.dense_column_class())
         if not is_dense and (dense or not _is_categorical(column)):
-            fix = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "leave it out"
+            fix = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "remove it"
             raise ValueError(f"{argument} cannot have a {type(column).__name__}; {fix}: {column!r}")
         if column.name in by_name:
             raise ValueError(f"{argument} has two columns named {column.name!r}: {by_name[column.name]!r}, {column!r}")
@@ -40,7 +40,7 @@ def check_columns(columns, argument, *, dense):
 
 
 def input_layer(features, columns):
-    """The dense `columns` of `features` side by side, a float32 tensor (batch, elements)."""
+    """Returns the dense `columns` of `features`, concatenated to a float32 tensor (batch, elements)."""
     cache, state = private_names.column_cache(features), private_names.column_state()
     with v1.variable_scope("input_layer"):
         for column in columns:
@@ -50,16 +50,16 @@ def input_layer(features, columns):
 
 
 def linear_model(features, columns, units, sparse_combiner):
-    """Weighted sum of the `columns` of `features` and a bias; all weights and the bias start at 0.
+    """Computes the weighted sum of the `columns` of `features`, plus a bias; weights and bias start at 0.
 
     Args:
       features: dict of tensors.
       columns: dense and categorical columns.
-      units: int.
-      sparse_combiner: how the weights of a multivalent categorical column are reduced: "sum", "mean" or "sqrtn".
+      units: int, the number of outputs.
+      sparse_combiner: how to reduce the weights of a multivalent categorical column: "sum", "mean" or "sqrtn".
 
     Returns:
-      The sum, a float32 tensor (batch, units); the columns' weights, a list of variables; and the bias (units).
+      The sum, a float32 tensor (batch, units); a list of the columns' weight variables; and the bias variable (units).
     """
     cache, state = private_names.column_cache(features), private_names.column_state()
     weights = []

@@ -27,23 +27,29 @@ v1 = tf.compat.v1
 
 
 class DNNEstimator(CannedEstimator):
-    """Feed-forward network under a head of your own.
+    """Trains a feed-forward network with any head.
+
+        >>> x = tf.feature_column.numeric_column("x", shape=[2])
+        >>> head = et.MultiLabelHead(n_classes=3)
+        >>> estimator = et.DNNEstimator(head, hidden_units=[8, 4], feature_columns=[x], model_dir="runs/dnn")
+
+    `DNNClassifier` shows how to train and evaluate.
 
     Args:
       head: a `Head`.
-      hidden_units: list of ints, the units of each hidden layer.
+      hidden_units: list of ints, the number of units of each hidden layer.
       feature_columns: list of dense columns.
       model_dir: as for `Estimator`.
-      optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with its own default learning rate; or an optimizer; or
-        a function that returns one.
-      activation_fn: of the hidden layers.
-      dropout: share of each hidden layer's outputs that training drops; None: none.
+      optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with the optimizer's default learning rate; or an
+        optimizer; or a function that returns one.
+      activation_fn: activation function of the hidden layers.
+      dropout: fraction of each hidden layer's outputs to drop in training; None drops nothing.
       config: a `RunConfig`.
       warm_start_from: as for `Estimator`.
       batch_norm: whether batch normalization follows each hidden layer.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If `head`, a column, a number of units or the optimizer's name is invalid.
     """
 
     def __init__(
@@ -77,7 +83,18 @@ class DNNEstimator(CannedEstimator):
 
 
 class DNNClassifier(DNNEstimator):
-    """Feed-forward classifier: `BinaryClassHead`, or with more than two classes `MultiClassHead`, on a `DNNEstimator`.
+    """Trains a feed-forward classifier.
+
+    It is a `DNNEstimator` with a `BinaryClassHead`, or with a `MultiClassHead` if there are more than two classes.
+
+        >>> x = tf.feature_column.numeric_column("x")
+        >>> classifier = et.DNNClassifier(hidden_units=[8], feature_columns=[x], model_dir="runs/dnn", n_classes=3)
+        >>> input_fn = et.input_fns.arrays({"x": np.float32([0, 1, 2])}, np.array([0, 1, 2]), batch_size=3)
+        >>> classifier = classifier.train(input_fn)
+        >>> sorted(classifier.evaluate(input_fn))
+        ['accuracy', 'average_loss', 'global_step', 'loss']
+        >>> next(classifier.predict(input_fn))["probabilities"].shape
+        (3,)
 
     Args:
       hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm: as for `DNNEstimator`.
@@ -116,7 +133,10 @@ class DNNClassifier(DNNEstimator):
 
 
 class DNNRegressor(DNNEstimator):
-    """Feed-forward regressor: `RegressionHead` on a `DNNEstimator`.
+    """Trains a feed-forward regressor: a `DNNEstimator` with a `RegressionHead`.
+
+        >>> x = tf.feature_column.numeric_column("x")
+        >>> regressor = et.DNNRegressor(hidden_units=[8], feature_columns=[x], model_dir="runs/dnn")
 
     Args:
       hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm: as for `DNNEstimator`.
@@ -156,12 +176,12 @@ class DNNRegressor(DNNEstimator):
 def dnn_logit_fn_builder(
     units, hidden_units, feature_columns, activation_fn, dropout, input_layer_partitioner, batch_norm
 ):
-    """A function (features, mode) that makes a feed-forward network's logits, a float32 tensor (batch, units).
+    """Returns a function (features, mode) that computes a network's logits, a float32 tensor (batch, units).
 
-    `input_layer_partitioner` is of the feature columns' variables; for the other arguments see `DNNEstimator`.
+    `input_layer_partitioner` partitions the feature columns' variables; see `DNNEstimator` for the other arguments.
 
     Raises:
-      ValueError: units that are no positive int, or columns that are not dense.
+      ValueError: If a number of units is not a positive int, or a column is not dense.
     """
     hidden_units = [] if hidden_units is None else list(hidden_units)
     for size in [units, *hidden_units]:

@@ -26,23 +26,29 @@ from estimator_train.run_config import RunConfig
 
 
 class DNNLinearCombinedEstimator(CannedEstimator):
-    """A linear model and a feed-forward network, whose logits add up, under a head of your own.
+    """Trains a linear model and a feed-forward network together, adding up their logits; takes any head.
 
-    Either may be left out. An optimizer given by name has the learning rate 0.001 for the network, and
-    min(0.005, 1 / sqrt(number of its columns)) for the linear model.
+    Either of the two may be omitted. For an optimizer given by name, the learning rate is 0.001 for the network, and
+    min(0.005, 1 / sqrt(number of linear columns)) for the linear model. Source: https://arxiv.org/abs/1606.07792
+
+        >>> x = tf.feature_column.numeric_column("x")
+        >>> estimator = et.DNNLinearCombinedEstimator(
+        ...     et.RegressionHead(), "runs/wide_and_deep", linear_feature_columns=[x], dnn_feature_columns=[x],
+        ...     dnn_hidden_units=[8]
+        ... )
 
     Args:
       head: a `Head`.
       model_dir: as for `Estimator`.
       linear_feature_columns: list of dense and categorical columns.
-      linear_optimizer, dnn_optimizer: as the optimizer of `DNNEstimator`.
+      linear_optimizer, dnn_optimizer: as `optimizer` of `DNNEstimator`.
       dnn_feature_columns: list of dense columns.
       dnn_hidden_units, dnn_activation_fn, dnn_dropout, batch_norm: as for `DNNEstimator`.
       config: a `RunConfig`.
       linear_sparse_combiner: as for `LinearEstimator`.
 
     Raises:
-      ValueError: no columns at all, a network without hidden units, or another argument that cannot be used.
+      ValueError: If there are no columns, the network has no hidden units, or another argument is invalid.
     """
 
     def __init__(
@@ -67,12 +73,20 @@ class DNNLinearCombinedEstimator(CannedEstimator):
 
 
 class DNNLinearCombinedClassifier(CannedEstimator):
-    """Wide and deep classifier: `BinaryClassHead`, or with more than two classes `MultiClassHead`, on the two models.
+    """Trains a wide and deep classifier.
+
+    The head is a `BinaryClassHead`, or a `MultiClassHead` if there are more than two classes. See
+    `DNNLinearCombinedEstimator` for the other arguments.
+
+        >>> x = tf.feature_column.numeric_column("x")
+        >>> color = tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green"])
+        >>> classifier = et.DNNLinearCombinedClassifier(
+        ...     "runs/wide_and_deep", linear_feature_columns=[color], dnn_feature_columns=[x], dnn_hidden_units=[8]
+        ... )
 
     Args:
       n_classes, weight_column, label_vocabulary, loss_reduction: as for the heads.
       warm_start_from: as for `Estimator`.
-      others: as for `DNNLinearCombinedEstimator`.
     """
 
     def __init__(
@@ -102,12 +116,18 @@ class DNNLinearCombinedClassifier(CannedEstimator):
 
 
 class DNNLinearCombinedRegressor(CannedEstimator):
-    """Wide and deep regressor: `RegressionHead` on the two models.
+    """Trains a wide and deep regressor with a `RegressionHead`.
+
+    See `DNNLinearCombinedEstimator` for the other arguments.
+
+        >>> x = tf.feature_column.numeric_column("x")
+        >>> regressor = et.DNNLinearCombinedRegressor(
+        ...     "runs/wide_and_deep", linear_feature_columns=[x], dnn_feature_columns=[x], dnn_hidden_units=[8]
+        ... )
 
     Args:
       label_dimension, weight_column, loss_reduction: as for `RegressionHead`.
       warm_start_from: as for `Estimator`.
-      others: as for `DNNLinearCombinedEstimator`.
     """
 
     def __init__(
@@ -155,7 +175,7 @@ class _Dnn(NamedTuple):
 
 
 def _branches(head, api_version, linear, dnn):
-    """The branches that have columns: the network's, the linear model's, or both."""
+    """Returns the branches that have columns: the network, the linear model, or both."""
     if not linear.feature_columns and not dnn.feature_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
     if dnn.feature_columns and not dnn.hidden_units:

@@ -26,20 +26,23 @@ v1 = tf.compat.v1
 
 
 class LinearEstimator(CannedEstimator):
-    """Linear model under a head of your own.
+    """Trains a linear model with any head.
+
+        >>> x = tf.feature_column.numeric_column("x")
+        >>> estimator = et.LinearEstimator(et.PoissonRegressionHead(), [x], "runs/linear")
 
     Args:
       head: a `Head`.
       feature_columns: list of dense and categorical columns.
       model_dir: as for `Estimator`.
       optimizer: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", with learning rate 0.2; or an optimizer; or a function
-        that returns one. None: Ftrl with the learning rate min(0.2, 1 / sqrt(number of columns)).
+        that returns one. None means Ftrl with learning rate min(0.2, 1 / sqrt(number of columns)).
       config: a `RunConfig`.
-      sparse_combiner: how the weights of a multivalent categorical column are reduced: "sum", "mean" or "sqrtn".
+      sparse_combiner: how to reduce the weights of a multivalent categorical column: "sum", "mean" or "sqrtn".
       warm_start_from: as for `Estimator`.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If `head`, a column, the combiner or the optimizer's name is invalid.
     """
 
     def __init__(
@@ -64,7 +67,17 @@ class LinearEstimator(CannedEstimator):
 
 
 class LinearClassifier(LinearEstimator):
-    """Linear classifier: `BinaryClassHead`, or with more than two classes `MultiClassHead`, on a `LinearEstimator`.
+    """Trains a linear classifier.
+
+    It is a `LinearEstimator` with a `BinaryClassHead`, or with a `MultiClassHead` if there are more than two classes.
+
+        >>> color = tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green"])
+        >>> classifier = et.LinearClassifier([color], "runs/linear", label_vocabulary=["stop", "go"])
+        >>> features = {"color": tf.constant([["red"], ["green"]])}
+        >>> input_fn = lambda: tf.data.Dataset.from_tensors((features, tf.constant(["stop", "go"])))
+        >>> classifier = classifier.train(lambda: input_fn().repeat(), steps=10)
+        >>> [prediction["classes"].item() for prediction in classifier.predict(input_fn)]
+        [b'stop', b'go']
 
     Args:
       feature_columns, optimizer, sparse_combiner: as for `LinearEstimator`.
@@ -90,7 +103,9 @@ class LinearClassifier(LinearEstimator):
 
 
 class LinearRegressor(LinearEstimator):
-    """Linear regressor: `RegressionHead` on a `LinearEstimator`.
+    """Trains a linear regressor: a `LinearEstimator` with a `RegressionHead`.
+
+        >>> regressor = et.LinearRegressor([tf.feature_column.numeric_column("x")], "runs/linear")
 
     Args:
       feature_columns, optimizer, sparse_combiner: as for `LinearEstimator`.
@@ -115,12 +130,12 @@ class LinearRegressor(LinearEstimator):
 
 
 def linear_logit_fn_builder(units, feature_columns, sparse_combiner="sum"):
-    """A function (features) that makes a linear model's logits, a float32 tensor (batch, units).
+    """Returns a function (features) that computes a linear model's logits, a float32 tensor (batch, units).
 
-    For the arguments see `LinearEstimator`.
+    See `LinearEstimator` for the arguments.
 
     Raises:
-      ValueError: columns that cannot be used, or another combiner.
+      ValueError: If a column or the combiner is invalid.
     """
     columns = check_columns(feature_columns, "feature_columns", dense=False)
     if sparse_combiner not in ("sum", "mean", "sqrtn"):

@@ -1,4 +1,4 @@
-"""Parsing specs of tf.train.Examples that hold features, a label and perhaps a weight."""
+"""Builds specs for parsing tf.train.Examples that contain features, a label and optionally a weight."""
 
 from __future__ import annotations
 
@@ -17,17 +17,25 @@ def classifier_parse_example_spec(
     label_default: Any = None,
     weight_column: str | FeatureColumn | None = None,
 ) -> dict[str, Any]:
-    """The parsing spec of Examples for a classifier: dict of keys to `tf.io.FixedLenFeature` and the like.
+    """Returns the spec for parsing a classifier's Examples with `tf.io.parse_example`.
+
+        >>> spec = et.classifier_parse_example_spec([tf.feature_column.numeric_column("x")], label_key="y")
+        >>> spec["y"]
+        FixedLenFeature(shape=(1,), dtype=tf.int64, default_value=None)
 
     Args:
       feature_columns: list of feature columns.
-      label_key: the label's key; the label has shape [1].
-      label_dtype: `tf.string` with a label vocabulary; `tf.float32` for two classes only.
-      label_default: label of an Example without one; None makes that an error.
-      weight_column: key, or numeric column, of the example weights; None for none.
+      label_key: key of the label, which has shape [1].
+      label_dtype: `tf.string` for a label vocabulary; `tf.float32` works for two classes only.
+      label_default: label of Examples that have none; None makes that an error.
+      weight_column: key, or numeric column, of the example weights; None if there are none.
+
+    Returns:
+      A dict of keys to `tf.io.FixedLenFeature` and the like.
 
     Raises:
-      ValueError: the label or the weight is also a feature, or `weight_column` is neither str nor numeric column.
+      ValueError: If the label or the weight is also a feature, or `weight_column` is neither a str nor a numeric
+        column.
     """
     label = tf.io.FixedLenFeature((1,), label_dtype, label_default)
     return _spec(feature_columns, label_key, label, weight_column)
@@ -41,7 +49,14 @@ def regressor_parse_example_spec(
     label_dimension: int = 1,
     weight_column: str | FeatureColumn | None = None,
 ) -> dict[str, Any]:
-    """As `classifier_parse_example_spec`, for a regressor, whose labels have shape [label_dimension]."""
+    """Returns the spec for parsing a regressor's Examples, whose labels have shape [label_dimension].
+
+        >>> spec = et.regressor_parse_example_spec([tf.feature_column.numeric_column("x")], "y", label_dimension=2)
+        >>> spec["y"]
+        FixedLenFeature(shape=(2,), dtype=tf.float32, default_value=None)
+
+    See `classifier_parse_example_spec` for the other arguments and errors.
+    """
     label = tf.io.FixedLenFeature((label_dimension,), label_dtype, label_default)
     return _spec(feature_columns, label_key, label, weight_column)
 
@@ -56,7 +71,7 @@ def _spec(feature_columns, label_key, label, weight_column):
 
     if isinstance(weight_column, str):
         weight_column = tf.feature_column.numeric_column(weight_column)
-    if not hasattr(weight_column, "normalizer_fn"):  # of feature columns only the numeric one has it
+    if not hasattr(weight_column, "normalizer_fn"):  # only numeric columns have it
         raise ValueError(
             "weight_column should be a str or a tf.feature_column.numeric_column; "
             f"got {type(weight_column).__name__} {weight_column!r}"

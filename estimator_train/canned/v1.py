@@ -1,4 +1,4 @@
-"""The canned estimators of tf.compat.v1.estimator, made of those of tf.estimator."""
+"""The canned estimators of tf.compat.v1.estimator, derived from those of tf.estimator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _Base = TypeVar("_Base")
 
 
 def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: str | None = None) -> type[_Base]:
-    """The v1 class of `base`: v1 optimizers, loss_reduction="weighted_sum", and a partitioner besides the config."""
+    """Returns the v1 version of `base`: v1 optimizers, loss_reduction="weighted_sum" and a partitioner argument.
+
+    `before_config` or `after_config` names that argument, and says on which side of `config` it is.
+    """
     partitioner = before_config or after_config
     hints = {partitioner: Callable[..., Any] | None}
     parameters = []

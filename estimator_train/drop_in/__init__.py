@@ -1,4 +1,4 @@
-"""The drop-in: tf.estimator, and the module paths of its old library, lead here."""
+"""The drop-in: makes tf.estimator and the module paths of its old library resolve to this package."""
 
 from __future__ import annotations
 
@@ -18,11 +18,19 @@ _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
 
 def install() -> None:
-    """Makes `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator` and `tensorflow_estimator` resolve to us.
+    """Makes the old names resolve to this package, so that code for tf.estimator runs unchanged.
 
-    Imports TensorFlow; where this is its first import, tf.keras is tf_keras. Where TensorFlow came before us with
-    Keras 3, a warning tells what will not work. A second call does nothing; nor does a call where TensorFlow, 2.15 or
-    older, has a tf.estimator of its own, but for a warning.
+    The names are `tf.estimator`, `tf.compat.v1.estimator`, `tf.keras.estimator` and `tensorflow_estimator`. TensorFlow
+    is imported, with tf_keras as tf.keras if it was not imported before; if it was, with Keras 3, a warning lists what
+    will not work. TensorFlow 2.15 and older has its own tf.estimator: there, the call only logs a warning. Calling it
+    again does nothing.
+
+        import estimator_train
+
+        estimator_train.install()
+        import tensorflow as tf
+
+        config = tf.estimator.RunConfig("runs/a")
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
@@ -33,22 +41,22 @@ def install() -> None:
 
     log = tf.get_logger()
     if hasattr(tf, "estimator"):
-        log.warning("TensorFlow %s has a tf.estimator of its own; estimator_train leaves it alone.", tf.__version__)
+        log.warning("TensorFlow %s has its own tf.estimator; estimator_train does not replace it.", tf.__version__)
         return
     if with_keras_3:
         log.warning(
-            "TensorFlow was imported before estimator_train and without %s=1: tf.keras is Keras 3, so that "
-            "tf.keras.estimator and tf.compat.v1.layers are missing. Set it in the environment, or call "
+            "TensorFlow was imported before estimator_train and without %s=1, so tf.keras is Keras 3, and "
+            "tf.keras.estimator and tf.compat.v1.layers are missing. Set the variable in the environment, or call "
             "estimator_train.install() before importing tensorflow.",
             _LEGACY_KERAS,
         )
     if importlib.util.find_spec("tensorflow_estimator"):
-        # pip leaves it behind when it upgrades TensorFlow past 2.15, and it cannot be imported there.
+        # pip does not uninstall it when TensorFlow is upgraded past 2.15, and it cannot be imported there.
         log.warning(
-            "estimator_train replaces the installed tensorflow_estimator, which is of TensorFlow 2.15 or older."
+            "estimator_train replaces the installed tensorflow_estimator, which is for TensorFlow 2.15 or older."
         )
 
-    from estimator_train.session import private_names  # not before: old TensorFlows have no tf_keras
+    from estimator_train.session import private_names  # not earlier: old TensorFlow versions have no tf_keras
 
     sys.meta_path.insert(0, _Finder())
     tf.estimator = importlib.import_module("tensorflow.estimator")
@@ -60,7 +68,7 @@ def install() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds and makes the modules of the table."""
+    """Finds and creates the modules in the table of names."""
 
     def find_spec(self, fullname, path, target=None):
         if fullname in names.MODULES:
@@ -75,7 +83,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _OldModule(types.ModuleType):
-    """A module of the table; its names are looked up in ours when they are first read."""
+    """A module in the table; each name is looked up in this package when it is first read."""
 
     def __getattr__(self, name):
         path = f"{self.__name__}.{name}"
@@ -99,4 +107,4 @@ def _why_absent(module, name):
     if name in names.INSTEAD:
         return f"{message}: use {names.INSTEAD[name]}"
     nearest = difflib.get_close_matches(name, dir(module), n=1)
-    return f"{message}; the nearest is {nearest[0]!r}" if nearest else message
+    return f"{message}; the closest name is {nearest[0]!r}" if nearest else message

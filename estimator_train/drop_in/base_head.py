@@ -1,4 +1,4 @@
-"""The functions of the old module `head.base_head`, of which custom heads are made."""
+"""The functions of the old module `head.base_head`, which custom heads call."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PREDICT_SERVING_KEY = "predict"
 
 
 def all_class_ids(logits: tf.Tensor, n_classes: int) -> tf.Tensor:
-    """The ids of all classes for each example, int32 [batch, n_classes]."""
+    """Returns the ids of all classes for each example, int32 [batch, n_classes]."""
     return tf.tile([tf.range(n_classes)], [tf.shape(logits)[0], 1])
 
 
 def all_classes(logits: tf.Tensor, n_classes: int, label_vocabulary: Sequence[str] | None = None) -> tf.Tensor:
-    """The names of all classes for each example, string [batch, n_classes]."""
+    """Returns the names of all classes for each example, string [batch, n_classes]."""
     return classes.all_classes(logits, n_classes, label_vocabulary)
 
 
 def classification_output(
     scores: tf.Tensor, n_classes: int, label_vocabulary: Sequence[str] | None = None
 ) -> ClassificationOutput:
-    """The `ClassificationOutput` of all classes with their `scores`, float32 [batch, n_classes]."""
+    """Returns the `ClassificationOutput` of all classes with their `scores`, float32 [batch, n_classes]."""
     return ClassificationOutput(scores, all_classes(scores, n_classes, label_vocabulary))
 
 
@@ -48,10 +48,10 @@ def call_loss_fn(
     features: dict[str, Any],
     expected_loss_dim: int = 1,
 ) -> tf.Tensor:
-    """Losses [D0, D1, ... DN, expected_loss_dim] from `loss_fn`, which is given the features if it names them.
+    """Calls `loss_fn`, which may take `features`, and returns its losses [D0, D1, ... DN, expected_loss_dim].
 
     Raises:
-      ValueError: they have another shape.
+      ValueError: If the losses have another shape.
     """
     named = {"features": features} if "features" in checks.loss_fn_arguments(loss_fn) else {}
     return checks.check_losses(loss_fn(labels=labels, logits=logits, **named), logits, expected_loss_dim)
@@ -60,22 +60,22 @@ def call_loss_fn(
 def check_dense_labels_match_logits_and_reshape(
     labels: tf.Tensor, logits: tf.Tensor, expected_labels_dimension: int
 ) -> tf.Tensor:
-    """Labels as [D0, D1, ... DN, expected_labels_dimension]; see `heads.checks.check_labels`."""
+    """Returns labels as [D0, D1, ... DN, expected_labels_dimension]; see `heads.checks.check_labels`."""
     return checks.check_labels(labels, logits, expected_labels_dimension)
 
 
 def check_label_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
-    """`labels`, which fail with `message` when run with values outside of [0, n_classes - 1]."""
+    """Returns `labels` with a check that fails with `message` if values are outside [0, n_classes - 1]."""
     return checks.check_label_range(labels, n_classes, message or f"Labels must be in range [0, {n_classes - 1}]")
 
 
 def check_logits_final_dim(logits: tf.Tensor, expected_logits_dimension: int) -> tf.Tensor:
-    """`logits` as float32 [D0, D1, ... DN, expected_logits_dimension]. Raises ValueError for another shape."""
+    """Returns `logits` as float32 [D0, D1, ... DN, expected_logits_dimension]. Raises ValueError for other shapes."""
     return checks.check_logits(logits, expected_logits_dimension)
 
 
 def check_prediction_keys(pred_keys: Iterable[str], valid_keys: Iterable[str]) -> None:
-    """Raises ValueError for one of `pred_keys` that is not among `valid_keys`."""
+    """Raises ValueError if one of `pred_keys` is not in `valid_keys`."""
     for key in pred_keys:
         if key not in valid_keys:
             raise ValueError(
@@ -90,9 +90,9 @@ def get_weights_and_check_match_logits(
     logits: tf.Tensor,
     allow_per_logit_weights: bool = False,
 ) -> tf.Tensor | float:
-    """The weights of the examples, float32 [D0, D1, ... DN, 1], or as `logits` are where that is allowed.
+    """Returns the examples' weights, float32 [D0, D1, ... DN, 1], or in the shape of `logits` if that is allowed.
 
-    Without a weight_column 1.0; for errors see `heads.checks.check_weights`.
+    Without a weight_column, returns 1.0. See `heads.checks.check_weights` for errors.
     """
     dimensions = [1, logits.shape[-1]] if allow_per_logit_weights else [1]
     return checks.check_weights(features, weight_column, logits, dimensions)
@@ -101,7 +101,7 @@ def get_weights_and_check_match_logits(
 def create_eval_metrics_tuple(
     fn: Callable[..., dict[str, Any]], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., dict[str, Any]], dict[str, tf.Tensor]]:
-    """`TPUEstimatorSpec`'s eval_metrics of `fn` and its arguments: the tensors stand apart from all else."""
+    """Returns the `eval_metrics` of a `TPUEstimatorSpec`, with tensors separated from `fn`'s other arguments."""
     tensors = {name: value for name, value in kwargs.items() if tf.is_tensor(value)}
     others = {name: value for name, value in kwargs.items() if name not in tensors}
     return functools.partial(fn, **others), tensors
@@ -116,12 +116,12 @@ def create_estimator_spec_train_op(
     regularized_training_loss: tf.Tensor | None = None,
     loss_reduction: str = "sum_over_batch_size",
 ) -> tf.Operation | tf.Tensor:
-    """The train_op of a head's EstimatorSpec; `optimizer` to `update_ops` are as for `Head.create_estimator_spec`.
+    """Returns the train_op of a head's EstimatorSpec; see `Head.create_estimator_spec` for the arguments.
 
-    head_name and loss_reduction are taken for old code's sake: gradients are averaged over the replicas of a strategy.
+    head_name and loss_reduction are ignored: gradients are averaged over the replicas of a strategy.
 
     Raises:
-      ValueError: not one of optimizer and train_op_fn, or an argument that cannot be used.
+      ValueError: If not exactly one of optimizer and train_op_fn is given, or another argument is invalid.
     """
     del head_name, loss_reduction
     return train_op(regularized_training_loss, optimizer, trainable_variables, train_op_fn, update_ops)
@@ -132,7 +132,7 @@ def create_estimator_spec_summary(
     regularization_losses: Sequence[tf.Tensor] | None = None,
     summary_key_fn: Callable[[str], str] | None = None,
 ) -> None:
-    """Adds scalar summaries of the losses, under the keys that `summary_key_fn` makes of `MetricKeys`."""
+    """Adds scalar summaries of the losses; `summary_key_fn` turns `MetricKeys` into their names."""
     losses = {MetricKeys.LOSS: regularized_training_loss}
     if regularization_losses:
         losses[MetricKeys.LOSS_REGULARIZATION] = tf.add_n(regularization_losses)
@@ -144,7 +144,7 @@ def create_estimator_spec_summary(
 def update_metric_with_broadcast_weights(
     eval_metric: keras.metrics.Metric, values: tf.Tensor, weights: tf.Tensor | float | None
 ) -> None:
-    """Updates a Keras metric with float32 `values`, the weights being broadcast to them."""
+    """Updates a Keras metric with float32 `values` and weights broadcast to their shape."""
     values = tf.cast(values, tf.float32)
     if weights is not None:
         weights = tf.broadcast_to(tf.cast(weights, tf.float32), tf.shape(values))
@@ -152,31 +152,31 @@ def update_metric_with_broadcast_weights(
 
 
 def validate_loss_fn_args(loss_fn: Callable[..., tf.Tensor]) -> None:
-    """Raises ValueError unless `loss_fn` has labels and logits, and at most features and loss_reduction besides."""
+    """Raises ValueError unless `loss_fn` takes labels and logits, and no others but features and loss_reduction."""
     checks.loss_fn_arguments(loss_fn)
 
 
 def validate_loss_reduction(loss_reduction: str) -> None:
-    """Raises ValueError for a loss_reduction that is unknown or no reduction."""
+    """Raises ValueError if the loss_reduction is unknown or does not reduce."""
     checks.v1_reduction(loss_reduction)
 
 
 def validate_n_classes(n_classes: int) -> int:
-    """`n_classes`. Raises ValueError unless it is greater than 2."""
+    """Returns `n_classes`. Raises ValueError unless it is greater than 2."""
     if n_classes is None or n_classes <= 2:
         raise ValueError(f"n_classes must be > 2: {n_classes}.")
     return n_classes
 
 
 def validate_trainable_variables(trainable_variables: Sequence[tf.Variable] | None = None) -> None:
-    """Raises ValueError for None and for what is no list or tuple."""
+    """Raises ValueError unless given a list or tuple."""
     if trainable_variables is None:
         raise ValueError("trainable_variables cannot be None. Given None")
     optimizers._check_is_sequence(trainable_variables, "trainable_variables")
 
 
 def validate_update_ops(update_ops: Sequence[tf.Operation | tf.Tensor] | None = None) -> None:
-    """Raises ValueError for what is neither None nor a list or tuple."""
+    """Raises ValueError unless given a list, a tuple or None."""
     if update_ops is not None:
         optimizers._check_is_sequence(update_ops, "update_ops")
 

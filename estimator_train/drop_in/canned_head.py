@@ -19,7 +19,7 @@ _SUM = v1.losses.Reduction.SUM
 
 
 class LossSpec(NamedTuple):
-    """The loss of a batch: a scalar, the examples' losses, their weights, and their labels as the losses take them."""
+    """The loss of a batch: the scalar, and each example's loss, weight and preprocessed label."""
 
     training_loss: tf.Tensor
     unreduced_loss: tf.Tensor
@@ -28,15 +28,15 @@ class LossSpec(NamedTuple):
 
 
 class _Head(abc.ABC):
-    """The base of heads: predictions, loss, metrics and an `EstimatorSpec` of logits.
+    """Base class of heads, which compute predictions, loss, metrics and an `EstimatorSpec` from logits.
 
-    A subclass has its own `create_estimator_spec`, or a `_create_tpu_estimator_spec`.
+    Subclasses override either `create_estimator_spec` or `_create_tpu_estimator_spec`.
     """
 
     @property
     @abc.abstractmethod
     def name(self) -> str | None:
-        """A str that ends the keys of metrics and summaries, or None."""
+        """Suffix of the keys of metrics and summaries, or None."""
 
     @property
     @abc.abstractmethod
@@ -45,7 +45,7 @@ class _Head(abc.ABC):
 
     @abc.abstractmethod
     def create_loss(self, features: dict[str, Any], mode: str, logits: tf.Tensor, labels: Any) -> Any:
-        """A `LossSpec`."""
+        """Returns a `LossSpec`."""
 
     def create_estimator_spec(
         self,
@@ -58,9 +58,9 @@ class _Head(abc.ABC):
         regularization_losses: Sequence[tf.Tensor] | None = None,
         update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
     ) -> EstimatorSpec:
-        """The `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
+        """Returns the `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
 
-        A canned estimator passes `update_ops`: those of the collection UPDATE_OPS, which are run in any case.
+        `update_ops` is ignored: canned estimators pass the ops of the collection UPDATE_OPS, which run anyway.
         """
         del update_ops
         return self._create_tpu_estimator_spec(
@@ -73,12 +73,12 @@ class _Head(abc.ABC):
         raise NotImplementedError(f"{type(self).__name__} has neither create_estimator_spec nor this method.")
 
 
-# So that canned estimators take one.
+# Canned estimators accept subclasses of Head only.
 Head.register(_Head)  # type: ignore[type-abstract]
 
 
 class _HeadOf(_Head):
-    """The v1 head of `head`, a `SingleHead`: its losses are a LossSpec, its metrics (value, update op) pairs."""
+    """Wraps a `SingleHead` as a v1 head, with a LossSpec as its loss and (value, update op) pairs as its metrics."""
 
     def __init__(self, head: Any) -> None:
         self._head = head
@@ -130,7 +130,7 @@ class _HeadOf(_Head):
 
 
 class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
-    """The v1 head of `BinaryClassHead`, whose arguments it takes; loss_reduction is "weighted_sum"."""
+    """The v1 version of `BinaryClassHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _BinaryLogisticHeadWithSigmoidCrossEntropyLoss(_HeadOf):
 
 
 class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
-    """The v1 head of `MultiClassHead`, whose arguments it takes; loss_reduction is "weighted_sum"."""
+    """The v1 version of `MultiClassHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _MultiClassHeadWithSoftmaxCrossEntropyLoss(_HeadOf):
 
 
 class _RegressionHeadWithMeanSquaredErrorLoss(_HeadOf):
-    """The v1 head of `RegressionHead`, whose arguments it takes; loss_reduction is "weighted_sum"."""
+    """The v1 version of `RegressionHead`; takes its arguments, but loss_reduction defaults to "weighted_sum"."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ def _regression_head(
     inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
     name: str | None = None,
 ) -> _RegressionHeadWithMeanSquaredErrorLoss:
-    """The head of a regressor; its class has the first two arguments in the other order."""
+    """Returns the head of a regressor. The class has the first two arguments in the opposite order."""
     return _RegressionHeadWithMeanSquaredErrorLoss(
         label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
     )
@@ -211,7 +211,7 @@ def _binary_logistic_or_multi_class_head(
     label_vocabulary: Sequence[str] | None,
     loss_reduction: str,
 ) -> _HeadOf:
-    """The head of a classifier: for two classes the binary one, else that of several."""
+    """Returns the head of a classifier: the binary one for two classes, otherwise the multi-class one."""
     settings: dict[str, Any] = {
         "weight_column": weight_column,
         "label_vocabulary": label_vocabulary,
@@ -227,7 +227,7 @@ def _summary_key(head_name: str | None, val: str) -> str:
 
 
 def _append_update_ops(train_op: tf.Operation | tf.Tensor) -> tf.Operation | tf.Tensor:
-    """`train_op`, and the ops of the collection UPDATE_OPS with it."""
+    """Returns `train_op` grouped with the ops of the collection UPDATE_OPS."""
     update_ops = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
     return tf.group(train_op, *update_ops) if update_ops else train_op
 

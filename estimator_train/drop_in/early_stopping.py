@@ -1,4 +1,4 @@
-"""The old module `early_stopping`: the metrics of evaluations, read back from their events."""
+"""The old module `early_stopping`: reads the metrics of evaluations from their event files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from estimator_train import events
 
 
 def read_eval_metrics(eval_dir: str | os.PathLike[str]) -> dict[int, dict[str, float]]:
-    """Dict of global steps, in their order, to dicts of metric names to floats; empty where there are no events.
+    """Returns a dict of global steps, in ascending order, to dicts of metric names to floats; empty without events.
 
     Args:
-      eval_dir: directory of an evaluation's events, `estimator.eval_dir()` for one.
+      eval_dir: directory of an evaluation's event files, such as `estimator.eval_dir()`.
     """
     return events.read_eval_metrics(os.path.join(eval_dir, "*.tfevents.*"))

@@ -13,32 +13,32 @@ from estimator_train.run_config import RunConfig, default_session_config
 def maybe_overwrite_model_dir_and_session_config(
     config: RunConfig | None, model_dir: str | os.PathLike[str] | None
 ) -> RunConfig:
-    """`config` as an Estimator has it: with a model_dir, and with the session_config that it will use.
+    """Returns `config` with the model_dir and session_config that an Estimator would use.
 
     Args:
-      config: a `RunConfig`; None: its defaults.
-      model_dir: as for `Estimator`; None: the config's, or a new temporary directory.
+      config: a `RunConfig`; None means the defaults.
+      model_dir: as for `Estimator`; None means the config's, or a new temporary directory.
 
     Raises:
-      ValueError: `config` is no RunConfig, or names another directory than `model_dir`.
+      ValueError: If `config` is not a RunConfig, or names a different directory than `model_dir`.
     """
     config = estimator._config_with_model_dir(config, model_dir)
     return config if config.session_config else config.replace(session_config=default_session_config(config))
 
 
 def get_default_session_config() -> tf.compat.v1.ConfigProto:
-    """The ConfigProto of a process on its own: soft placement, and one pass of the graph optimizers."""
+    """Returns the ConfigProto of a single process: soft placement and one pass of the graph optimizers."""
     return default_session_config(RunConfig())
 
 
 def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
-    """The global step of the newest checkpoint in `checkpoint_dir`; 0 where there is none."""
+    """Returns the global step of the newest checkpoint in `checkpoint_dir`, or 0 if there is none."""
     path = checkpoints.latest_intact(checkpoint_dir) if tf.io.gfile.isdir(checkpoint_dir) else None
     return 0 if path is None else int(checkpoints.read_global_step(path))
 
 
 class _Gauge:
-    """A counter of the library's uses, which counts nothing."""
+    """A stub for the old library's usage counter; it counts nothing."""
 
     def get_cell(self, *labels: str) -> _Gauge:
         return self

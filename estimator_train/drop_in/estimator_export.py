@@ -1,4 +1,4 @@
-"""The old module `estimator_export`, whose decorator gave a name to what the library exported."""
+"""The old module `estimator_export`, whose decorator registered the library's public names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _Exported = TypeVar("_Exported")
 
 
 def estimator_export(*names: str, v1: Sequence[str] | None = None) -> Callable[[_Exported], _Exported]:
-    """A decorator that leaves a class or function as it is; the names are nowhere exported."""
+    """Returns a decorator that does nothing: classes and functions are not registered anywhere."""
     del names, v1
     return lambda exported: exported

@@ -1,4 +1,4 @@
-"""The functions of the old modules `export.export` and `export.export_lib` that exporters of users call."""
+"""The functions of the old modules `export.export` and `export.export_lib` that users' exporters call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SINGLE = {"feature": "feature", "label": "label"} | dict.fromkeys(
 
 
 def get_timestamped_export_dir(export_dir_base: str | bytes | os.PathLike[str]) -> bytes:
-    """The path, bytes, of a new directory below `export_dir_base`, named by the time in Unix seconds."""
+    """Returns an unused path below `export_dir_base`, named by the time in Unix seconds, as bytes."""
     base = tf.compat.as_bytes(tf.compat.path_to_str(export_dir_base))
     seconds = int(time.time())
     while tf.io.gfile.exists(path := os.path.join(base, str(seconds).encode())):
@@ -30,7 +30,7 @@ def get_timestamped_export_dir(export_dir_base: str | bytes | os.PathLike[str]) 
 
 
 def get_temp_export_dir(timestamped_export_dir: str | bytes | os.PathLike[str]) -> bytes:
-    """Returns the temporary path, bytes, where an export is written before it is moved to its own path."""
+    """Returns the path, as bytes, to which an export is written before it is moved to its final path."""
     base, name = os.path.split(tf.compat.as_bytes(tf.compat.path_to_str(timestamped_export_dir)))
     return os.path.join(base, b"temp-" + name)
 
@@ -41,15 +41,15 @@ def build_all_signature_defs(
     receiver_tensors_alternatives: dict[str, Any] | None = None,
     serving_only: bool = True,
 ) -> dict[str, SignatureDef]:
-    """The SignatureDefs of a SavedModel by key, one for each output that can be served.
+    """Returns the SignatureDefs of a SavedModel by key, one for each output that can be served.
 
     Args:
       receiver_tensors, receiver_tensors_alternatives: as for `export.ServingInputReceiver`.
       export_outputs: dict of str to `export.ExportOutput`.
-      serving_only: whether to leave out training and evaluation signatures.
+      serving_only: whether to skip training and evaluation signatures.
 
     Raises:
-      ValueError: export_outputs is no dict, or something else than tensors is fed.
+      ValueError: If export_outputs is not a dict, or a receiver value is not a tensor.
     """
     if not isinstance(export_outputs, dict):
         raise ValueError(f"export_outputs must be a dict. Received {export_outputs!r}")
@@ -60,10 +60,10 @@ def build_all_signature_defs(
 def build_supervised_input_receiver_fn_from_input_fn(
     input_fn: Callable[..., Any], **input_fn_args: Any
 ) -> Callable[[], export.SupervisedInputReceiver]:
-    """`export.build_raw_supervised_input_receiver_fn` for the features and labels that `input_fn` gives.
+    """Calls `export.build_raw_supervised_input_receiver_fn` with the features and labels of `input_fn`.
 
     Args:
-      input_fn: returns a `tf.data.Dataset` or (features, labels); it is called once, with `input_fn_args`.
+      input_fn: function that returns a `tf.data.Dataset` or (features, labels); called once, with `input_fn_args`.
     """
     with tf.Graph().as_default():
         features, labels, _ = parse_input_fn_result(input_fn(**input_fn_args))
@@ -71,14 +71,14 @@ def build_supervised_input_receiver_fn_from_input_fn(
 
 
 def wrap_and_check_input_tensors(tensors: Any, field_name: str, allow_int_keys: bool = False) -> dict[Any, Any]:
-    """`tensors` as a dict; a single one gets the key that its kind has in input receivers.
+    """Returns `tensors` as a dict; a single tensor gets the default key of its kind in input receivers.
 
     Args:
       field_name: "feature", "label", "receiver_tensor" or "receiver_tensors_alternative".
       allow_int_keys: whether keys may be ints as well as strs.
 
     Raises:
-      ValueError: other keys, or something else than tensors.
+      ValueError: If a key has the wrong type or a value is not a tensor.
     """
     keys = (str, int) if allow_int_keys else (str,)
     return export._tensor_dict(tensors, field_name, default_key=_SINGLE[field_name], key_types=keys)

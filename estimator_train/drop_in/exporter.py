@@ -1,4 +1,4 @@
-"""The old module `exporter`: the exporter that others are made of."""
+"""The old module `exporter`: the base class of SavedModel exporters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from estimator_train.export import InputReceiver
 
 
 class _SavedModelExporter(exporter._SavedModelExporter):
-    """Writes a SavedModel whenever it is called, and keeps all; arguments as for `FinalExporter`."""
+    """Writes a SavedModel on each call and keeps all of them; takes the arguments of `FinalExporter`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The old module `inputs.queues.feeding_functions`: rows in a queue, which is a `tf.data.Dataset` here."""
+"""The old module `inputs.queues.feeding_functions`: queues of rows, backed by a `tf.data.Dataset`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class _DatasetQueue:
         self._dataset = dataset
 
     def dequeue(self, name: str | None = None) -> list[tf.Tensor]:
-        """The tensors of the next row."""
+        """Returns the tensors of the next row."""
         return self._next(self._dataset, name)
 
     def dequeue_many(self, n: int, name: str | None = None) -> list[tf.Tensor]:
-        """The tensors of the next `n` rows; less at the end of the data are left out."""
+        """Returns the tensors of the next `n` rows; an incomplete batch at the end of the data is dropped."""
         return self._next(self._dataset.batch(n, drop_remainder=True), name)
 
     def dequeue_up_to(self, n: int, name: str | None = None) -> list[tf.Tensor]:
-        """The tensors of the next `n` rows, or of what is left at the end of the data."""
+        """Returns the tensors of the next `n` rows, or of the remaining rows at the end of the data."""
         return self._next(self._dataset.batch(n), name)
 
     def _next(self, dataset, name):
         iterator = v1.data.make_initializable_iterator(dataset)
-        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)  # every session runs these first
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)  # each session runs these first
         return list(iterator.get_next(name))
 
 
@@ -44,29 +44,29 @@ def enqueue_data(
     seed: int | None = None,
     **others: Any,
 ) -> _DatasetQueue:
-    """A queue of the rows of `data`: their indices, and then each column, as its `dequeue` methods give them.
+    """Returns a queue of the rows of `data`; its `dequeue` methods return the rows' indices, then each column.
 
         index, values = enqueue_data(np.arange(10.0), capacity=100, num_epochs=1).dequeue_many(5)
 
-    Call it in a v1 graph. The indices of a DataFrame are those of its index, else they are the numbers of the rows.
+    Call it in a v1 graph. A DataFrame's own index is used; otherwise the indices are row numbers.
 
     Args:
       data: a numpy array, an OrderedDict of them, or a DataFrame.
-      capacity: rows that are shuffled among each other.
+      capacity: size of the shuffle buffer, in rows.
       shuffle: whether to shuffle.
-      min_after_dequeue, num_threads: taken for old code's sake; there is no queue, and rows come once each epoch.
-      seed: of the shuffle.
-      others: `num_epochs`, None for endless; `name`, and `enqueue_size`, which changes nothing.
+      min_after_dequeue, num_threads: ignored; each row appears once per epoch.
+      seed: seed for shuffling.
+      others: `num_epochs`, where None repeats forever; `name` and `enqueue_size` have no effect.
 
     Raises:
-      ValueError: `pad_value` is given, or another argument.
-      TypeError: `data` is of another type, a generator function for one.
+      ValueError: If `pad_value` or an unknown argument is given.
+      TypeError: If `data` has another type, such as a generator function.
     """
     del min_after_dequeue, num_threads
     num_epochs = others.pop("num_epochs", None)
     unserved = sorted(others.keys() - {"name", "enqueue_size"})
     if unserved:
-        raise ValueError(f"enqueue_data takes no {unserved[0]}; tf.data.Dataset.padded_batch pads rows.")
+        raise ValueError(f"enqueue_data does not take {unserved[0]}; use tf.data.Dataset.padded_batch to pad rows.")
     dataset = tf.data.Dataset.from_tensor_slices(tuple(_columns(data))).repeat(num_epochs)
     return _DatasetQueue(dataset.shuffle(capacity, seed) if shuffle else dataset)
 
@@ -77,9 +77,9 @@ def _columns(data):
     if isinstance(data, OrderedDict):
         columns = list(data.values())
         return [np.arange(len(columns[0])), *columns]
-    if hasattr(data, "columns"):  # told without importing pandas
+    if hasattr(data, "columns"):  # checked without importing pandas
         return [data.index.to_numpy(), *(data[name].to_numpy() for name in data.columns)]
     raise TypeError(
         "data must be either a numpy array, an OrderedDict of numpy arrays or a pandas DataFrame; "
-        f"got {type(data).__name__}. tf.data.Dataset.from_generator takes a generator function."
+        f"got {type(data).__name__}. For a generator function, use tf.data.Dataset.from_generator."
     )

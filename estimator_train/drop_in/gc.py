@@ -1,4 +1,4 @@
-"""Names of the old module `gc` that exporters in users' code call to keep only the newest exports."""
+"""The functions of the old module `gc` that users' exporters call to delete old exports."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import tensorflow as tf
 
 
 class Path(NamedTuple):
-    """A file or directory, and its version, an int or None."""
+    """A file or directory with its version, an int or None."""
 
     path: str
     export_version: int | None
 
 
 def _get_paths(base_dir, parser):
-    """The entries of a directory, sorted. `parser` gives each `Path` its version, or None to leave it out."""
+    """Returns the sorted entries of a directory. `parser` adds the version to a `Path`, or returns None to skip it."""
     entries = [Path(os.path.join(base_dir, name.rstrip("/")), None) for name in tf.io.gfile.listdir(base_dir)]
     return sorted(parsed for parsed in map(parser, entries) if parsed)
 
 
 def _largest_export_versions(n):
-    """A filter of lists of `Path`: the `n` of the largest versions, sorted."""
+    """Returns a filter of lists of `Path` that keeps the `n` largest versions, sorted."""
 
     def keep(paths):
         versioned = [path for path in paths if path.export_version is not None]

@@ -1,4 +1,4 @@
-"""keras_lib.model_to_estimator, which tf_keras calls for tf.keras.estimator.model_to_estimator."""
+"""The old module `keras_lib`; tf_keras calls its model_to_estimator for tf.keras.estimator.model_to_estimator."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ def model_to_estimator(
     metric_names_map: dict[str, str] | None = None,
     export_outputs: dict[str, type[ExportOutput]] | None = None,
 ) -> Estimator:
-    """`estimator_train.model_to_estimator`, with the class of the Estimator to choose.
+    """Calls `estimator_train.model_to_estimator`; also lets the caller choose the class of the Estimator.
 
-    A script of tf.estimator's days loads its own files and has no safe_mode to pass: a lambda in an .h5 file or a
-    SavedModel is loaded with a warning. One in a .keras file is refused, as TensorFlow 2.15 refused it.
+    Old scripts cannot pass safe_mode. As in TensorFlow 2.15, a lambda in a .keras file is therefore refused, while one
+    in an .h5 file or a SavedModel is loaded, with a warning.
 
     Args:
       checkpoint_format: None means "checkpoint".
-      use_v2_estimator: False: an Estimator of tf.compat.v1.estimator.
-      The others are those of `estimator_train.model_to_estimator`.
+      use_v2_estimator: whether to return a tf.estimator.Estimator instead of a tf.compat.v1.estimator.Estimator.
     """
     if keras_model is None and keras_model_path is not None:
         keras_model, keras_model_path = _load_model(os.fspath(keras_model_path), custom_objects), None
@@ -56,20 +55,20 @@ def _load_model(path, custom_objects):
     model, has_lambda = keras_estimator.load_model(path, custom_objects, safe_mode=refused)
     if has_lambda and refused:
         raise ValueError(
-            f"{path} holds a lambda, Python code of whoever saved it, which TensorFlow 2.15 refused, too; if you trust "
-            "it, load it yourself with safe_mode=False, and pass the model."
+            f"{path} contains a lambda, which is Python code by whoever saved the file. TensorFlow 2.15 refused it, "
+            "too; if you trust the file, load it yourself with safe_mode=False and pass the model."
         )
     if has_lambda:
         tf.get_logger().warning(
-            "%s holds a lambda, Python code of whoever saved it; estimator_train.model_to_estimator refuses such files "
-            "unless safe_mode=False.",
+            "%s contains a lambda, which is Python code by whoever saved the file; "
+            "estimator_train.model_to_estimator refuses such files unless safe_mode=False.",
             path,
         )
     return model
 
 
 class FormattedKeyError(KeyError):
-    """A KeyError whose message is printed as it is, with its line breaks, and not as a literal."""
+    """A KeyError that prints its message with line breaks, rather than as a literal."""
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -29,7 +29,7 @@ def dnn_logit_fn_builder_v2(
     dropout: float | None,
     batch_norm: bool,
 ) -> Callable[..., tf.Tensor]:
-    """`canned.dnn.dnn_logit_fn_builder` without a partitioner."""
+    """Calls `canned.dnn.dnn_logit_fn_builder` without a partitioner."""
     return dnn_logit_fn_builder(units, hidden_units, feature_columns, activation_fn, dropout, None, batch_norm)
 
 
@@ -47,7 +47,7 @@ def dnn_model_fn_v2(
     use_tpu: bool = False,
     batch_norm: bool = False,
 ) -> EstimatorSpec:
-    """The `EstimatorSpec` of a `tf.estimator.DNNEstimator`, whose arguments it takes; for a model_fn to return."""
+    """Returns the `EstimatorSpec` of a `tf.estimator.DNNEstimator`, for a model_fn; takes the Estimator's arguments."""
     del use_tpu
     logit_fn = dnn_logit_fn_builder_v2(
         head.logits_dimension, hidden_units, feature_columns, activation_fn, dropout, batch_norm
@@ -72,7 +72,7 @@ def _dnn_model_fn(
     use_tpu: bool = False,
     batch_norm: bool = False,
 ) -> EstimatorSpec:
-    """The `EstimatorSpec` of a `tf.compat.v1.estimator.DNNEstimator`."""
+    """Returns the `EstimatorSpec` of a `tf.compat.v1.estimator.DNNEstimator`."""
     del use_tpu
     logit_fn = dnn_logit_fn_builder(
         head.logits_dimension,
@@ -98,7 +98,7 @@ def _linear_model_fn_v2(
     config: RunConfig | None,
     sparse_combiner: str = "sum",
 ) -> EstimatorSpec:
-    """The `EstimatorSpec` of a `tf.estimator.LinearEstimator`."""
+    """Returns the `EstimatorSpec` of a `tf.estimator.LinearEstimator`."""
     logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
     optimizer = get_optimizer_instance_v2(optimizer or "Ftrl", _linear_learning_rate(feature_columns))
     with ApiV2().variable_scope("linear", None):
@@ -117,7 +117,7 @@ def _linear_model_fn(
     config: RunConfig | None,
     sparse_combiner: str = "sum",
 ) -> EstimatorSpec:
-    """The `EstimatorSpec` of a `tf.compat.v1.estimator.LinearEstimator`."""
+    """Returns the `EstimatorSpec` of a `tf.compat.v1.estimator.LinearEstimator`."""
     logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
     optimizer = get_optimizer_instance(optimizer or "Ftrl", _linear_learning_rate(feature_columns))
     with _API_V1.variable_scope("linear", partitioner):
@@ -128,7 +128,7 @@ def _linear_model_fn(
 def _validate_linear_sdca_optimizer_for_linear_classifier(
     feature_columns: Any, n_classes: int, optimizer: Any, sparse_combiner: str
 ) -> None:
-    """Does nothing, for old code's sake: no optimizer is a LinearSDCA."""
+    """Does nothing, because this package has no LinearSDCA; kept for compatibility."""
 
 
 _API_V1 = ApiV1(partitioned=True, partitioner=None)
@@ -151,7 +151,7 @@ def _spec_v2(features, labels, mode, head, logits, optimizer):
 
 
 def _spec_v1(features, labels, mode, head, logits, optimizer):
-    """Heads of TensorFlow 1 find the variables and update ops themselves."""
+    """Returns a spec like `_spec_v2`; heads of TensorFlow 1 find the variables and update ops themselves."""
     if not isinstance(head, _Head):
         return _spec_v2(features, labels, mode, head, logits, optimizer)
     return head.create_estimator_spec(features=features, mode=mode, logits=logits, labels=labels, optimizer=optimizer)

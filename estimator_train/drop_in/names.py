@@ -1,6 +1,6 @@
-"""The names of tf.estimator and of the modules of its old library, and where each is here, as "module:name"."""
+"""Maps the names of tf.estimator and of its old library's modules to this package, as "module:name"."""
 
-# The names of tf.estimator, by the modules below tensorflow_estimator.python.estimator that held them.
+# The names of tf.estimator, by module below tensorflow_estimator.python.estimator.
 _TOP = {
     "canned.baseline": "BaselineClassifier BaselineEstimator BaselineRegressor",
     "canned.dnn": "DNNClassifier DNNEstimator DNNRegressor",
@@ -62,7 +62,7 @@ _OF_EXPORT = {name: f"estimator_train.export:{name}" for name in _names(_EXPORT)
 _OF_INPUTS = {name: f"estimator_train.inputs:{name}" for name in _names(_INPUTS)}
 _OF_TPU = {name: f"estimator_train.drop_in.tpu:{name}" for name in _names(_TPU)}
 
-# Where tf.compat.v1 has another class under the name.
+# Names that mean another class in tf.compat.v1.
 _CANNED = [name for name in _V2 if name.startswith(("Baseline", "DNN", "Linear"))]
 _V1_OWN = {"Estimator": "estimator_train.estimator_v1:Estimator"} | {
     name: f"estimator_train.canned.v1:{name}" for name in _CANNED
@@ -77,8 +77,8 @@ _EXPORT_FUNCTIONS = (
     "build_all_signature_defs build_supervised_input_receiver_fn_from_input_fn get_temp_export_dir "
     "get_timestamped_export_dir wrap_and_check_input_tensors"
 )
-# What the old modules held besides, and code outside of the library took from them: by old module, the modules here
-# and the names in them, or "old name=name here".
+# Other names of the old modules that code outside the library uses: for each old module, a dict of our modules to the
+# names in them. "old=new" renames.
 _BESIDES = {
     "canned.dnn": {
         "canned.dnn": "dnn_logit_fn_builder",
@@ -172,7 +172,7 @@ _ESTIMATOR_LIB = {
 
 
 def _old_library():
-    """The modules below tensorflow_estimator.python.estimator, where DNNClassifier is v1's, DNNClassifierV2 v2's."""
+    """Returns the modules below tensorflow_estimator.python.estimator, where v2 classes end with V2."""
     everything = {**_V1, **_OF_EXPERIMENTAL, **_OF_EXPORT, **_OF_INPUTS}
     modules = {"estimator_lib": dict(_ESTIMATOR_LIB)}
     for module, table in _BESIDES.items():
@@ -192,7 +192,7 @@ def _old_library():
 
 
 def _modules():
-    """Every old module path, to its names."""
+    """Returns a dict of every old module path to its names."""
     v2 = {"": _V2, ".experimental": _OF_EXPERIMENTAL, ".export": _OF_EXPORT}
     v1 = {
         "": _V1,
@@ -222,11 +222,11 @@ def _modules():
 
 MODULES = _modules()
 
-_ON_TPU = "TPUEstimator(use_tpu=False); TPUs are not served"
+_ON_TPU = "TPUEstimator(use_tpu=False); TPUs are not supported"
 _FOREST = "the ydf package (Yggdrasil Decision Forests)"
-_RNN = "model_to_estimator with a tf_keras model of LSTM or GRU layers"
+_RNN = "model_to_estimator with a tf_keras model that has LSTM or GRU layers"
 
-# Names of tf.estimator that are not here, to what serves instead.
+# Maps names of tf.estimator that this package lacks to their replacements.
 INSTEAD = {
     **dict.fromkeys(["BatchConfig", "EmbeddingConfigSpec", "inference_on_tpu", "model_fn_inference_on_tpu"], _ON_TPU),
     **dict.fromkeys(["BoostedTreesClassifier", "BoostedTreesEstimator", "BoostedTreesRegressor"], _FOREST),

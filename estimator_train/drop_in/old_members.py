@@ -1,6 +1,6 @@
-"""Private members of tf.estimator's classes that old code uses; importing this module gives them to ours.
+"""Adds private members of tf.estimator's classes that old code uses to the classes of this package, on import.
 
-The drop-in imports it with the first name that is read from an old module. The library itself uses none of them.
+The drop-in imports this module when a name is first read from an old module. The library itself does not use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ v1 = tf.compat.v1
 
 
 class _Reads:
-    """An attribute that has the value `read(instance)` until the instance or a subclass sets it."""
+    """An attribute whose value is `read(instance)` until the instance or a subclass sets it."""
 
     def __init__(self, read: Callable[[Any], Any]) -> None:
         self._read = read
@@ -31,49 +31,49 @@ class _Reads:
 
 
 def _session_config(self):
-    """The ConfigProto of the Estimator's sessions."""
+    """Returns the ConfigProto of the Estimator's sessions."""
     return self.config.session_config or default_session_config(self.config)
 
 
 def _call_input_fn(self, input_fn, mode, input_context=None):
-    """Returns what `input_fn` returns in `mode`."""
+    """Calls `input_fn` in `mode` and returns its result."""
     context = tf.distribute.InputContext() if input_context is None else input_context
     return call_input_fn(input_fn, mode=mode, config=self.config, params=self._params_in(mode), input_context=context)
 
 
 def _call_model_fn(self, features, labels, mode, config):
-    """The `EstimatorSpec` of the model in the default graph."""
+    """Builds the model in the default graph and returns its `EstimatorSpec`."""
     return self._model.call(features, labels, mode, config, self._params_in(mode))
 
 
 def _get_features_and_labels_from_input_fn(self, input_fn, mode):
-    """(features, labels, hooks) of `input_fn` in the default graph."""
+    """Calls `input_fn` and returns (features, labels, hooks) in the default graph."""
     return parse_input_fn_result(self._call_input_fn(input_fn, mode))
 
 
 def _get_features_from_input_fn(self, input_fn, mode):
-    """(features, hooks) of `input_fn` in the default graph."""
+    """Calls `input_fn` and returns (features, hooks) in the default graph."""
     features, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, mode)
     return features, hooks
 
 
 def _create_global_step(self, graph):
-    """The global step, made in `graph`."""
+    """Creates the global step in `graph` and returns it."""
     return v1.train.create_global_step(graph)
 
 
 def _processed_labels(self, logits, labels):
-    """`labels`, checked, as losses and metrics take them."""
+    """Returns `labels`, checked, in the form that losses and metrics need."""
     return self._labels(labels, logits)
 
 
 def _unweighted_loss_and_weights(self, logits, labels, features):
-    """The losses of logits and processed labels, and their weights."""
+    """Returns the losses of logits and processed labels, and their weights."""
     return self._losses_and_weights(labels, logits, features)
 
 
 def _use_tpu_spec(kind, **arguments):
-    """Lets a subclass of Head that defines `_create_tpu_estimator_spec` make its EstimatorSpec from that."""
+    """Makes `create_estimator_spec` call `_create_tpu_estimator_spec` in subclasses of Head that define only that."""
     super(Head, kind).__init_subclass__(**arguments)
     if "_create_tpu_estimator_spec" in vars(kind) and "create_estimator_spec" not in vars(kind):
         kind.create_estimator_spec = _create_estimator_spec

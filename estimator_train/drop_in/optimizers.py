@@ -1,4 +1,4 @@
-"""The old module `canned.optimizers`: optimizers by their names."""
+"""The old module `canned.optimizers`: creates optimizers by name."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from estimator_train.graph import optimizers
 
 
 def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -> tf.compat.v1.train.Optimizer:
-    """The v1 optimizer that `opt` is, names or returns.
+    """Returns a v1 optimizer, given as a name, an optimizer or a function.
 
         get_optimizer_instance("Adam", learning_rate=0.01)
 
     Args:
       opt: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD"; an optimizer; or a function that returns one.
-      learning_rate: of an optimizer given by name, which needs it.
+      learning_rate: learning rate of an optimizer given by name, for which it is required.
 
     Raises:
-      ValueError: a name without a learning rate, another name, or no v1 optimizer.
+      ValueError: If the name is unknown or comes without a learning rate, or the optimizer is not a v1 optimizer.
     """
     if isinstance(opt, str):
         make = _by_name(opt, ApiV1)
@@ -34,14 +34,17 @@ def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -
 
 
 def get_optimizer_instance_v2(opt: Optimizer, learning_rate: float | None = None) -> keras.optimizers.legacy.Optimizer:
-    """The legacy Keras optimizer that `opt` is, names or returns; a new Keras optimizer becomes its legacy twin.
+    """Returns a legacy Keras optimizer, given as a name, an optimizer or a function.
+
+    A new Keras optimizer is replaced by its legacy twin.
 
     Args:
       opt: as for `get_optimizer_instance`.
-      learning_rate: of an optimizer given by name; None: its own default.
+      learning_rate: learning rate of an optimizer given by name; None means the optimizer's default.
 
     Raises:
-      ValueError: another name, no Keras optimizer, or a new one with settings that its legacy twin lacks.
+      ValueError: If the name is unknown, the optimizer is not a Keras optimizer, or it is a new one with settings that
+        its legacy twin lacks.
     """
     if isinstance(opt, str):
         make = _by_name(opt, ApiV2)

@@ -14,23 +14,23 @@ from estimator_train.model_fn import EstimatorSpec, ModeKeys
 
 
 class SequentialHeadWrapper(Head):
-    """Applies a head to every step of sequences, and leaves the steps beyond the end of each out of loss and metrics.
+    """Applies a head to every step of sequences; loss and metrics ignore the steps beyond the end of a sequence.
 
         head = SequentialHeadWrapper(BinaryClassHead(), sequence_length_mask="mask")
         features["mask"] = tf.sequence_mask(lengths)
         return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer, ...)
 
-    Logits are [batch, steps, logits_dimension], labels [batch, steps], dense or sparse. Predictions are those of all
-    steps in PREDICT, with the mask beside them, and in TRAIN and EVAL those of the steps that count, one after another.
+    Logits are [batch, steps, logits_dimension]; labels are [batch, steps], dense or sparse. In PREDICT, predictions
+    cover all steps and include the mask. In TRAIN and EVAL, they cover the valid steps only, flattened.
 
     Args:
-      static_head: a `Head`, no `MultiHead`.
-      sequence_length_mask: key of the features that holds the mask, bool or int [batch, steps].
-      feature_columns: keys of further features of each step that the head takes, such as weights; a str or several.
+      static_head: a `Head`, but not a `MultiHead`.
+      sequence_length_mask: key of the feature that contains the mask, bool or int [batch, steps].
+      feature_columns: keys of other per-step features that the head uses, such as weights; a str or an iterable.
 
     Raises:
-      TypeError: a key that is no str.
-      ValueError: a MultiHead.
+      TypeError: If a key is not a str.
+      ValueError: If the head is a MultiHead.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class SequentialHeadWrapper(Head):
 
     @property
     def static_head(self) -> Head:
-        """The head of a step."""
+        """The head that is applied to each step."""
         return self._head
 
     @property
     def input_sequence_mask_key(self) -> str:
-        """Key of the features that holds the mask."""
+        """The key of the feature that contains the mask."""
         return self._mask_key
 
     @property
@@ -114,10 +114,10 @@ class SequentialHeadWrapper(Head):
         update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
         regularization_losses: Sequence[tf.Tensor] | None = None,
     ) -> EstimatorSpec:
-        """The `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
+        """Returns the `EstimatorSpec` for a model_fn to return; see `Head.create_estimator_spec`.
 
         Raises:
-          ValueError: features have no mask.
+          ValueError: If the features contain no mask.
         """
         if mode == ModeKeys.PREDICT:
             spec = self._head.create_estimator_spec(features, mode, logits)
@@ -127,7 +127,7 @@ class SequentialHeadWrapper(Head):
         return self._head.create_estimator_spec(features, mode, logits, labels, *training)
 
     def _flatten(self, labels, logits, features):
-        """Returns all three with the valid steps in one dimension, and only the features that the head uses."""
+        """Returns all three with valid steps flattened into one dimension, and only the features that the head uses."""
         mask = tf.cast(self._mask(features), tf.bool)
         named = {column: _steps(features[column], mask) for column in self._columns}
         return _steps(labels, mask), _steps(logits, mask), named

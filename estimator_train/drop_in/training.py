@@ -13,7 +13,7 @@ from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
 
 class _EvalStatus:
-    """How an evaluation ended."""
+    """The outcomes of an evaluation."""
 
     EVALUATED = "evaluated"
     MISSING_CHECKPOINT = "missing checkpoint"
@@ -21,7 +21,7 @@ class _EvalStatus:
 
 
 class _EvalResult(NamedTuple):
-    """How an evaluation ended, and the metrics and the checkpoint of one that took place."""
+    """The outcome of an evaluation, with its metrics and checkpoint if it took place."""
 
     status: str
     metrics: dict[str, Any] | None = None
@@ -29,10 +29,10 @@ class _EvalResult(NamedTuple):
 
 
 class _ContinuousEvalListener:
-    """Is called around each evaluation of an evaluator; one that returns False ends it."""
+    """Called before and after each evaluation of an evaluator; a method that returns False stops it."""
 
     def before_eval(self) -> bool:
-        """Called before an evaluation, which is left out after False."""
+        """Called before an evaluation, which is skipped if this returns False."""
         return True
 
     def after_eval(self, eval_result: _EvalResult) -> bool:
@@ -42,15 +42,15 @@ class _ContinuousEvalListener:
 
 
 class _TrainingExecutor:
-    """`train_and_evaluate` as an object: `run` does the work of this process's task, whatever it is.
+    """Wraps `train_and_evaluate` in an object; `run` does the work of this process's task.
 
     Args:
       estimator, train_spec, eval_spec: as for `train_and_evaluate`.
-      train_hooks: iterable of further `SessionRunHook`s of the training.
+      train_hooks: iterable of additional `SessionRunHook`s for training.
       continuous_eval_listener: a `_ContinuousEvalListener`.
 
     Raises:
-      TypeError: an argument of another type.
+      TypeError: If an argument has the wrong type.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class _TrainingExecutor:
         return self._estimator
 
     def run(self) -> Any:
-        """Trains, evaluates and exports; returns what `train_and_evaluate` does, or None where a listener ended it."""
+        """Returns the result of `train_and_evaluate`, or None if a listener stopped it."""
         spec, listener = self._eval_spec, self._listener
         if listener is None:
             return train_and_evaluate(self._estimator, self._train_spec, spec)
@@ -97,13 +97,13 @@ class _TrainingExecutor:
 
 
 def _assert_eval_spec(eval_spec: EvalSpec) -> None:
-    """Raises TypeError for what is no EvalSpec."""
+    """Raises TypeError unless given an EvalSpec."""
     if not isinstance(eval_spec, EvalSpec):
         raise TypeError(f"`eval_spec` must have type `tf.estimator.EvalSpec`. Got: {type(eval_spec)}")
 
 
 class _EndedByListener(Exception):
-    """A `_ContinuousEvalListener` has returned False."""
+    """Raised when a `_ContinuousEvalListener` returns False."""
 
 
 class _BeforeEval(tf.compat.v1.train.SessionRunHook):
@@ -116,7 +116,7 @@ class _BeforeEval(tf.compat.v1.train.SessionRunHook):
 
 
 class _AfterEval(Exporter):
-    """An exporter, because exporters are given the metrics."""
+    """Calls the listener from an exporter, because exporters get the metrics."""
 
     name = "continuous_eval_listener"
 
@@ -127,4 +127,4 @@ class _AfterEval(Exporter):
         result = _EvalResult(_EvalStatus.EVALUATED, eval_result, checkpoint_path)
         if not self._listener.after_eval(result):
             raise _EndedByListener
-        return checkpoint_path  # None would have it called once more for the last checkpoint
+        return checkpoint_path  # with None, it would be called again for the last checkpoint

@@ -1,4 +1,4 @@
-"""The old module `util`: features and labels from what an input_fn has returned."""
+"""The old module `util`: extracts features and labels from the result of an input_fn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ v1 = tf.compat.v1
 
 
 class MultiHostDatasetInitializerHook(tf.compat.v1.train.SessionRunHook):
-    """Runs ops that initialise datasets' iterators, a list, in every new session."""
+    """Runs a list of ops that initialize datasets' iterators in every new session."""
 
     def __init__(self, dataset_initializers: Sequence[tf.Operation]) -> None:
         self._initializers = dataset_initializers
@@ -21,10 +21,12 @@ class MultiHostDatasetInitializerHook(tf.compat.v1.train.SessionRunHook):
 
 
 def parse_input_fn_result(result: Any) -> tuple[Any, Any, list[tf.compat.v1.train.SessionRunHook]]:
-    """(features, labels, hooks) of what an input_fn has returned, in the default graph; the hooks start a dataset.
+    """Returns (features, labels, hooks) for the result of an input_fn; hooks initialize a dataset's iterator.
+
+    Call it in the graph of the result.
 
     Raises:
-      ValueError: a tuple or list of more or less than two.
+      ValueError: If the result is a tuple or list whose length is not two.
     """
     hooks: list[tf.compat.v1.train.SessionRunHook] = []
     if isinstance(result, tf.data.Dataset):
@@ -35,10 +37,10 @@ def parse_input_fn_result(result: Any) -> tuple[Any, Any, list[tf.compat.v1.trai
 
 
 def parse_iterator_result(result: Any) -> tuple[Any, Any]:
-    """(features, labels) of a batch; labels are None where `result` is no tuple or list.
+    """Returns (features, labels) of a batch; labels are None if `result` is not a tuple or list.
 
     Raises:
-      ValueError: a tuple or list of more or less than two.
+      ValueError: If `result` is a tuple or list whose length is not two.
     """
     if not isinstance(result, (list, tuple)):
         return result, None

@@ -1,1 +1,1 @@
-"""A model_fn's v1 graphs as the Estimator's loop runs them: a private room."""
+"""Builds and runs the v1 graphs of a model_fn. This package is private."""

@@ -1,4 +1,4 @@
-"""Turns what an input_fn returns into features and labels of a v1 graph."""
+"""Turns the result of an input_fn into features and labels of a v1 graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = tf.get_logger()
 
 
 class _StartInput(v1.train.SessionRunHook):
-    """Starts the input's datasets from their beginning in every new session."""
+    """Restarts the input's datasets in every new session."""
 
     def __init__(self, start_op):
         self._start_op = start_op
@@ -23,16 +23,16 @@ class _StartInput(v1.train.SessionRunHook):
 
 
 class _StopAfterBatch(v1.train.SessionRunHook):
-    """Ends an evaluation or a prediction of arrays, which are one batch."""
+    """Stops an evaluation or prediction after one batch, for inputs that are arrays."""
 
     def after_run(self, run_context, run_values):
         run_context.request_stop()
 
 
 def features_and_labels(input_fn, **offered):
-    """(features, labels, hooks) of `input_fn`, the first two for all replicas of the default graph's strategy.
+    """Returns (features, labels, hooks) of `input_fn`; features and labels are per replica if there is a strategy.
 
-    Without a strategy, arrays are passed on unchanged; in training, every step gets all of them.
+    Without a strategy, arrays are passed on unchanged, so each training step gets all of them.
     """
     if tf.distribute.has_strategy():
         batch, start = distribute_in_graph(
@@ -56,7 +56,7 @@ def features_and_labels(input_fn, **offered):
 
 
 def _input_context(mode, config):
-    """The input share of a single process, or of one worker among several with parameter servers."""
+    """Returns the InputContext of a single process, or of one of several workers with parameter servers."""
     if mode != ModeKeys.TRAIN or config.num_worker_replicas < 2:
         return tf.distribute.InputContext()
     return tf.distribute.InputContext(
@@ -67,7 +67,7 @@ def _input_context(mode, config):
 
 
 def _dataset(result, mode):
-    """Returns what an input_fn returned as a dataset; arrays become a single batch, which training repeats."""
+    """Returns the result of an input_fn as a dataset; arrays become a single batch, which training repeats."""
     if isinstance(result, tf.data.Dataset):
         return result
     if not are_arrays(result):

@@ -1,4 +1,4 @@
-"""A model_fn as v1 graphs: one is built for every train, evaluate, predict and export."""
+"""GraphModel: builds a v1 graph from a model_fn for each call of train, evaluate, predict and export."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class GraphModel(PreparedModel):
     """The `PreparedModel` of a model_fn.
 
     Args:
-      model_fn: names `features`, and those of `labels`, `mode`, `params` and `config` that it needs; returns an
+      model_fn: function of `features`, and optionally `labels`, `mode`, `params` and `config`, that returns an
         `EstimatorSpec`.
-      params: what the Estimator was given as `params`.
+      params: the `params` passed to the Estimator.
       warm_start_from: as for `Estimator`.
 
     Raises:
-      ValueError: model_fn has other arguments, or none called features; or params are given and it takes none.
+      ValueError: If model_fn has other arguments or lacks `features`, or params are given and it does not take them.
     """
 
     def __init__(self, model_fn, params, warm_start_from):
@@ -63,16 +63,16 @@ class GraphModel(PreparedModel):
         return model
 
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
-        del hooks, last_step  # each step is a run of the session, and the loop's hooks count those
+        del hooks, last_step  # each step is one session.run, which the loop's hooks count
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         if synchronous.spans_workers(strategy):
             raise ValueError(
-                "MultiWorkerMirroredStrategy trains Keras models; a model_fn trains on several machines over parameter "
-                "servers, ps in TF_CONFIG's cluster, without a strategy."
+                "MultiWorkerMirroredStrategy trains Keras models only; to train a model_fn on several machines, use "
+                "parameter servers (ps in TF_CONFIG's cluster) and no strategy."
             )
         if mode == ModeKeys.TRAIN and config.resume_input:
             raise ValueError(
-                "resume_input is for Keras models; a model_fn's train calls its input_fn anew: leave it out"
+                "resume_input is for Keras models; with a model_fn, train always starts the input from the beginning"
             )
 
         def make_input():
@@ -108,7 +108,7 @@ class GraphModel(PreparedModel):
         return function_of
 
     def _built(self, mode, make_input, strategy, config, params, checkpoint_path):
-        """The `Run` of the graph that is built on (features, labels, hooks) of `make_input()`."""
+        """Builds a graph on the (features, labels, hooks) that `make_input()` returns, and returns its `Run`."""
         specs = []
 
         def build(features, labels):
@@ -126,7 +126,7 @@ class GraphModel(PreparedModel):
                 tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else combine_specs(specs)
             if mode == ModeKeys.TRAIN:
-                v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # where old hooks look for it
+                v1.add_to_collection(v1.GraphKeys.LOSSES, spec.loss)  # old hooks look for it there
             keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
                 warm_start.apply(self._warm_start_from, optimizer_variables)
@@ -168,10 +168,10 @@ class GraphModel(PreparedModel):
         builder.save(as_text)
 
     def call(self, features, labels, mode, config, params):
-        """The `EstimatorSpec` that model_fn makes in the default graph, called with the arguments that it names.
+        """Calls model_fn in the default graph, with the arguments that it accepts, and returns its `EstimatorSpec`.
 
         Raises:
-          ValueError: it returns something else, or takes no labels where there are some.
+          ValueError: If it returns anything else, or does not take labels although there are some.
         """
         if labels is not None and "labels" not in self._names:
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
@@ -185,10 +185,10 @@ class GraphModel(PreparedModel):
 
 
 def _with_loss_metric(spec, added):
-    """`spec` with pairs for all its metrics, those `added` and the mean of the batches' losses among them.
+    """Returns `spec` with the metrics `added` and the mean of the batches' losses among its metrics.
 
     Raises:
-      ValueError: a metric has a name that the results use themselves.
+      ValueError: If a metric has a name that evaluation results reserve.
     """
     for name in ("loss", v1.GraphKeys.GLOBAL_STEP):
         if name in spec.eval_metric_ops.keys() | added.keys():
@@ -203,9 +203,9 @@ def _with_loss_metric(spec, added):
 
 
 def _initialising_more_than(known, scaffold):
-    """`scaffold`, whose local_init_op, if model_fn has its own, initialises the local variables beyond `known`, too.
+    """Extends a model_fn's own local_init_op to metric variables and to local variables that are not in `known`.
 
-    So it does with those of metrics: the EstimatorSpec makes a Keras metric's local after the op was made.
+    EstimatorSpec turns a Keras metric's variables into local ones after model_fn has created that op.
     """
     if scaffold.local_init_op is None:
         return scaffold
@@ -235,23 +235,23 @@ def _checked_names(model_fn, params):
 
 @contextlib.contextmanager
 def _new_graph(config, strategy):
-    """A new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
+    """Opens a new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
     with contextlib.ExitStack() as stack:
         graph = stack.enter_context(tf.Graph().as_default())
-        strategy = in_graphs(strategy)  # within the graph, where no scope of the caller's is
+        strategy = in_graphs(strategy)  # inside the graph, the caller's scope no longer applies
         stack.enter_context(graph.device(config.device_fn or _parameter_server_devices(config)))
         stack.enter_context(strategy.scope())
         stack.enter_context(private_names.averaging_losses(strategy))
         v1.set_random_seed(config.tf_random_seed)
         v1.train.create_global_step()
-        # TensorFlow makes it with the first hook that needs it. Here it is made before all other ops, as tf.estimator
-        # did: random ops have their seeds from the number of ops before them, and so draw what they drew there.
+        # TensorFlow creates this op when a hook first needs it. Like tf.estimator, create it before all other ops:
+        # the seed of a random op depends on the number of ops before it, so random values equal tf.estimator's.
         private_names.global_step_read()
         yield graph
 
 
 def _add_saver(scaffold, config):
-    """Puts a saver of all variables where the scaffold looks for one, unless model_fn has its own; tells whether."""
+    """Adds a saver of all variables to the collection, unless model_fn has its own; returns whether it did."""
     is_missing = scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS)
     if is_missing:
         saver = v1.train.Saver(
@@ -266,7 +266,7 @@ def _add_saver(scaffold, config):
 
 
 def _parameter_server_devices(config):
-    """The device function that puts variables on a cluster's parameter servers and all else here, or None."""
+    """Returns a device function that places variables on the parameter servers and the rest on this task, or None."""
     if not config.num_ps_replicas:
         return None
     here = f"/job:{config.task_type}/task:{config.task_id}"

@@ -1,4 +1,4 @@
-"""Training ops in v1 graphs, with TensorFlow 1's optimizers, legacy Keras ones, and Keras's new ones by their twins."""
+"""Builds training ops in v1 graphs, for v1 optimizers, legacy Keras ones, and new Keras ones via their legacy twins."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ Optimizer: TypeAlias = keras.optimizers.Optimizer | keras.optimizers.legacy.Opti
 
 
 def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, counts_steps=True):
-    """The op that makes a training step, on every replica of a strategy that calls this.
+    """Returns the op of a training step; with a strategy, each replica calls this function.
 
-    The gradients of the replicas are averaged, or added up where the loss is a sum over the batch.
+    The replicas' gradients are averaged, or added up if the loss is a sum over the batch.
 
     Args:
-      optimizer: a `tf.compat.v1.train.Optimizer`; a legacy Keras optimizer, which can be used in one graph; or a
-        `tf_keras.optimizers.Optimizer`. In a v1 graph the latter would change nothing, and its legacy twin trains.
+      optimizer: a `tf.compat.v1.train.Optimizer`; a legacy Keras optimizer, which works in one graph only; or a
+        `tf_keras.optimizers.Optimizer`, whose legacy twin is used because it has no effect in a v1 graph itself.
       loss: scalar tensor.
-      trainable_variables: list or tuple of the variables to train. None, for v1 optimizers only: those of the graph.
-      update_ops: list or tuple of ops to run besides.
-      counts_steps: whether the step adds one to the global step; of the optimizers of one model, one does.
+      trainable_variables: list or tuple of the variables to train; None means all of the graph's, for v1 optimizers
+        only.
+      update_ops: list or tuple of other ops to run in the step.
+      counts_steps: whether the op increments the global step. If a model has several optimizers, only one may.
 
     Raises:
-      ValueError: something else is given, or a Keras optimizer with settings that its legacy twin lacks.
+      ValueError: If an argument has the wrong type, or a Keras optimizer has settings that its legacy twin lacks.
     """
     if isinstance(optimizer, v1.train.Optimizer):
         step = v1.train.get_or_create_global_step() if counts_steps else None
         op = optimizer.minimize(loss, step, trainable_variables)
     else:
         if trainable_variables is None:
-            raise ValueError("trainable_variables cannot be None with a Keras optimizer; give the model's.")
+            raise ValueError("trainable_variables cannot be None with a Keras optimizer; pass the model's.")
         _check_is_sequence(trainable_variables, "trainable_variables")
         optimizer = _as_legacy(optimizer)
         if counts_steps:
@@ -46,7 +47,7 @@ def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, coun
 
 
 def with_update_ops(op, update_ops):
-    """`op` grouped with `update_ops`, a list or tuple of ops or None. Raises ValueError for something else."""
+    """Returns `op` grouped with `update_ops`, a list or tuple of ops, or None. Raises ValueError for other types."""
     if update_ops is None:
         return op
     _check_is_sequence(update_ops, "update_ops")
@@ -59,25 +60,25 @@ def _as_legacy(optimizer):
     if isinstance(optimizer, keras.optimizers.Optimizer):
         return _legacy_twin(optimizer)
     raise ValueError(
-        "The given optimizer is not a tf.keras.optimizers.Optimizer instance, and no tf.compat.v1.train.Optimizer. "
+        "The given optimizer is not a tf.keras.optimizers.Optimizer instance, nor a tf.compat.v1.train.Optimizer. "
         f"Given: {optimizer!r} of {type(optimizer)}"
     )
 
 
 def _legacy_twin(optimizer):
-    """A legacy optimizer with the settings of `optimizer`."""
+    """Returns the legacy optimizer with the settings of `optimizer`."""
     kind = type(optimizer)
     twin = getattr(keras.optimizers.legacy, kind.__name__, None)
     if twin is None or kind is not getattr(keras.optimizers, kind.__name__, None):
         raise ValueError(
-            f"{kind.__name__} cannot train in a v1 graph and has no twin in tf_keras.optimizers.legacy; "
-            "use one of those or a tf.compat.v1.train optimizer"
+            f"{kind.__name__} cannot train in a v1 graph and has no equivalent in tf_keras.optimizers.legacy; "
+            "use a legacy or a tf.compat.v1.train optimizer"
         )
     lost = [name for name in ("weight_decay", "use_ema", "adaptive_epsilon") if getattr(optimizer, name, None)]
     if lost:
         raise ValueError(
-            f"tf_keras.optimizers.legacy.{kind.__name__}, which takes the place of {kind.__name__} in a v1 graph, "
-            f"has no {', '.join(lost)}; leave it out"
+            f"tf_keras.optimizers.legacy.{kind.__name__}, which replaces {kind.__name__} in a v1 graph, "
+            f"has no {', '.join(lost)}; remove it"
         )
     own = [
         name
@@ -93,7 +94,7 @@ def _legacy_twin(optimizer):
 
 
 def _learning_rate(optimizer):
-    """The learning rate of a new Keras optimizer: a schedule, a variable of the default graph, or a float."""
+    """Returns the learning rate of a new Keras optimizer: a schedule, a variable of the default graph, or a float."""
     rate = private_names.learning_rate_or_schedule(optimizer)
     if not isinstance(rate, tf.Variable):
         return rate
@@ -105,16 +106,17 @@ def _learning_rate(optimizer):
     if first is None:
         kind = type(optimizer).__name__
         raise ValueError(
-            f"{kind} would keep the first value of its learning rate, which is a tensor, for good; "
+            f"{kind} would never update its learning rate, which is a tensor; "
             f"use tf_keras.optimizers.legacy.{kind} or a tf_keras.optimizers.schedules.LearningRateSchedule"
         )
     return rate if graph is v1.get_default_graph() else float(first)
 
 
 def _forget_variables(optimizer, but):
-    """Leaves the variables of `optimizer`, whose twin works for it, out of what its graph initialises and saves.
+    """Removes the variables of `optimizer`, which its twin replaces, from the graph's variables to initialize and save.
 
-    The rate of a schedule could not even be initialised: it reads the count of steps in whatever order.
+    The learning-rate variable of a schedule could not be initialized anyway: its value depends on the step variable,
+    which may not be initialized yet.
     """
     strategy = tf.distribute.get_strategy()
     idle = [value for value in vars(optimizer).values() if isinstance(value, tf.Variable) and value is not but]
@@ -126,19 +128,19 @@ def _forget_variables(optimizer, but):
 def _count_in(step, optimizer):
     try:
         optimizer.iterations = step
-    except RuntimeError as error:  # it has a variable for that, which may be the one
+    except RuntimeError as error:  # the optimizer already has a step variable, which may be the same
         if optimizer.iterations is not step:
             raise ValueError(
                 f"The {type(optimizer).__name__} optimizer has been used in another graph or counts its steps in "
-                "another variable than the global step; make a new one in every call of model_fn"
+                "a variable other than the global step; create a new one in every call of model_fn"
             ) from error
 
 
 def _per_replica(loss):
-    """`loss` divided by the replicas, for gradients that Keras adds up over them, where they are to be averaged."""
+    """Divides `loss` by the number of replicas if gradients should be averaged, because Keras adds them up."""
     if v1.distribute.get_loss_reduction() != tf.distribute.ReduceOp.MEAN:
         return loss
-    private_names.set_loss_averaged()  # so that the mean of the replicas' losses is reported
+    private_names.set_loss_averaged()  # so the mean of the replicas' losses is reported
     return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
 

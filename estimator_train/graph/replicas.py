@@ -1,4 +1,4 @@
-"""The EstimatorSpecs that a model_fn makes on each replica, combined into one."""
+"""Combines the EstimatorSpecs that a model_fn returns on each replica."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ v1 = tf.compat.v1
 
 
 def keep_whole_variables():
-    """Leaves mirrored variables alone in the collection of global ones, where Keras' optimizers put their parts, too.
+    """Removes the per-replica parts of mirrored variables, which Keras optimizers add, from the global variables.
 
-    The parts would be saved, one a replica, and would not be initialised as the whole is.
+    Otherwise each part would be saved separately, and initialized differently from the mirrored variable.
     """
     variables = v1.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
     wholes = [variable for variable in variables if isinstance(variable, tf.distribute.DistributedValues)]
@@ -22,7 +22,7 @@ def keep_whole_variables():
 
 
 def combine_specs(specs):
-    """The spec of all replicas together, from theirs; hooks are those of the first."""
+    """Combines the replicas' specs into one; the hooks are taken from the first."""
     first = specs[0]
     if first.mode == ModeKeys.TRAIN:
         return first._replace(
@@ -30,21 +30,21 @@ def combine_specs(specs):
             train_op=tf.group(*(spec.train_op for spec in specs)),
             scaffold=combine_scaffolds([spec.scaffold for spec in specs]),
         )
-    # The values are those over all replicas already; the updates are each replica's own.
+    # Values already aggregate all replicas; updates are per replica.
     updates = tf.group(*(update for spec in specs for _, update in spec.eval_metric_ops.values()))
     metrics = {name: (value, updates) for name, (value, _) in first.eval_metric_ops.items()}
     return first._replace(eval_metric_ops=metrics, scaffold=combine_scaffolds([spec.scaffold for spec in specs]))
 
 
 def _reported_loss(losses):
-    """The replicas' losses as one: their mean where the optimizer takes the mean, their sum where model_fn did so."""
+    """Combines the replicas' losses: the mean if the optimizer averages them, the sum if model_fn has divided them."""
     total = tf.add_n(losses)
     averages = private_names.is_loss_averaged() and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
     return total / len(losses) if averages else total
 
 
 def combine_scaffolds(scaffolds, local_init_ops=()):
-    """The scaffold of all replicas together; `local_init_ops` are run besides their own."""
+    """Combines the replicas' scaffolds into one, adding `local_init_ops` to their own."""
     first = scaffolds[0]
 
     def group(name, *besides):

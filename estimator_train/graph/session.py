@@ -1,4 +1,4 @@
-"""Sessions on a model_fn's graph, restored from its checkpoints."""
+"""Opens sessions on a model_fn's graph and restores its checkpoints."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ v1 = tf.compat.v1
 
 
 class GraphSessionCreator(v1.train.SessionCreator):
-    """Opens sessions with the state of the checkpoint `path`; one that `resumes`, with the newest of model_dir.
+    """Opens sessions restored from the checkpoint `path`, or from the newest in model_dir if `resumes` is set.
 
-    In a cluster it is the chief's, and the workers' sessions wait for it.
+    In a cluster only the chief restores the checkpoint; workers wait until it has done so.
     """
 
     def __init__(self, scaffold, config, path, resumes=False):
@@ -35,7 +35,7 @@ class GraphSessionCreator(v1.train.SessionCreator):
         ).create_session()
         if self._resumes and path is not None:
             state = tf.train.get_checkpoint_state(self._config.model_dir)
-            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes the oldest
+            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # it deletes old ones
         if not master:
             dataset_iterators.close_in_background(session)
         return session
@@ -47,7 +47,7 @@ class GraphSessionCreator(v1.train.SessionCreator):
             ready_op=scaffold.ready_op,
             ready_for_local_init_op=scaffold.ready_for_local_init_op,
             local_init_feed_dict=scaffold.local_init_feed_dict,
-            recovery_wait_secs=1,  # seconds from look to look, 30 by default and in WorkerSessionCreator
+            recovery_wait_secs=1,  # poll every second; the default, and WorkerSessionCreator's, is 30
         )
         timeout = self._config.session_creation_timeout_secs
         return manager.wait_for_session(self._config.master, self._config.session_config, timeout)

@@ -1,4 +1,4 @@
-"""Warm start: initial values of variables from another model's checkpoint."""
+"""Warm start: initializes variables from another model's checkpoint."""
 
 from __future__ import annotations
 
@@ -29,17 +29,22 @@ class WarmStartSettings(
         ],
     )
 ):
-    """Which checkpoint, and which variables start from it.
+    """Names a checkpoint and the variables to initialize from it.
+
+        >>> settings = et.WarmStartSettings("runs/dnn", vars_to_warm_start=".*hiddenlayer.*")
+        >>> x = tf.feature_column.numeric_column("x")
+        >>> classifier = et.DNNClassifier([8], [x], "runs/warm", n_classes=5, warm_start_from=settings)
 
     Args:
       ckpt_to_initialize_from: a checkpoint's path prefix, a directory of checkpoints, or a SavedModel's directory.
-      vars_to_warm_start: a regular expression of names of trainable variables; a list of them, of all global variables;
-        or None, for those of `var_name_to_vocab_info` alone. As for `tf.compat.v1.train.warm_start`.
-      var_name_to_vocab_info: dict of variable names to `VocabInfo`, for variables with a row a vocabulary entry.
-      var_name_to_prev_var_name: dict of variable names to their names in the checkpoint, where they differ.
+      vars_to_warm_start: as for `tf.compat.v1.train.warm_start`: a regular expression, which selects trainable
+        variables by name; a list of them, which selects among all global variables; or None, which selects only the
+        variables in `var_name_to_vocab_info`.
+      var_name_to_vocab_info: dict of variable names to `VocabInfo`, for variables with one row per vocabulary entry.
+      var_name_to_prev_var_name: dict of variable names to their names in the checkpoint, if they differ.
 
     Raises:
-      ValueError: no checkpoint is named.
+      ValueError: If no checkpoint is named.
     """
 
     __slots__ = ()
@@ -63,7 +68,7 @@ class WarmStartSettings(
 
 
 def check(warm_start_from):
-    """`warm_start_from` itself. Raises ValueError unless it is None, a path or a `WarmStartSettings`."""
+    """Returns `warm_start_from`. Raises ValueError unless it is None, a path or a `WarmStartSettings`."""
     if warm_start_from is not None and not isinstance(warm_start_from, (str, os.PathLike, WarmStartSettings)):
         raise ValueError(f"warm_start_from must be a string or a WarmStartSettings, given: {warm_start_from!r}")
     return warm_start_from
@@ -71,9 +76,9 @@ def check(warm_start_from):
 
 @contextlib.contextmanager
 def noting_optimizer_variables():
-    """Gives a list that the variables which optimizers make within this context, in a v1 graph, are added to.
+    """Yields a list that collects the variables which optimizers create inside the block, in a v1 graph.
 
-    Nothing in a graph tells them from a model's: a variable is the optimizer's if one of its methods makes it.
+    The graph itself does not distinguish them from the model's, so the call stack is searched for an optimizer.
     """
     variables = []
 
@@ -91,14 +96,14 @@ def noting_optimizer_variables():
 
 
 def apply(warm_start_from, optimizer_variables):
-    """Makes the variables of the default graph start from the checkpoint; call when all are made.
+    """Initializes variables of the default graph from the checkpoint; call it once all variables exist.
 
-    A path stands for all variables of the model, BatchNorm's statistics among them, and neither for the global step nor
-    for `optimizer_variables`, a list: a learning rate is the new optimizer's. Variables that are not trained may be
-    missing in the checkpoint, and keep their own initial values.
+    A path selects all variables of the model, including BatchNorm's statistics, but not the global step or the list
+    `optimizer_variables`, so the new optimizer keeps its learning rate. Non-trainable variables that the checkpoint
+    lacks keep their initial values.
 
     Raises:
-      ValueError: a variable that is asked for is not in the checkpoint, or of another shape.
+      ValueError: If a selected variable is not in the checkpoint or has another shape there.
     """
     tf.get_logger().info("Warm-starting with WarmStartSettings: %s", warm_start_from)
     if isinstance(warm_start_from, WarmStartSettings):
@@ -117,6 +122,6 @@ def apply(warm_start_from, optimizer_variables):
 
 
 def _checkpoint(path):
-    """The path prefix of the checkpoint that `path` stands for."""
+    """Returns the checkpoint for `path`: the one inside, if it is a SavedModel's directory, otherwise `path` itself."""
     in_saved_model = os.path.join(path, "variables", "variables")
     return in_saved_model if tf.io.gfile.exists(f"{in_saved_model}.index") else path

@@ -1,4 +1,4 @@
-"""Heads: what stands on a model's logits and makes predictions, loss, metrics and an EstimatorSpec of them."""
+"""Heads, which compute predictions, loss, metrics and an EstimatorSpec from a model's logits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def binary_or_multi_class_head(
     label_vocabulary: Sequence[str] | None,
     loss_reduction: str,
 ) -> BinaryClassHead | MultiClassHead:
-    """The head of a classifier: `BinaryClassHead` for two classes, else `MultiClassHead`."""
+    """Returns the head of a classifier: `BinaryClassHead` for two classes, otherwise `MultiClassHead`."""
     settings: dict[str, Any] = {
         "weight_column": weight_column,
         "label_vocabulary": label_vocabulary,

@@ -1,4 +1,4 @@
-"""BinaryClassHead: two classes, one logit."""
+"""BinaryClassHead: binary classification with a single logit."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from estimator_train.model_fn import FeatureColumn
 
 
 class BinaryClassHead(SingleHead):
-    """Sigmoid cross entropy of one logit, for two classes.
+    """Computes sigmoid cross entropy of a single logit, for two classes.
 
         >>> head = et.BinaryClassHead()
         >>> round(float(head.loss(labels=tf.constant([[1]]), logits=tf.constant([[0.0]]))), 4)
         0.6931
 
-    Labels are [D0, D1, ... DN] or [D0, D1, ... DN, 1], numbers in [0, 1] or strings of `label_vocabulary`.
+    Labels have shape [D0, D1, ... DN] or [D0, D1, ... DN, 1]; they are numbers in [0, 1] or strings of
+    `label_vocabulary`.
 
     Args:
-      thresholds: iterable of floats in (0, 1): accuracy, precision and recall are measured at each.
-      label_vocabulary: list or tuple of two strings; None: labels are numbers.
+      thresholds: iterable of floats in (0, 1) at which to measure accuracy, precision and recall.
+      label_vocabulary: list or tuple of two strings; None if labels are numbers.
       weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If an argument is invalid.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class BinaryClassHead(SingleHead):
 
 
 class _AccuracyBaseline(keras.metrics.Mean):
-    """The accuracy of predicting the more frequent class for all, from labels 0 and 1."""
+    """Computes the accuracy of always predicting the more frequent class, from labels 0 and 1."""
 
     def result(self):
         mean = super().result()

@@ -1,4 +1,4 @@
-"""Checks what heads are given: logits, labels, weights, and constructor arguments."""
+"""Checks the inputs of heads: logits, labels, weights and constructor arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 
-_REDUCTIONS = {  # Keras's spellings, and v1's for what they mean
+_REDUCTIONS = {  # maps Keras' names, and v1's own, to v1's names
     "auto": v1.losses.Reduction.SUM_OVER_BATCH_SIZE,
     "sum": v1.losses.Reduction.SUM,
     "sum_over_batch_size": v1.losses.Reduction.SUM_OVER_BATCH_SIZE,
@@ -16,17 +16,17 @@ _REDUCTIONS = {  # Keras's spellings, and v1's for what they mean
 
 
 def v1_reduction(loss_reduction):
-    """A loss reduction as `tf.compat.v1.losses.Reduction` spells it. Raises ValueError for none or an unknown one."""
+    """Returns the `tf.compat.v1.losses.Reduction` of a loss reduction. Raises ValueError if it is none or unknown."""
     if loss_reduction not in _REDUCTIONS:
-        raise ValueError(f"Invalid loss_reduction: {loss_reduction}; it can be one of {sorted(_REDUCTIONS)}")
+        raise ValueError(f"Invalid loss_reduction: {loss_reduction}; it must be one of {sorted(_REDUCTIONS)}")
     return _REDUCTIONS[loss_reduction]
 
 
 def loss_fn_arguments(loss_fn):
-    """The argument names of a head's `loss_fn`.
+    """Returns the argument names of a head's `loss_fn`.
 
     Raises:
-      ValueError: it has no labels or no logits, or others than features and loss_reduction besides.
+      ValueError: If `labels` or `logits` is missing, or there are others besides `features` and `loss_reduction`.
     """
     names = list(inspect.signature(loss_fn).parameters)
     for required in ("labels", "logits"):
@@ -39,7 +39,7 @@ def loss_fn_arguments(loss_fn):
 
 
 def check_label_vocabulary(vocabulary, n_classes=None):
-    """Raises ValueError unless `vocabulary` is None or a list or tuple, of `n_classes` items where that is given."""
+    """Raises ValueError unless `vocabulary` is None, or a list or tuple of `n_classes` items if that is given."""
     if vocabulary is None:
         return
     if not isinstance(vocabulary, (list, tuple)):
@@ -52,7 +52,7 @@ def check_label_vocabulary(vocabulary, n_classes=None):
 
 
 def check_thresholds(thresholds):
-    """`thresholds` as a tuple; None is none. Raises ValueError for one outside of (0, 1)."""
+    """Returns `thresholds`, an iterable or None, as a tuple. Raises ValueError if one is outside (0, 1)."""
     for threshold in thresholds or ():
         if not 0 < threshold < 1:
             raise ValueError(f"thresholds not in (0, 1): thresholds must be in (0, 1) range. Given: {threshold}")
@@ -60,9 +60,9 @@ def check_thresholds(thresholds):
 
 
 def check_logits(logits, dimension):
-    """`logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError for another shape.
+    """Returns `logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError if the shape is different.
 
-    Those whose rank is not known before they are computed fail then, if they have another shape.
+    If the rank is unknown in the graph, the shape is checked when the logits are computed.
     """
     logits = tf.cast(logits, tf.float32)
     message = "logits shape must be [D0, D1, ... DN, logits_dimension]"
@@ -78,16 +78,16 @@ def check_logits(logits, dimension):
 
 
 def check_labels(labels, logits, dimension):
-    """Dense `labels` as [D0, D1, ... DN, dimension]; where dimension is 1, they may be given without it.
+    """Returns dense `labels` as [D0, D1, ... DN, dimension]; a last dimension of 1 may be omitted.
 
     Raises:
-      ValueError: there are none, they are sparse, or their shape is another.
+      ValueError: If there are no labels, they are sparse, or their shape is wrong.
     """
     check_has_labels(labels)
     if isinstance(labels, (tf.SparseTensor, v1.SparseTensorValue)):
         raise ValueError(
             "SparseTensor labels are not supported. Labels must be a Tensor of shape "
-            f"[D0, D1, ..., DN, {dimension}], e.g. [batch_size, {dimension}]; tf.sparse.to_dense in input_fn makes one."
+            f"[D0, D1, ..., DN, {dimension}], e.g. [batch_size, {dimension}]; use tf.sparse.to_dense in input_fn."
         )
     labels = tf.convert_to_tensor(labels)
     if dimension == 1:
@@ -99,16 +99,18 @@ def check_labels(labels, logits, dimension):
 
 
 def check_has_labels(labels):
-    """Raises ValueError for None."""
+    """Raises ValueError if `labels` is None."""
     if labels is None:
         raise ValueError("You must provide a labels Tensor. Given: None. Check that input_fn returns labels.")
 
 
 def check_label_range(labels, n_classes, message=None):
-    """`labels`, which fail with `message`, or one of the limits, when run with values outside of [0, n_classes - 1].
+    """Returns `labels`, checked to be in [0, n_classes - 1]; in a graph, the check runs with them.
+
+    A violation is reported with `message`, or with the limit that is exceeded if there is none.
 
     Raises:
-      ValueError: so they have, in eager mode.
+      ValueError: If a label is out of range, in eager mode.
     """
     eager = tf.executing_eagerly()
     limits = {
@@ -124,15 +126,15 @@ def check_label_range(labels, n_classes, message=None):
 
 
 def check_weights(features, weight_column, logits, dimensions):
-    """The weights of the examples, float32 [D0, D1, ... DN, d] with d one of `dimensions`; 1.0 without a weight_column.
+    """Returns the examples' weights, float32 [D0, D1, ... DN, d] with d in `dimensions`; 1.0 without a weight_column.
 
     Args:
-      features: dict that holds them, as numbers [D0, D1, ... DN] or of the shape above.
-      weight_column: a key of features, or a `tf.feature_column.numeric_column`; None.
+      features: dict that contains the weights, as numbers of shape [D0, D1, ... DN] or of the shape above.
+      weight_column: a key of features, a `tf.feature_column.numeric_column`, or None.
 
     Raises:
-      TypeError: a weight_column of another kind.
-      ValueError: the feature is missing, is not numeric, or has another shape.
+      TypeError: If weight_column has another type.
+      ValueError: If the feature is missing, is not numeric, or has the wrong shape.
     """
     if weight_column is None:
         return 1.0
@@ -141,7 +143,7 @@ def check_weights(features, weight_column, logits, dimensions):
         raise TypeError(f"Weight column must be either a string or NumericColumn. Given type: {type(weight_column)}.")
     key = weight_column if isinstance(weight_column, str) else weight_column.key
     if not isinstance(features, dict) or key not in features:
-        raise ValueError(f"Feature {key} is not in features dictionary. It is the weight_column; there are: {features}")
+        raise ValueError(f"Feature {key} is not in features dictionary. It is the weight_column. Given: {features}")
     weights = tf.convert_to_tensor(features[key])
     weights = weights if normalize is None else normalize(weights)
     if not (weights.dtype.is_floating or weights.dtype.is_integer):
@@ -164,7 +166,7 @@ def _with_last_dimension(tensor, logits):
 
 
 def _check_shape(tensor, logits, dimensions, message):
-    """`tensor`, whose shape is that of `logits` but for the last dimension, one of `dimensions`."""
+    """Returns `tensor`, checked to have the shape of `logits`, except that the last dimension is in `dimensions`."""
     batch = logits.shape[:-1]
     if not any(tensor.shape.is_compatible_with(batch.concatenate(dimension)) for dimension in dimensions):
         raise ValueError(f"{message}. Received {tensor.shape} for logits of shape {logits.shape}.")
@@ -176,6 +178,6 @@ def _check_shape(tensor, logits, dimensions, message):
 
 
 def _asserted(tensor, condition, message):
-    """`tensor`, which fails with `message` when run unless `condition` holds."""
+    """Returns `tensor` with an assertion that fails with `message` at run time unless `condition` holds."""
     with tf.control_dependencies([tf.debugging.Assert(condition, [message, "Received:", tensor])]):
         return tf.identity(tensor)

@@ -1,4 +1,4 @@
-"""Classes as ids and as strings, and what classifiers predict, measure and serve of them."""
+"""Maps class names to ids, and builds the predictions, metrics and export outputs that classifiers share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from estimator_train.heads.keys import MetricKeys, PredictionKeys
 
 
 def ids_of(labels, vocabulary):
-    """The places of string labels in `vocabulary`, int64; -1 for one that is not in it."""
+    """Returns the indices of string labels in `vocabulary`, int64; -1 for unknown labels."""
     places = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary), tf.range(len(vocabulary), dtype=tf.int64))
     return tf.lookup.StaticHashTable(places, default_value=-1).lookup(labels)
 
 
 def class_predictions(logits, n_classes, vocabulary):
-    """The predictions of a classifier whose examples have one class each, of its logits [D0, D1, ... DN, n_classes]."""
+    """Returns the predictions of a single-label classifier, from its logits [D0, D1, ... DN, n_classes]."""
     class_ids = tf.math.argmax(logits, axis=-1, name=PredictionKeys.CLASS_IDS)[..., tf.newaxis]
     return {
         PredictionKeys.PROBABILITIES: tf.nn.softmax(logits, name=PredictionKeys.PROBABILITIES),
@@ -30,19 +30,19 @@ def class_predictions(logits, n_classes, vocabulary):
 
 
 def all_classes(logits, n_classes, vocabulary):
-    """The names of all classes, string [batch, n_classes]."""
+    """Returns the names of all classes for each example, string [batch, n_classes]."""
     names = vocabulary or [str(class_id) for class_id in range(n_classes)]
     return tf.tile([names], [tf.shape(logits)[0], 1])
 
 
 def classification_output(predictions, n_classes, vocabulary):
-    """The `ClassificationOutput` of a classifier's probabilities."""
+    """Returns the `ClassificationOutput` of a classifier's probabilities."""
     scores = predictions[PredictionKeys.PROBABILITIES]
     return ClassificationOutput(scores, all_classes(scores, n_classes, vocabulary))
 
 
 def threshold_metrics(thresholds, give):
-    """Accuracy, precision and recall at each of `thresholds`, as `SingleHead._metrics` has them."""
+    """Returns accuracy, precision and recall at each of `thresholds`, in the form of `SingleHead._metrics`."""
     metrics = {}
     for threshold in thresholds:
         for key, make in (

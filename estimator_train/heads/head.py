@@ -1,4 +1,4 @@
-"""Head: what stands on a model's logits. The interface, and the EstimatorSpec that is made through it."""
+"""Head: the interface of heads, and the EstimatorSpec that is built through it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,30 @@ DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class Head(abc.ABC):
-    """Makes predictions, loss, metrics and an `EstimatorSpec` of logits.
+    """Computes predictions, loss, metrics and an `EstimatorSpec` from logits.
 
-    Logits are float tensors [D0, D1, ... DN, logits_dimension], usually [batch, logits_dimension].
+    Logits are float tensors of shape [D0, D1, ... DN, logits_dimension], usually [batch, logits_dimension]. A head
+    keeps a model_fn short:
+
+        def model_fn(features, labels, mode):
+            logits = tf.compat.v1.layers.dense(features["x"], head.logits_dimension)
+            return head.create_estimator_spec(features, mode, logits, labels, tf.compat.v1.train.AdamOptimizer())
     """
 
     @property
     @abc.abstractmethod
     def name(self) -> str | None:
-        """A str that ends the keys of the metrics, or None."""
+        """Suffix of the metrics' keys, or None."""
 
     @property
     @abc.abstractmethod
     def logits_dimension(self) -> int:
-        """The size of the logits' last dimension, an int."""
+        """The size of the logits' last dimension."""
 
     @property
     @abc.abstractmethod
     def loss_reduction(self) -> str:
-        """How the losses of a batch become one: a str, as for `SingleHead`."""
+        """How the losses of a batch are reduced to one: a str, as for `SingleHead`."""
 
     @abc.abstractmethod
     def loss(
@@ -48,15 +53,15 @@ class Head(abc.ABC):
         mode: str | None = None,
         regularization_losses: Sequence[tf.Tensor] | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch, a scalar tensor, with the sum of the scalars `regularization_losses`."""
+        """Returns the loss of a batch, a scalar tensor that includes the sum of the scalars `regularization_losses`."""
 
     @abc.abstractmethod
     def predictions(self, logits: Any, keys: Iterable[Any] | None = None) -> dict[Any, tf.Tensor]:
-        """A dict of str to tensors: those of `keys`, or all."""
+        """Returns a dict of str to tensors: the predictions named by `keys`, or all."""
 
     @abc.abstractmethod
     def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
-        """A dict of str to new Keras metrics."""
+        """Returns a dict of str to new Keras metrics."""
 
     @abc.abstractmethod
     def update_metrics(
@@ -67,7 +72,7 @@ class Head(abc.ABC):
         labels: Any,
         regularization_losses: Sequence[tf.Tensor] | None = None,
     ) -> dict[str, keras.metrics.Metric]:
-        """Updates `eval_metrics`, a dict that `metrics` gave, with a batch, and returns it."""
+        """Updates `eval_metrics`, a dict that `metrics` returned, with a batch, and returns it."""
 
     def create_estimator_spec(
         self,
@@ -81,21 +86,22 @@ class Head(abc.ABC):
         update_ops: Sequence[tf.Operation | tf.Tensor] | None = None,
         regularization_losses: Sequence[tf.Tensor] | None = None,
     ) -> EstimatorSpec:
-        """The `EstimatorSpec` for a model_fn to return.
+        """Returns the `EstimatorSpec` for a model_fn to return.
 
         Args:
-          features: dict of str to tensors; weights are taken from it.
+          features: dict of str to tensors; example weights are taken from it.
           mode: one of `ModeKeys`.
           logits: as described for the class.
-          labels: as the kind of head takes them; not needed in PREDICT.
-          optimizer: as for `optimizers.train_op`.
-          trainable_variables: list or tuple of the variables that the optimizer trains.
-          train_op_fn: function of the loss that returns the train_op; in TRAIN, either this or `optimizer` is needed.
-          update_ops: list or tuple of ops that a training step runs too, such as batch normalization's.
+          labels: as the subclass requires; not needed in PREDICT.
+          optimizer: a v1 or tf_keras optimizer.
+          trainable_variables: list or tuple of the variables that the optimizer trains; None means all.
+          train_op_fn: function of the loss that returns the train_op. TRAIN needs either this or `optimizer`.
+          update_ops: list or tuple of ops to run in each training step, such as batch normalization's.
           regularization_losses: list of scalar tensors.
 
         Raises:
-          ValueError: labels, weights or logits that do not go together, or not one of optimizer and train_op_fn.
+          ValueError: If labels, weights and logits do not match, or if not exactly one of `optimizer` and `train_op_fn`
+            is given.
         """
         with v1.name_scope(self.name, "head"):
             predictions = self.predictions(logits)
@@ -113,12 +119,12 @@ class Head(abc.ABC):
         return EstimatorSpec(mode, predictions, loss, step)
 
     def _serving_outputs(self, predictions):
-        """The `ExportOutput`s by signature name."""
+        """Returns a dict of signature names to `ExportOutput`s."""
         outputs = self._export_outputs(predictions) | {"predict": PredictOutput(predictions)}
         return {DEFAULT_SIGNATURE: next(iter(outputs.values()))} | outputs
 
     def _export_outputs(self, predictions):
-        """The outputs that are served besides the plain predictions; the first is the default."""
+        """Returns the outputs to serve besides the plain predictions; the first is the default signature."""
         return {}
 
     def _summary_key(self, key):
@@ -130,12 +136,12 @@ class Head(abc.ABC):
 
 
 def train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops):
-    """The op of a training step; arguments and errors are those of `Head.create_estimator_spec`."""
+    """Returns the op of a training step; arguments and errors are those of `Head.create_estimator_spec`."""
     if optimizer is not None and train_op_fn is not None:
         raise ValueError("train_op_fn and optimizer cannot both be set.")
     if optimizer is None and train_op_fn is None:
         raise ValueError("train_op_fn and optimizer cannot both be None.")
-    # Checkpoints have the optimizer's variables under this scope.
+    # Checkpoints store the optimizer's variables under this scope.
     with v1.name_scope(""), v1.name_scope("training"):
         if optimizer is not None:
             return optimizers.train_op(optimizer, loss, trainable_variables, update_ops)

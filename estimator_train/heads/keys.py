@@ -1,4 +1,4 @@
-"""The keys of predictions and metrics, under the names that tf.estimator's modules had for them."""
+"""The keys of predictions and metrics, with the constant names of tf.estimator's modules."""
 
 
 class PredictionKeys:
@@ -16,7 +16,7 @@ class PredictionKeys:
 
 
 class MetricKeys:
-    """Keys of `Head.metrics`, of a head without a name. Keys with a % take a threshold, a class id or a class name."""
+    """Keys of `Head.metrics` for a head without a name; % stands for a threshold, a class id or a class name."""
 
     LOSS = "loss"
     LOSS_MEAN = "average_loss"

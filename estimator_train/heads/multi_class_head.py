@@ -1,4 +1,4 @@
-"""MultiClassHead: one of more than two classes."""
+"""MultiClassHead: single-label classification with more than two classes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from estimator_train.model_fn import FeatureColumn
 
 
 class MultiClassHead(SingleHead):
-    """Softmax cross entropy of as many logits as there are classes, for examples of one class each.
+    """Computes softmax cross entropy of one logit per class, for examples that belong to a single class.
 
         >>> head = et.MultiClassHead(n_classes=3)
         >>> round(float(head.loss(labels=tf.constant([[2]]), logits=tf.constant([[0.0, 0.0, 0.0]]))), 4)
         1.0986
 
-    Labels are [D0, D1, ... DN] or [D0, D1, ... DN, 1], ints in [0, n_classes) or strings of `label_vocabulary`.
+    Labels have shape [D0, D1, ... DN] or [D0, D1, ... DN, 1]; they are ints in [0, n_classes) or strings of
+    `label_vocabulary`.
 
     Args:
-      n_classes: more than 2.
-      label_vocabulary: list or tuple of n_classes strings; None: labels are ints.
+      n_classes: number of classes, more than 2.
+      label_vocabulary: list or tuple of n_classes strings; None if labels are ints.
       weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If an argument is invalid.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""MultiHead: several heads on one model."""
+"""MultiHead: combines several heads on one model."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from estimator_train.model_fn import ModeKeys
 
 
 class MultiHead(Head):
-    """Adds up the losses of several named heads.
+    """Combines several named heads, adding up their losses.
 
         >>> head = et.MultiHead([et.BinaryClassHead(name="clicked"), et.RegressionHead(name="seconds")])
         >>> head.logits_dimension
         2
 
-    Logits are a dict by head name, or a tensor [D0, D1, ... DN, sum of the logits_dimensions] that is split in the
-    order of the heads. Labels are a dict by head name; predictions are keyed by (head name, key).
+    Logits are a dict keyed by head name, or a tensor [D0, D1, ... DN, sum of the logits_dimensions] that is split in
+    the order of the heads. Labels are a dict keyed by head name; predictions are keyed by (head name, key).
 
     Args:
       heads: iterable of `Head`s with names.
-      head_weights: iterable of as many factors of their losses; None: all 1.
+      head_weights: iterable with a factor for each head's loss; None means 1 for all.
 
     Raises:
-      ValueError: no heads, a head without a name, or another number of weights.
+      ValueError: If there are no heads, a head has no name, or the number of weights differs.
     """
 
     def __init__(self, heads: Iterable[Head], head_weights: Iterable[float] | None = None) -> None:
@@ -124,13 +124,13 @@ class MultiHead(Head):
         return outputs
 
     def _by_head(self, labels, logits):
-        """(head, its labels, its logits) for each head."""
+        """Returns an iterator of (head, its labels, its logits)."""
         if not isinstance(labels, dict):
             raise ValueError(f"labels must be a dict. Given: {labels}")
         return zip(self._heads, self._of_heads(labels, "labels"), self._split(logits), strict=True)
 
     def _split(self, logits):
-        """The logits of each head."""
+        """Returns a list of each head's logits."""
         if isinstance(logits, dict):
             return self._of_heads(logits, "logits")
         return tf.split(

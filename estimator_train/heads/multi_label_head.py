@@ -1,4 +1,4 @@
-"""MultiLabelHead: any number of classes an example."""
+"""MultiLabelHead: classification with any number of classes per example."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from estimator_train.model_fn import FeatureColumn
 
 
 class MultiLabelHead(SingleHead):
-    """Sigmoid cross entropy of every class's logit, averaged over the classes, for examples of any number of classes.
+    """Computes sigmoid cross entropy per class, averaged over classes; an example may belong to any number of them.
 
         >>> head = et.MultiLabelHead(n_classes=2)
         >>> round(float(head.loss(labels=tf.constant([[1, 0]]), logits=tf.constant([[0.0, 0.0]]))), 4)
         0.6931
 
-    Labels are ints [D0, D1, ... DN, n_classes] of 0 and 1, or a SparseTensor [D0, D1, ... DN, ?] of class ids or of
-    strings of `label_vocabulary`.
+    Labels are an int tensor [D0, D1, ... DN, n_classes] of 0 and 1, or a SparseTensor [D0, D1, ... DN, ?] of class ids
+    or of strings of `label_vocabulary`.
 
     Args:
-      n_classes: at least 2.
-      thresholds: iterable of floats in (0, 1): accuracy, precision and recall over all classes are measured at each.
+      n_classes: number of classes, at least 2.
+      thresholds: iterable of floats in (0, 1) at which to measure accuracy, precision and recall over all classes.
       label_vocabulary: list or tuple of n_classes strings.
-      classes_for_class_based_metrics: iterable of class ids, or of strings of `label_vocabulary`: mean probability and
-        AUC are measured for each.
+      classes_for_class_based_metrics: iterable of class ids, or of strings of `label_vocabulary`, for which to measure
+        the mean probability and the AUC.
       weight_column, loss_reduction, loss_fn, name: as for `SingleHead`.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If an argument is invalid.
     """
 
     def __init__(

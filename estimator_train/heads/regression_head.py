@@ -1,4 +1,4 @@
-"""RegressionHead, and what it is for counts and for probabilities: PoissonRegressionHead, LogisticRegressionHead."""
+"""RegressionHead, PoissonRegressionHead for counts and LogisticRegressionHead for probabilities."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from estimator_train.model_fn import FeatureColumn
 
 
 class RegressionHead(SingleHead):
-    """Squared error of the logits.
+    """Computes the squared error of the logits.
 
-    Labels are numbers [D0, D1, ... DN, label_dimension]; with the dimension 1 also [D0, D1, ... DN].
+    Labels are numbers of shape [D0, D1, ... DN, label_dimension]; a last dimension of 1 may be omitted.
 
         >>> head = et.RegressionHead()
         >>> float(head.loss(labels=tf.constant([[3.0]]), logits=tf.constant([[1.0]])))
         4.0
 
     Args:
-      label_dimension: how many numbers an example's label has.
-      weight_column: as for `SingleHead`; weights may be those of the examples or of every number in the labels.
-      inverse_link_fn: function that gives the predictions of the logits; None: they are the logits.
+      label_dimension: number of values in an example's label.
+      weight_column: as for `SingleHead`; weights may be given per example, or per value of the label.
+      inverse_link_fn: function that turns logits into predictions; None uses the logits themselves.
       loss_reduction, loss_fn, name: as for `SingleHead`.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If an argument is invalid.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class RegressionHead(SingleHead):
 
 
 class PoissonRegressionHead(RegressionHead):
-    """Log Poisson loss of the logits, which are the logarithms of the predicted counts.
+    """Computes the log Poisson loss of the logits, which are the logarithms of the predicted counts.
 
         >>> head = et.PoissonRegressionHead(compute_full_loss=False)
         >>> float(head.loss(labels=tf.constant([[2.0]]), logits=tf.constant([[0.0]])))
         1.0
 
     Args:
-      compute_full_loss: whether the loss has Stirling's approximation of the constant term too.
+      compute_full_loss: whether the loss includes Stirling's approximation of the constant term.
       label_dimension, weight_column, loss_reduction, name: as for `RegressionHead`.
     """
 
@@ -99,7 +99,7 @@ class PoissonRegressionHead(RegressionHead):
 
 
 class LogisticRegressionHead(RegressionHead):
-    """Sigmoid cross entropy of one logit, for labels in [0, 1] that are probabilities.
+    """Computes sigmoid cross entropy of a single logit, for labels that are probabilities.
 
         >>> head = et.LogisticRegressionHead()
         >>> round(float(head.loss(labels=tf.constant([[0.5]]), logits=tf.constant([[0.0]]))), 4)

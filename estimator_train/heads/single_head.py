@@ -1,4 +1,4 @@
-"""SingleHead: what the heads of one network output share: weighed losses, and the metrics' keys and updates."""
+"""SingleHead: the base of all heads with a single output: weighted losses, metric keys and metric updates."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ v1 = tf.compat.v1
 
 
 class SingleHead(Head):
-    """A head of one output. A kind of it says what its labels, losses, predictions and metrics are.
+    """Base class of heads with one output. Subclasses define labels, losses, predictions and metrics.
 
     Args:
       logits_dimension: size of the logits' last dimension.
       loss_dimension: size of the last dimension of the examples' losses.
-      weight_column: key in the features, or `tf.feature_column.numeric_column`, of the examples' weights; None: all 1.
-      loss_reduction: how the weighted losses become one: their sum ("sum"), or that over the number of losses, whatever
-        the weights ("sum_over_batch_size"); or as `tf.compat.v1.losses.Reduction` spells and defines it.
-      loss_fn: function of labels and logits, and if it names them features and loss_reduction, that returns the losses
-        [D0, D1, ... DN, loss_dimension], which are then weighed and reduced; None: the kind's own.
-      name: ends the keys of the metrics, after a slash.
+      weight_column: key in the features, or `tf.feature_column.numeric_column`, of the examples' weights; None means 1
+        for all.
+      loss_reduction: how to reduce the weighted losses: "sum", or "sum_over_batch_size", which divides the sum by the
+        number of losses whatever their weights; or a value of `tf.compat.v1.losses.Reduction`, which defines it.
+      loss_fn: function of labels and logits, and optionally features and loss_reduction, that returns the unweighted,
+        unreduced losses [D0, D1, ... DN, loss_dimension]; None uses the head's own.
+      name: suffix of the metrics' keys, after a slash.
 
     Raises:
-      ValueError: an argument that cannot be used.
+      ValueError: If an argument is invalid.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class SingleHead(Head):
         unknown = [key for key in keys or () if key not in predictions]
         if unknown:
             known = list(predictions)
-            raise ValueError(f"Prediction key must be in PredictionKeys, given: {unknown[0]}. There are: {known}")
+            raise ValueError(f"Prediction key must be in PredictionKeys, given: {unknown[0]}. Valid keys: {known}")
         return {key: predictions[key] for key in keys or predictions}
 
     def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
@@ -106,7 +107,7 @@ class SingleHead(Head):
         return self._update(eval_metrics, labels, self._predictions(logits), (losses, weights), regularization_losses)
 
     def _update(self, eval_metrics, labels, predictions, weighed, regularization_losses):
-        """`update_metrics` from labels and predictions; `weighed`: the losses and their weights."""
+        """Does `update_metrics`, given labels, predictions, and the pair `weighed` of losses and weights."""
         losses, weights = weighed
         values = {key: give(labels, predictions) for key, (_, give) in self._metrics().items()}
         values[MetricKeys.LOSS_MEAN] = (losses,)
@@ -119,32 +120,32 @@ class SingleHead(Head):
 
     @abc.abstractmethod
     def _labels(self, labels, logits):
-        """`labels`, checked, as the losses and metrics take them."""
+        """Returns `labels`, checked, in the form that the losses and metrics need."""
 
     @abc.abstractmethod
     def _losses(self, labels, logits):
-        """The losses [D0, D1, ... DN, loss_dimension]."""
+        """Returns the losses [D0, D1, ... DN, loss_dimension]."""
 
     @abc.abstractmethod
     def _predictions(self, logits):
-        """All predictions by key."""
+        """Returns a dict of all predictions."""
 
     @abc.abstractmethod
     def _metrics(self):
-        """Returns the metrics besides those that every head has, a dict.
+        """Returns a dict of the metrics that this head adds to the common ones.
 
-        Its values are a Keras class and a function (labels, predictions) that returns the arguments of update_state, a
-        tuple, without the weights.
+        Each value is a pair of a Keras class and a function (labels, predictions) that returns the arguments of
+        update_state as a tuple, without the weights.
         """
 
     def _weigh(self, labels, logits, features):
-        """Labels and logits, checked, the losses and their weights."""
+        """Returns checked labels, checked logits, losses and weights."""
         logits = checks.check_logits(logits, self._logits_dimension)
         labels = self._labels(labels, logits)
         return labels, logits, *self._losses_and_weights(labels, logits, features)
 
     def _losses_and_weights(self, labels, logits, features):
-        """The losses of `labels` and `logits`, both checked, and their weights."""
+        """Returns the losses of the checked `labels` and `logits`, and their weights."""
         if self._loss_fn:
             offered = {"features": features, "loss_reduction": self._loss_reduction}
             named = {name: value for name, value in offered.items() if name in self._loss_fn_arguments}

@@ -1,4 +1,4 @@
-"""Loggers: keep the parameters, metrics and files of a training, as a CSV file or in an experiment tracker."""
+"""Loggers, which record the parameters, metrics and files of a training in a CSV file or an experiment tracker."""
 
 from __future__ import annotations
 
@@ -14,16 +14,22 @@ from estimator_train.loggers.wandb_logger import WandbLogger
 __all__ = ["CSVLogger", "Logger", "MLflowLogger", "WandbLogger", "check_installed", "open_logger"]
 
 NAMES = ("csv", "mlflow", "wandb")
-_PACKAGES = {"mlflow": "mlflow-skinny", "wandb": "wandb"}  # what to install for the module of that name
+_PACKAGES = {"mlflow": "mlflow-skinny", "wandb": "wandb"}  # the package that provides each module
 
 
 def open_logger(name: str, folder: str | os.PathLike[str]) -> Logger:
-    """Returns the logger of that name, one of `NAMES`, for the run in `folder`.
+    """Creates the logger called `name` for the run in the directory `folder`.
 
-        logger = et.loggers.open_logger("csv", "runs/oct2017")
+        >>> logger = et.loggers.open_logger("csv", "runs/oct2017")
+        >>> logger.log_metrics(100, {"loss": 0.31})
+
+    Args:
+      name: "csv", "mlflow" or "wandb".
+      folder: the directory of the run.
 
     Raises:
-      ImportError, ValueError: as the logger does.
+      ImportError: If the logger's package is not installed.
+      ValueError: As for the logger.
     """
     kinds: dict[str, Callable[[str | os.PathLike[str]], Logger]]
     kinds = {"csv": CSVLogger, "mlflow": MLflowLogger, "wandb": WandbLogger}
@@ -31,12 +37,12 @@ def open_logger(name: str, folder: str | os.PathLike[str]) -> Logger:
 
 
 def check_installed(name: str) -> None:
-    """Looks whether the package that a logger needs is installed, without importing it.
+    """Checks that the package that a logger needs is installed, without importing it.
 
-        et.loggers.check_installed("mlflow")
+        >>> et.loggers.check_installed("csv")  # needs no package
 
     Raises:
-      ValueError: it is not; the message has the command that installs it.
+      ValueError: If it is not installed; the message contains the command that installs it.
     """
     if name in _PACKAGES:
         packages.check_installed(name, _PACKAGES[name])

@@ -1,4 +1,4 @@
-"""CSVLogger: metrics as a CSV file."""
+"""CSVLogger: writes metrics to a CSV file."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from estimator_train.loggers.logger import Logger
 
 
 class CSVLogger(Logger):
-    """Writes `metrics.csv` in a folder: a line for each global step that metrics were logged at.
+    """Writes metrics to `metrics.csv` in a directory, one row per global step.
 
-    All that is logged at a step is in its line. The file is written whole each time, so new metrics become new columns;
-    those of evaluations come last. A training that continues from an earlier step replaces the lines after that step.
+    Everything logged at a step goes into its row. The file is rewritten each time, so new metrics become new columns,
+    with those of evaluations last. A training that resumes from an earlier step replaces the rows after that step.
 
-        logger = et.loggers.CSVLogger("runs/oct2017")
-        logger.log_metrics(100, {"loss": 0.31, "val_loss": 0.35})
+        >>> logger = et.loggers.CSVLogger("runs/csv")
+        >>> logger.log_metrics(100, {"loss": 0.31})
+        >>> logger.log_metrics(100, {"val_loss": 0.35})
+        >>> open("runs/csv/metrics.csv").read()
+        'step,loss,val_loss\\n100,0.31,0.35\\n'
 
     Args:
-      folder: the folder of the run; it is made if it is missing.
+      folder: the directory of the run; created if missing.
 
     Raises:
-      ValueError: there is a `metrics.csv` that has no whole number in its column `step`.
+      ValueError: If there is a `metrics.csv` whose column `step` is missing or not made of integers.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -36,7 +39,7 @@ class CSVLogger(Logger):
                 lines = csv.DictReader(io.StringIO(self._path.read_text(), newline=""))
                 self._lines = {int(line["step"]): dict(line) for line in lines}
             except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{self._path} is no CSV file with a column of steps; move it elsewhere") from error
+                raise ValueError(f"{self._path} is not a CSV file with a column of steps; move it elsewhere") from error
 
     def log_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
         earlier = {at: line for at, line in self._lines.items() if at <= step}

@@ -1,4 +1,4 @@
-"""The interface of a logger."""
+"""Logger: the interface of loggers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import Any
 
 
 class Logger:
-    """Keeps the numbers of a training: a `LoggerHook` gives it those of its steps, a `LoggerExporter` evaluations.
+    """Base class of loggers, which get the metrics of training from `LoggerHook`, of evaluations from `LoggerExporter`.
 
-    A subclass implements `log_metrics`, and whatever else it has a place for.
+    Subclasses must implement `log_metrics`; the other methods are optional.
 
-        class PrintingLogger(et.loggers.Logger):
-            def log_metrics(self, step, metrics):
-                print(step, metrics)
+        >>> class PrintingLogger(et.loggers.Logger):
+        ...     def log_metrics(self, step, metrics):
+        ...         print(step, metrics)
+        >>> PrintingLogger().log_evaluation({"loss": 0.25, "global_step": 100})
+        100 {'val_loss': 0.25}
     """
 
     def log_params(self, params: Mapping[str, Any]) -> None:
-        """Keeps the settings of the training, by their names."""
+        """Records the settings of the training, a dict keyed by name."""
 
     def log_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Keeps `metrics` at a global step. Names of the metrics of evaluations begin with `val_`."""
+        """Records `metrics` at a global step. The names of evaluation metrics begin with `val_`."""
         raise NotImplementedError
 
     def log_evaluation(self, metrics: Mapping[str, Any]) -> None:
-        """Logs what `Estimator.evaluate` returned, with `val_` before each name; what is no single number is left out.
+        """Records the result of `Estimator.evaluate`, prefixing names with `val_`; skips values that are not scalars.
 
         logger.log_evaluation(estimator.evaluate(eval_input_fn))
         """
@@ -38,7 +40,7 @@ class Logger:
         self.log_metrics(int(metrics["global_step"]), scalars)
 
     def log_file(self, path: str | os.PathLike[str]) -> None:
-        """Keeps a copy of a file or of a folder."""
+        """Stores a copy of a file or directory."""
 
     def close(self, *, succeeded: bool = True) -> None:
-        """Ends logging. `succeeded`: whether the training came to its end."""
+        """Ends logging; `succeeded` says whether the training was completed."""

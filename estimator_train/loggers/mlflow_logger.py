@@ -1,4 +1,4 @@
-"""MLflowLogger: a run in MLflow."""
+"""MLflowLogger: logs to a run in MLflow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _EXPERIMENT = "estimator_train"
 
 
 class MLflowLogger(Logger):
-    """Logs to a run of MLflow, which is the active one: a program's own `mlflow.log_metric` goes to the same run.
+    """Logs to an MLflow run and makes it the active one, so your own calls of `mlflow.log_metric` go to it, too.
 
-    MLflow's environment variables count: without `MLFLOW_TRACKING_URI` runs go to the folder `mlruns` of the working
-    directory, without `MLFLOW_EXPERIMENT_NAME` to the experiment `estimator_train`. The ID of the run is kept in
-    `folder`, and a training that is resumed there logs to the same run. MLflow keeps the first value of a parameter.
+    MLflow's environment variables are respected. The default for `MLFLOW_TRACKING_URI` is `mlruns` in the working
+    directory, for `MLFLOW_EXPERIMENT_NAME` it is `estimator_train`. The run's ID is stored in `folder`, so a resumed
+    training logs to the same run. MLflow does not change a parameter once it is logged.
 
         logger = et.loggers.MLflowLogger("runs/oct2017")
         logger.log_params({"learning_rate": 1e-3})
@@ -27,22 +27,22 @@ class MLflowLogger(Logger):
         logger.close()
 
     Args:
-      folder: the folder of the run, whose name is the run's at MLflow.
+      folder: the directory of the run; its name becomes the name of the MLflow run.
 
     Raises:
-      ImportError: MLflow is not installed.
-      ValueError: MLflow refuses to open the run.
+      ImportError: If MLflow is not installed.
+      ValueError: If MLflow fails to open the run.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._mlflow = mlflow = importlib.import_module("mlflow")
         if not mlflow.is_tracking_uri_set():
             mlflow.set_tracking_uri(Path("mlruns").absolute().as_uri())
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 asks for it
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 requires it
         try:
             run = mlflow.start_run(run_id(folder, "mlflow"), _experiment_id(mlflow), Path(folder).absolute().name)
         except mlflow.exceptions.MlflowException as error:
-            raise ValueError(f"MLflow does not open a run for {folder}: {error}") from error
+            raise ValueError(f"MLflow could not open a run for {folder}: {error}") from error
         keep_run_id(folder, "mlflow", run.info.run_id)
         self._params = run.data.params
 
@@ -63,7 +63,7 @@ class MLflowLogger(Logger):
 
 
 def _experiment_id(mlflow):
-    """The ID of the experiment, which is made if it is missing; None: MLflow reads it in its environment variables."""
+    """Returns the experiment's ID, creating it if missing; None if MLflow's environment variables name one."""
     if {"MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"} & os.environ.keys():
         return None
     experiment = mlflow.get_experiment_by_name(_EXPERIMENT)

@@ -1,4 +1,4 @@
-"""The IDs of a run in experiment trackers, kept in its directory so that a resumed training continues the same runs."""
+"""Stores the IDs of a run in experiment trackers in its directory, so a resumed training continues the same runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from estimator_train.host.paths import as_path
 
 
 def run_id(folder, tracker):
-    """The ID of the run in `folder` at that tracker, or None where it has none yet."""
+    """Returns the ID that the run in `folder` has in `tracker`, or None if it has none yet."""
     return _read(folder).get(tracker)
 
 
 def keep_run_id(folder, tracker, value):
-    """Keeps the ID of the run in `folder`, which is made if it is missing."""
+    """Stores the ID of the run in `folder`, which is created if missing."""
     as_path(folder).mkdir(parents=True, exist_ok=True)
     write_whole(_file(folder), json.dumps(_read(folder) | {tracker: value}, indent=2) + "\n")
 
@@ -28,7 +28,7 @@ def _read(folder):
     try:
         ids = json.loads(path.read_text()) if path.exists() else {}
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}; delete it, and the trackers start a new run") from error
+        raise ValueError(f"{path} cannot be read: {error}; delete it to start a new run in the trackers") from error
     if not isinstance(ids, dict) or not all(isinstance(value, str) for value in ids.values()):
-        raise ValueError(f"{path} holds no IDs of runs; delete it, and the trackers start a new run")
+        raise ValueError(f"{path} has no run IDs; delete it to start a new run in the trackers")
     return ids

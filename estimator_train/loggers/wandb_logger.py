@@ -1,4 +1,4 @@
-"""WandbLogger: a run in Weights & Biases."""
+"""WandbLogger: logs to a run in Weights & Biases."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from estimator_train.loggers.run_ids import keep_run_id, run_id
 
 
 class WandbLogger(Logger):
-    """Logs to a run of Weights & Biases: offline, in the folder `wandb`, unless `WANDB_MODE=online` is set.
+    """Logs to a Weights & Biases run: offline, in the directory `wandb`, unless `WANDB_MODE=online` is set.
 
-    `wandb sync` sends what was logged offline. W&B's environment variables count: without `WANDB_DIR` runs go to the
-    working directory, without `WANDB_PROJECT` to the project `estimator_train`. The ID of the run is kept in `folder`,
-    and a training that is resumed there is the same run at W&B. The x axis of charts is `global_step`.
+    `wandb sync` uploads offline runs. W&B's environment variables are respected. The default for `WANDB_DIR` is the
+    working directory, for `WANDB_PROJECT` it is `estimator_train`. The run's ID is stored in `folder`, so a resumed
+    training logs to the same run. Charts have `global_step` as their x axis.
 
         logger = et.loggers.WandbLogger("runs/oct2017")
         logger.log_params({"learning_rate": 1e-3})
@@ -25,11 +25,11 @@ class WandbLogger(Logger):
         logger.close()
 
     Args:
-      folder: the folder of the run, whose name is the run's at W&B.
+      folder: the directory of the run; its name becomes the name of the W&B run.
 
     Raises:
-      ImportError: W&B is not installed.
-      ValueError: W&B refuses to open the run.
+      ImportError: If W&B is not installed.
+      ValueError: If W&B fails to open the run.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -43,10 +43,10 @@ class WandbLogger(Logger):
                 id=earlier,
                 resume="must" if earlier and mode == "online" else None,
                 mode=mode,
-                settings=wandb.Settings(silent=True, symlink=False),  # a report may be written anew
+                settings=wandb.Settings(silent=True, symlink=False),  # reports may be overwritten
             )
         except (wandb.errors.Error, ValueError) as error:
-            raise ValueError(f"W&B does not open a run for {folder}: {error}") from error
+            raise ValueError(f"W&B could not open a run for {folder}: {error}") from error
         self._run.define_metric("*", step_metric="global_step")  # W&B's own steps cannot go back to a checkpoint
         keep_run_id(folder, "wandb", self._run.id)
 

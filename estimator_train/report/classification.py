@@ -1,4 +1,4 @@
-"""How well a classifier does: the numbers that people read, of the true classes and the probabilities it gives."""
+"""Computes the metrics of a classifier from true classes and predicted probabilities, and formats them as a table."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 import tabulate
 
 _WIDTH = 80  # columns of a terminal
-_NAME = 27  # of which the longest class name takes so many at most
+_NAME = 27  # the columns of the longest class name; longer ones are cut
 _RESAMPLES = 10_000
-_BINS = 10  # of a reliability diagram
+_BINS = 10  # in a reliability diagram
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassMetrics:
-    """The metrics of one class against all others; 0 where the denominator is 0. An undefined area is None."""
+    """The metrics of one class against all others; 0 if the denominator is 0. Undefined areas are None."""
 
     precision: float
     recall: float
     f1: float
     roc_auc: float | None
-    support: int  # examples that are of the class
-    pr_auc: float | None = None  # average precision, as scikit-learn has it
+    support: int  # number of examples of the class
+    pr_auc: float | None = None  # average precision, as scikit-learn defines it
 
 
 @dataclasses.dataclass(frozen=True)
 class Classification:
-    """The metrics of a classifier. Macro ones are the means of those of the classes, each counted alike.
+    """The metrics of a classifier. Macro averages weight all classes equally.
 
-    Evaluations that earlier versions logged have None for those with a default.
+    Metrics with a default are None in evaluations logged by earlier versions.
     """
 
     examples: int
@@ -42,13 +42,13 @@ class Classification:
     macro_f1: float
     macro_roc_auc: float | None
     classes: dict[str, ClassMetrics]  # in the order of their indices
-    confusion_matrix: list[list[int]]  # a row a true class, a column a predicted one
+    confusion_matrix: list[list[int]]  # rows are true classes, columns predicted ones
     macro_pr_auc: float | None = None
-    balanced_accuracy: float | None = None  # the mean recall of the classes that have examples
-    cohen_kappa: float | None = None  # None where all is of one class, and predicted as it
-    # Expected calibration error of ten bins, https://arxiv.org/abs/1706.04599; None if probabilities are not finite.
+    balanced_accuracy: float | None = None  # mean recall of the classes that have examples
+    cohen_kappa: float | None = None  # None if all examples are of one class and predicted correctly
+    # Expected calibration error over ten bins, https://arxiv.org/abs/1706.04599; None if probabilities are not finite.
     calibration_error: float | None = None
-    # Of each bin that is not empty the mean probability of the predicted class, the accuracy, and the examples.
+    # (mean probability of the predicted class, accuracy, number of examples) of each bin that is not empty.
     calibration: list[tuple[float, float, int]] | None = None
 
     task = "classification"
@@ -57,15 +57,19 @@ class Classification:
         return dataclasses.asdict(self)
 
     def summary(self) -> dict[str, float | None]:
-        """Returns the numbers that checkpoints are compared by, the one that ranks them first."""
+        """Returns the metrics by which checkpoints are compared; the first one ranks them."""
         return {"accuracy": self.accuracy, "macro F1": self.macro_f1, "ROC AUC": self.macro_roc_auc}
 
 
 def classification(class_names: Sequence[str], labels: np.ndarray, probabilities: np.ndarray) -> Classification:
-    """Returns the `Classification` of what was predicted: of each example the most probable class.
+    """Computes the metrics of a classifier that predicts the most probable class of each example.
+
+        >>> result = classification(["cat", "dog"], np.array([0, 1]), np.array([[0.9, 0.1], [0.7, 0.3]]))
+        >>> result.accuracy, result.confusion_matrix
+        (0.5, [[1, 0], [1, 0]])
 
     Args:
-      class_names: in the order of their indices.
+      class_names: names of the classes, in the order of their indices.
       labels: class indices, of shape (examples,).
       probabilities: of shape (examples, classes).
     """
@@ -102,32 +106,38 @@ def classification(class_names: Sequence[str], labels: np.ndarray, probabilities
 
 
 def class_indices(labels: np.ndarray, num_classes: int) -> np.ndarray:
-    """Returns the int class indices, of shape (examples,), that labels of an input_fn stand for.
+    """Converts labels of an input_fn to int class indices of shape (examples,).
+
+        >>> class_indices(np.array([[0, 1], [1, 0]]), num_classes=2).tolist()
+        [1, 0]
 
     Args:
       labels: one-hot of shape (examples, num_classes), or class indices of shape (examples,) or (examples, 1).
 
     Raises:
-      ValueError: they are neither.
+      ValueError: If the labels are neither.
     """
     if labels.shape[1:] == (num_classes,):
         return labels.argmax(axis=1)
     if labels.shape[1:] not in [(), (1,)] or not np.isin(labels, range(num_classes)).all():
         raise ValueError(
-            f"labels of shape {labels.shape[1:]} an example are neither one-hot nor indices of {num_classes} classes"
+            f"labels of shape {labels.shape[1:]} per example are neither one-hot nor indices of {num_classes} classes"
         )
     return labels.reshape(-1).astype(int)
 
 
 def class_probabilities(outputs: np.ndarray, num_classes: int) -> np.ndarray:
-    """Returns the float probabilities, of shape (examples, num_classes), that the outputs of a model stand for.
+    """Converts the outputs of a model to float probabilities of shape (examples, num_classes).
+
+        >>> class_probabilities(np.array([[0.25]]), num_classes=2).tolist()
+        [[0.75, 0.25]]
 
     Args:
-      outputs: of that shape; or, for two classes, the probabilities of the second, of shape (examples,) or
-        (examples, 1), as one sigmoid gives them.
+      outputs: probabilities of that shape; for two classes, also the sigmoid output of a single unit, which is the
+        probability of the second class, of shape (examples,) or (examples, 1).
 
     Raises:
-      ValueError: they are no probabilities of these classes.
+      ValueError: If the outputs are not probabilities of these classes.
     """
     outputs = np.asarray(outputs, float)
     if num_classes == 2 and outputs.shape[1:] in [(), (1,)]:
@@ -135,15 +145,17 @@ def class_probabilities(outputs: np.ndarray, num_classes: int) -> np.ndarray:
         outputs = np.concatenate([1 - second, second], axis=1)
     if outputs.shape[1:] != (num_classes,):
         shape = outputs.shape[1:]
-        raise ValueError(f"the model gives {shape} an example, and not a probability for each of {num_classes} classes")
+        raise ValueError(f"the model gives {shape} per example, not a probability for each of {num_classes} classes")
     if np.any(outputs < -1e-3) or np.any(outputs > 1 + 1e-3):
         low, high = np.nanmin(outputs), np.nanmax(outputs)
-        raise ValueError(f"the model gives {low:.3g} to {high:.3g}, no probabilities; end it with a softmax or sigmoid")
+        raise ValueError(
+            f"the model gives {low:.3g} to {high:.3g}, not probabilities; end it with a softmax or sigmoid"
+        )
     return outputs
 
 
 def table(result: Classification) -> str:
-    """Returns the lines that show a `Classification` on a terminal, in at most 80 columns."""
+    """Formats a `Classification` for a terminal, in at most 80 columns."""
     names = [_shortened(name, _NAME) for name in result.classes]
     low, high = result.accuracy_interval
     accuracy = f"accuracy {result.accuracy:.4f}, 95 % bootstrap interval {low:.4f} to {high:.4f}"
@@ -161,7 +173,7 @@ def table(result: Classification) -> str:
 def area_of(
     area_under_curve: Callable[[np.ndarray, np.ndarray], float], is_class: np.ndarray, scores: np.ndarray
 ) -> float | None:
-    """Returns the area under a curve of one class against all others; None where there are no others, or only they."""
+    """Returns the area under a curve of one class against all others; None if either has no examples."""
     if is_class.all() or not is_class.any() or not np.isfinite(scores).all():
         return None
     return float(area_under_curve(is_class, scores))
@@ -171,12 +183,12 @@ def _cohen_kappa(labels, predicted):
     from sklearn import metrics
 
     if np.unique([labels, predicted]).size == 1:
-        return None  # agreement by chance is certain
+        return None  # chance agreement is 1, so kappa is undefined
     return float(metrics.cohen_kappa_score(labels, predicted))
 
 
 def _calibration(confidences, is_right):
-    """Returns (mean, share of correct predictions, count) for each bin of confidences that is not empty."""
+    """Returns (mean confidence, accuracy, count) for each bin of confidences that is not empty."""
     if not np.isfinite(confidences).all():
         return None
     bins = np.minimum((_BINS * confidences).astype(int), _BINS - 1)
@@ -187,13 +199,13 @@ def _calibration(confidences, is_right):
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
-    """Returns the mean; None where one of the values is None."""
+    """Returns the mean, or None if one of the values is None."""
     defined = [value for value in values if value is not None]
     return float(np.mean(defined)) if len(defined) == len(values) else None
 
 
 def _bootstrap_interval(accuracy, examples):
-    """The middle 95 % of the accuracies of resamples: their correct predictions are binomially distributed."""
+    """Returns the middle 95 % of resampled accuracies; the number of correct predictions is binomially distributed."""
     accuracies = np.random.default_rng(0).binomial(examples, accuracy, _RESAMPLES) / examples
     low, high = np.quantile(accuracies, [0.025, 0.975]).tolist()
     return low, high
@@ -212,7 +224,7 @@ def _class_table(names, result):
 
 
 def _matrix(names, matrix):
-    """The confusion matrix, its columns headed by as much of the names as there is room for; None without any room."""
+    """Formats the confusion matrix, cutting column headers to the available width; None if it does not fit."""
     corner = "true \\ predicted"
     digits = len(str(max(max(row) for row in matrix)))
     room = (_WIDTH - max(map(len, [corner, *names]))) // len(names) - 2
@@ -220,13 +232,13 @@ def _matrix(names, matrix):
         return None
     rows = [[corner, *(name[:room] for name in names)]]
     rows += [[name, *counts] for name, counts in zip(names, matrix, strict=True)]
-    # Headers of tabulate's own would be two columns wider than their text.
+    # tabulate's own headers would be two columns wider than their text.
     alignment = ["left", *["right"] * len(names)]
     return tabulate.tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=alignment)
 
 
 def _mistakes(names, matrix):
-    """The ten most frequent mistakes, where there are too many classes for a matrix."""
+    """Formats the ten most frequent mistakes, for models with too many classes for a matrix."""
     counts = np.array(matrix)
     np.fill_diagonal(counts, 0)
     most = [divmod(int(place), len(names)) for place in np.argsort(-counts, axis=None, kind="stable")[:10]]

@@ -1,4 +1,4 @@
-"""Compares runs: their settings, their metrics, and the examples that one gets right and another wrong."""
+"""Compares runs: their settings, metrics, and the examples that one run gets right and another wrong."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import tabulate
 
-_WIDTH = 24  # of a value on a terminal
+_WIDTH = 24  # columns of a value on a terminal
 _OF_CLASSES = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
 _OF_A_CLASS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
 
 
 class Prediction(NamedTuple):
-    """An example's class, and the most probable one by the model."""
+    """An example's true class, and the class that the model predicts."""
 
     true_class: str
     predicted_class: str
@@ -29,11 +29,11 @@ class Run(NamedTuple):
     """A run to compare.
 
     Attributes:
-      name: what it is called in tables.
-      facts: its settings and circumstances by name.
-      evaluation: the last entry of its evaluations.jsonl, or None.
-      curves: the values over the global steps, {name: {step: value}}.
-      predictions: those of its last evaluation by example, or None where they are not known.
+      name: name in tables.
+      facts: settings and circumstances, keyed by name.
+      evaluation: the last entry of evaluations.jsonl, or None.
+      curves: metrics over global steps, {name: {step: value}}.
+      predictions: predictions of the last evaluation, keyed by example, or None if unknown.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Run(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """How another run classifies the examples that it shares with the first one.
+    """How another run classifies the examples that it shares with the first run.
 
     Attributes:
-      name: the other run's.
-      shared: number of examples.
-      right_now, wrong_now: {example: (the first run's prediction, the other's)} of those that only the other run, or
-        only the first one, got right.
+      name: name of the other run.
+      shared: number of shared examples.
+      right_now: {example: (first run's prediction, other run's)} of the examples that only the other run got right.
+      wrong_now: likewise, of the examples that only the first run got right.
     """
 
     name: str
@@ -65,20 +65,26 @@ class Changes(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.name}: of {self.shared} examples, {len(self.right_now)} are right that were wrong, and "
-            f"{len(self.wrong_now)} are wrong that were right"
+            f"{self.name}: of {self.shared} shared examples, {len(self.right_now)} changed from wrong to right and "
+            f"{len(self.wrong_now)} from right to wrong"
         )
 
 
 def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Returns {name: value of each run} of the facts in which the runs differ."""
+    """Returns {name: list of each run's value} of the facts in which the runs differ.
+
+    >>> first = Run("a", {"seed": 1, "model": "vgg16"}, None, {}, None)
+    >>> second = Run("b", {"seed": 2, "model": "vgg16"}, None, {}, None)
+    >>> differing_facts([first, second])
+    {'seed': ['1', '2']}
+    """
     names = dict.fromkeys(name for run in runs for name in run.facts)
     values = {name: [_text(run.facts.get(name)) for run in runs] for name in names}
     return {name: texts for name, texts in values.items() if len(set(texts)) > 1}
 
 
 def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Returns {name: value of each run} of the numbers of their last evaluations."""
+    """Returns {name: list of each run's value} of the metrics of their last evaluations."""
     rows = {"checkpoint": [str(run.evaluation["checkpoint"]) if run.evaluation else "n/a" for run in runs]}
     for label, name in _OF_CLASSES.items():
         rows[label] = [_digits((run.classes or {}).get(name)) for run in runs]
@@ -90,7 +96,7 @@ def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
 
 
 def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
-    """Returns {class: {number: value of each run}}; nothing where a run has no numbers of classes."""
+    """Returns {class: {metric: list of each run's value}}; empty if a run has no metrics per class."""
     if not all(run.classes for run in runs):
         return {}
     of_runs = [run.classes["classes"] for run in runs if run.classes]
@@ -101,13 +107,13 @@ def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
 
 
 def changes(runs: Sequence[Run]) -> list[Changes]:
-    """Returns the `Changes` from the first run to each other one, as far as their predictions are known."""
+    """Returns the `Changes` from the first run to each other run whose predictions are known."""
     first, *others = runs
     return [_changes(first.predictions, other) for other in others if first.predictions and other.predictions]
 
 
 def table(runs: Sequence[Run]) -> str:
-    """Returns the lines that compare runs on a terminal."""
+    """Formats the comparison of runs for a terminal."""
     names = [_end_of(run.name) for run in runs]
     f1 = {name: values["F1"] for name, values in class_numbers(runs).items()}
     tables = [("last evaluation", numbers(runs)), ("F1", f1), ("setting", differing_facts(runs))]

@@ -1,4 +1,4 @@
-"""The page that compares runs: one HTML file with their curves, their numbers and the examples that changed sides."""
+"""Writes the page that compares runs: one HTML file with curves, metrics and examples with different outcomes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from estimator_train.report import comparison, plots
 from estimator_train.report.comparison import Run
 from estimator_train.report.page import draw_figure, template
 
-_SHOWN = 200  # examples of a list
+_SHOWN = 200  # examples per list
 
 
 def write_comparison(path: str | os.PathLike[str], runs: Sequence[Run]) -> str:
-    """Writes the page that compares `runs` to `path`, and returns that.
+    """Writes the page that compares `runs` to `path`, and returns the path.
 
-    runs = [comparison.Run("a", {"seed": 1}, None, {}, None), comparison.Run("b", {"seed": 2}, None, {}, None)]
-    write_comparison("comparison.html", runs)
+    >>> runs = [comparison.Run("a", {"seed": 1}, None, {}, None), comparison.Run("b", {"seed": 2}, None, {}, None)]
+    >>> write_comparison("comparison.html", runs)
+    'comparison.html'
     """
     page = template("comparison.html").render(
         names=[run.name for run in runs],
@@ -33,7 +34,7 @@ def write_comparison(path: str | os.PathLike[str], runs: Sequence[Run]) -> str:
 
 
 def _figures(runs):
-    """A figure for each value that is known over the steps."""
+    """Draws a figure for each metric that is known over the steps."""
     figures = []
     for name in dict.fromkeys(name for run in runs for name in run.curves):
         of_runs = {run.name: run.curves[name] for run in runs if name in run.curves}

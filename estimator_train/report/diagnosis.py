@@ -12,17 +12,20 @@ from estimator_train.distribution.replica_input import batch_size, call_input_fn
 from estimator_train.host.dataset_iterators import iterate
 from estimator_train.input_fns.protocols import on_host_and_device, without_changes
 
-_MUCH = 0.1  # a share of the time
-_SMALL_STEP_SECONDS = 0.005  # at about that, what Python does between steps is a tenth of them: see docs/performance.md
+_MUCH = 0.1  # fraction of the time
+_SMALL_STEP_SECONDS = 0.005  # Python's overhead between steps is about a tenth of such a step: see docs/performance.md
 
 
 def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
-    """Examples a second that the data of `input_fn` gives when nothing else runs, measured for so long.
+    """Measures for some `seconds` how many examples per second `input_fn` delivers if nothing else runs.
 
-    The first batch is not counted. None where there is no second one.
+    The first batch is not counted; returns None if there is no second one.
+
+        >>> input_ceiling(train_input_fn, seconds=0.01) > 0
+        True
     """
     input_fn, _ = without_changes(input_fn)
-    batches = iterate(call_input_fn(on_host_and_device(input_fn)[0]))  # as training takes it
+    batches = iterate(call_input_fn(on_host_and_device(input_fn)[0]))  # as training reads it
     if next(batches, None) is None:
         return None
     examples, start = 0, time.perf_counter()
@@ -36,41 +39,50 @@ def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 
 def diagnose(
     timing: Mapping[str, Any], input_examples_per_second: float | None = None, *, turned: Collection[str] = ()
 ) -> str:
-    """A paragraph from `TimingHook.summary()` and `input_ceiling`; `turned`: the flags that are turned already.
+    """Returns a paragraph about what limits a training.
 
-    The ceiling of the steps is what they would do if none waited for input. Evaluations and checkpoints are no part of
-    a step; a sentence names them where they take more than a tenth of the whole time.
+    The ceiling of the steps is their throughput without waiting for input. Evaluations and checkpoints are not part of
+    a step; they are mentioned if they take more than a tenth of the total time.
+
+        >>> timing = {"input_wait_share": 0.4, "examples_per_second": 30.0, "mean_seconds": 0.5}
+        >>> diagnose(timing, 31.0).partition("; ")[0]
+        'Bound by input: 40% of the time was spent waiting for input'
+
+    Args:
+      timing: `TimingHook.summary()`.
+      input_examples_per_second: the result of `input_ceiling`.
+      turned: flags that are already set, which are not suggested.
     """
     wait, rate = timing["input_wait_share"], timing["examples_per_second"]
     of_steps = rate / max(1 - wait, 1e-9)
-    ceilings = f"the steps alone would take {of_steps:.1f} examples/s"
+    ceilings = f"the steps alone would reach {of_steps:.1f} examples/s"
     if input_examples_per_second is not None:
-        ceilings += f", the input alone gives {input_examples_per_second:.1f}"
+        ceilings += f", the input alone {input_examples_per_second:.1f}"
     is_bound_by_input = wait > _MUCH
     by = "input" if is_bound_by_input else "compute"
     advice: dict[str, str | None]
     if is_bound_by_input:
         advice = {
             "--cache": "--cache memory or --cache FOLDER, which decode the images once",
-            "--fast": "--fast, where the files are much larger than --image-size",
+            "--fast": "--fast, if the files are much larger than --image-size",
             "": "more CPU cores, or the workers of a tf.data service",
         }
     else:
         advice = {
-            "--steps-per-loop": "--steps-per-loop 50, for what Python does between short steps"
+            "--steps-per-loop": "--steps-per-loop 50, which reduces Python's overhead between short steps"
             if timing["mean_seconds"] < _SMALL_STEP_SECONDS
             else None,
-            "--cache features": "--cache features, where the model's first layers are frozen",
-            "--mixed-precision": "--mixed-precision bfloat16, on hardware that has it",
+            "--cache features": "--cache features, if the model's first layers are frozen",
+            "--mixed-precision": "--mixed-precision bfloat16, on hardware that supports it",
             "": "--gpus N, or a larger --batch-size",
         }
     to_turn = "; ".join(text for flag, text in advice.items() if text and flag not in turned)
-    bound = f"Bound by {by}: {wait:.0%} of the time was waiting for input; {ceilings}. To turn: {to_turn}."
+    bound = f"Bound by {by}: {wait:.0%} of the time was spent waiting for input; {ceilings}. Try: {to_turn}."
     return " ".join([bound, *_interruptions(timing, turned)])
 
 
 def _interruptions(timing, turned):
-    """A sentence for evaluations and for checkpoints if they take long."""
+    """Yields a sentence each for evaluations and checkpoints if they take long."""
     advice = {
         "evaluation": {"--evaluate-every": "--evaluate-every with more steps"},
         "checkpoint": {
@@ -82,4 +94,4 @@ def _interruptions(timing, turned):
         share = timing.get(f"{kind}_seconds", 0) / timing.get("whole_seconds", 1)
         if share > _MUCH:
             to_turn = " or ".join(text for flag, text in flags.items() if flag not in turned)
-            yield f"{kind.capitalize()}s took {share:.0%} of the whole time: {to_turn} would take less."
+            yield f"{kind.capitalize()}s took {share:.0%} of the total time; {to_turn} would reduce that."

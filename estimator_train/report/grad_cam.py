@@ -1,4 +1,4 @@
-"""Grad-CAM: which parts of an image speak for a class, according to a classifier."""
+"""Grad-CAM: shows which parts of an image a classifier takes as evidence for a class."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ from estimator_train.keras.parts.layer_graph import calls_within, is_functional
 
 
 def grad_cam(model: keras.Model, images: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Returns for each image a map of how much its parts speak for a class, of https://arxiv.org/abs/1610.02391.
+    """Computes for each image a map of the evidence for a class (https://arxiv.org/abs/1610.02391).
 
-    A map is the model's last feature map with a height and a width, weighted by its mean gradients: floats of shape
-    (examples, height, width) between 0 and 1, all 0 where nothing speaks for the class.
+    The map is the model's last feature map with a height and a width, weighted by its mean gradients. Values are in
+    [0, 1], and all 0 if there is no evidence for the class.
 
         maps = grad_cam(model, images, model.predict(images).argmax(axis=1))
 
     Args:
-      model: a functional or Sequential classifier of tf_keras, with probabilities as its only output. Its layers may be
-        called again, so it should not be needed further.
-      images: what it takes, of shape (examples, height, width, channels).
+      model: a functional or Sequential tf_keras classifier whose only output are probabilities. Do not use the model
+        afterwards: its layers may have been called again.
+      images: the model's input, of shape (examples, height, width, channels).
       classes: class indices, of shape (examples,).
 
+    Returns:
+      Floats of shape (examples, height, width).
+
     Raises:
-      ValueError: it is another model, or it has no such feature map.
+      ValueError: If the model is of another kind, or has no such feature map.
     """
     if not isinstance(model, keras.Model) or not is_functional(model):
-        raise ValueError(f"{model.name} is no functional or Sequential model of tf_keras")
+        raise ValueError(f"{model.name} is not a functional or Sequential model of tf_keras")
     calls, outputs = calls_within(model, "Grad-CAM")
     maps = [call.outputs for call in calls if _is_feature_map(call.outputs)]
     if not maps or len(outputs) != 1:
-        raise ValueError(f"{model.name} has no feature map with a height and a width, or several outputs")
+        raise ValueError(f"{model.name} has no feature map with a height and a width, or has several outputs")
     cut = keras.Model(model.inputs, [maps[-1], outputs[0]])
     images = tf.convert_to_tensor(images)
     with tf.GradientTape() as tape:
-        tape.watch(images)  # else nothing of frozen layers is recorded
+        tape.watch(images)  # otherwise frozen layers are not recorded
         features, predicted = cut(images, training=False)
         score = tf.math.log(_of_classes(predicted, classes) + keras.backend.epsilon())
     weights = tf.reduce_mean(tape.gradient(score, features), axis=(1, 2), keepdims=True)
@@ -49,7 +52,7 @@ def _is_feature_map(outputs):
 
 
 def _of_classes(predicted, classes):
-    """The probability of each example's class; of two classes a sigmoid may give that of the second alone."""
+    """Returns the probability of each example's class; a sigmoid output is the probability of the second of two."""
     if predicted.shape[-1] == 1:
         return tf.where(np.equal(classes, 1), predicted[:, 0], 1 - predicted[:, 0])
     return tf.gather(predicted, classes, axis=1, batch_dims=1)

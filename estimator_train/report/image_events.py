@@ -1,4 +1,4 @@
-"""Images in the events that TensorBoard shows."""
+"""Writes images to event files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ v1 = tf.compat.v1
 
 
 def write_images(folder, step, images):
-    """Adds `images`, a dict of tags to PNG files as bytes, to the events in `folder`, at a global step."""
+    """Writes `images`, a dict of tags to PNG files as bytes, to the event file in `folder`, at a global step."""
     summary = v1.Summary()
     for tag, png in images.items():
         width, height = Image.open(io.BytesIO(png)).size
         image = v1.Summary.Image(width=width, height=height, colorspace=4, encoded_image_string=png)
         summary.value.add(tag=tag, image=image)
-    with tf.Graph().as_default():  # writers of these files are not made in eager mode
+    with tf.Graph().as_default():  # v1 event writers cannot be created in eager mode
         writer = event_writer(folder)
     writer.add_summary(summary, step)
     writer.flush()

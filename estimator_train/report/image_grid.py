@@ -1,4 +1,4 @@
-"""Rows of images as one image: a PNG file, and an image summary for TensorBoard."""
+"""Writes rows of images as one image: a PNG file and an image summary for TensorBoard."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ v1 = tf.compat.v1
 
 
 def write_image_grid(model_dir: str | os.PathLike[str], name: str, step: int, rows: np.ndarray) -> str:
-    """Writes `model_dir`/images/`name`-`step`.png, and the same to the events of `model_dir`, and returns its path.
+    """Writes `model_dir`/images/`name`-`step`.png, and the same image to the event file; returns the PNG's path.
+
+        >>> write_image_grid("runs/grid", "samples", 100, np.zeros((2, 3, 8, 8, 3)))
+        'runs/grid/images/samples-000100.png'
 
     Args:
-      name: of the file, and tag of the events.
+      name: name of the file, and tag in the event file.
       step: the global step.
       rows: float images in [0, 1] of shape (rows, columns, height, width, 3).
     """
@@ -31,7 +34,7 @@ def write_image_grid(model_dir: str | os.PathLike[str], name: str, step: int, ro
     with tf.io.gfile.GFile(path, "wb") as file:
         file.write(png)
     image = v1.Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=png)
-    with tf.Graph().as_default():  # the writer of the Estimator's own events, which are TensorFlow 1's
+    with tf.Graph().as_default():  # the Estimator's event writer is TensorFlow 1's
         writer = event_writer(model_dir)
     writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag=name, image=image)]), step)
     writer.flush()

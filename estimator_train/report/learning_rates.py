@@ -1,4 +1,4 @@
-"""A range test of learning rates: the loss over rising rates, its plot and a suggestion."""
+"""Learning-rate range test: records the loss while the rate rises, plots it and suggests a rate."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 v1 = tf.compat.v1
 
 _LEAST_STEPS = 10
-_MOMENTUM = 0.9  # of the average of losses
-_DIVERGED = 4  # times the lowest average
+_MOMENTUM = 0.9  # of the moving average of losses
+_DIVERGED = 4  # times the lowest average means divergence
 
 
 class RangeTest(NamedTuple):
-    """The rates, the loss of each step with its moving average, and the rate to begin with."""
+    """The rate, the loss and its moving average at each step, and the suggested learning rate."""
 
     rates: list[float]
     losses: list[float]
@@ -47,9 +47,9 @@ def find_learning_rate(
     highest: float = 10.0,
     steps: int = 100,
 ) -> RangeTest:
-    """Trains a copy of a compiled Keras `model` with a rate that rises each step, until the loss goes up.
+    """Trains a copy of a compiled Keras `model` with a learning rate that rises each step, until the loss diverges.
 
-    The suggestion is a tenth of the rate at which the average of the losses was lowest. Nothing else is kept.
+    Suggests a tenth of the rate at which the moving average of the loss was lowest. The trained copy is discarded.
 
     ::
 
@@ -60,12 +60,12 @@ def find_learning_rate(
     Source: Smith, "Cyclical Learning Rates for Training Neural Networks" (2015).
 
     Args:
-      config: of the training, whose strategy, precision and seed are taken.
-      lowest, highest: the rates of the first and of the last step.
-      steps: how many; more give a smoother curve.
+      config: the RunConfig of the training, for its strategy, precision and seed.
+      lowest, highest: the learning rates of the first and the last step.
+      steps: number of steps; more steps give a smoother curve.
 
     Raises:
-      ValueError: the data has fewer than 10 batches, the loss is never finite, or the model's optimizer is not one of
+      ValueError: If there are fewer than 10 batches with a finite loss, or the model's optimizer is not one of
         `keras.optimizers`.
     """
     copy = model_source(model).copy(tf.distribute.get_strategy())
@@ -78,14 +78,14 @@ def find_learning_rate(
             estimator.train(input_fn, hooks=[hook], max_steps=steps)
     losses, averages = hook.losses, hook.averages
     if len(losses) < _LEAST_STEPS:
-        raise ValueError(f"a range test needs {_LEAST_STEPS} batches with a finite loss, and there were {len(losses)}")
+        raise ValueError(f"a range test needs {_LEAST_STEPS} batches with a finite loss, but there were {len(losses)}")
     rates = [lowest * (highest / lowest) ** (step / (steps - 1)) for step in range(len(losses))]
     best = min(range(len(losses)), key=averages.__getitem__)
     return RangeTest(rates, losses, averages, rates[best] / 10)
 
 
 class _KeepLosses(tf.compat.v1.train.SessionRunHook):
-    """Keeps the loss of each step, and ends training where it is far above the lowest."""
+    """Records the loss of each step, and stops training once its average is far above the lowest."""
 
     def __init__(self):
         self.losses = []
@@ -112,7 +112,7 @@ class _KeepLosses(tf.compat.v1.train.SessionRunHook):
 
 
 def plot(test: RangeTest, path: str | os.PathLike[str]) -> None:
-    """Writes a PNG of the losses over the rates, with their average and the suggestion."""
+    """Writes a PNG of loss over learning rate, with the moving average and the suggestion."""
     figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
     axes = figure.subplots()
     axes.plot(test.rates, test.losses, color=LIGHT.training, alpha=0.35)

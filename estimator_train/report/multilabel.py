@@ -1,4 +1,4 @@
-"""How well a model tells which of several labels an image has."""
+"""Computes the metrics of multi-label classification, and formats them as a table."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import tabulate
 
 from estimator_train.report.classification import ClassMetrics, area_of, mean_of
 
-THRESHOLD = 0.5  # a label is predicted from this probability on
+THRESHOLD = 0.5  # labels of at least this probability are predicted
 
-_NAME = 27  # columns of a terminal that the longest name of a label takes
+_NAME = 27  # the columns of the longest label name; longer ones are cut
 
 
 @dataclasses.dataclass(frozen=True)
 class Multilabel:
-    """The metrics of a model of labels. Macro ones are the means of those of the labels, each counted alike."""
+    """The metrics of multi-label classification. Macro averages weight all labels equally."""
 
     examples: int
-    exact_match: float  # the share of examples whose labels are all right
+    exact_match: float  # fraction of examples whose labels are all right
     macro_precision: float
     macro_recall: float
     macro_f1: float
     macro_roc_auc: float | None
-    labels: dict[str, ClassMetrics]  # in the order of their places in the outputs
+    labels: dict[str, ClassMetrics]  # in the order of the outputs
     macro_pr_auc: float | None = None
 
     task = "multilabel"
@@ -35,33 +35,34 @@ class Multilabel:
         return dataclasses.asdict(self)
 
     def summary(self) -> dict[str, float | None]:
-        """Returns the numbers that checkpoints are compared by, the one that ranks them first."""
+        """Returns the metrics by which checkpoints are compared; the first one ranks them."""
         return {"macro F1": self.macro_f1, "exact match": self.exact_match, "ROC AUC": self.macro_roc_auc}
 
 
 def multilabel(names: Sequence[str], labels: np.ndarray, probabilities: np.ndarray) -> Multilabel:
-    """Returns the `Multilabel` of what was predicted: of each example the labels of probability 0.5 or more.
+    """Computes the metrics of a model that predicts the labels of probability 0.5 or more.
+
+        >>> result = multilabel(["cat", "dog"], np.array([[1, 0], [1, 1]]), np.array([[0.9, 0.2], [0.8, 0.4]]))
+        >>> result.exact_match, result.labels["dog"].recall
+        (0.5, 0.0)
 
     Args:
-      names: of the labels, in order.
+      names: names of the labels, in order.
       labels: 0 or 1, of shape (examples, labels).
       probabilities: of the same shape.
 
     Raises:
-      ValueError: the shapes differ, or the outputs are no probabilities.
-
-    Example:
-      multilabel(["cat", "dog"], np.array([[1, 0], [1, 1]]), np.array([[0.9, 0.2], [0.8, 0.4]])).labels["dog"].recall
+      ValueError: If the shapes differ, or the outputs are not probabilities.
     """
     from sklearn import metrics  # takes a second
 
     if labels.shape[1:] != (len(names),) or probabilities.shape != labels.shape:
-        raise ValueError(f"the model gives {probabilities.shape[1:]} an example, and not one for each of {names}")
+        raise ValueError(f"the model gives {probabilities.shape[1:]} per example, not one value for each of {names}")
     if probabilities.min() < 0 or probabilities.max() > 1:
-        raise ValueError("the model gives no probabilities; end it with a sigmoid")
+        raise ValueError("the model's outputs are not probabilities; end it with a sigmoid")
     is_label, is_predicted = labels > 0.5, probabilities >= THRESHOLD
     by_label = metrics.precision_recall_fscore_support(is_label, is_predicted, average=None, zero_division=0)
-    if len(names) == 1:  # scikit-learn takes one column for the classes 0 and 1
+    if len(names) == 1:  # scikit-learn treats a single column as classes 0 and 1
         by_label = [values[-1:] for values in by_label]
     precision, recall, f1, support = (values.tolist() for values in by_label)
     indices = range(len(names))
@@ -85,7 +86,7 @@ def multilabel(names: Sequence[str], labels: np.ndarray, probabilities: np.ndarr
 
 
 def table(result: Multilabel) -> str:
-    """Returns the lines that show a `Multilabel` on a terminal, in at most 80 columns."""
+    """Formats a `Multilabel` for a terminal, in at most 80 columns."""
     rows = [
         [
             name if len(name) <= _NAME else f"{name[: _NAME - 3]}...",
@@ -102,7 +103,11 @@ def table(result: Multilabel) -> str:
 
 
 def text_of(names: Sequence[str], values: np.ndarray) -> str:
-    """Returns the labels of an example, as a manifest has them; none is an empty text."""
+    """Returns the labels of an example as in a manifest, joined by "|"; an empty string if there are none.
+
+    >>> text_of(["cat", "dog", "owl"], np.array([0.9, 0.2, 0.5]))
+    'cat|owl'
+    """
     return "|".join(name for name, value in zip(names, values, strict=True) if value >= THRESHOLD)
 
 

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that shows what there is to know of it, and the plots in it as PNG files."""
+"""Writes the report of a run: one self-contained HTML file, and its plots as PNG files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THUMBNAIL = 320  # pixels of the longer side
 
 
 class Mistake(NamedTuple):
-    """An example that a model got wrong. Labels and numbers have no probability."""
+    """An example that a model got wrong. Multi-label and regression examples have no probabilities."""
 
     image: Image.Image
     name: str
@@ -36,7 +36,7 @@ class Mistake(NamedTuple):
     true_probability: float | None
     predicted_class: str
     predicted_probability: float | None
-    heat: np.ndarray | None = None  # of `grad_cam`, what speaks for the predicted class
+    heat: np.ndarray | None = None  # `grad_cam` of the predicted class
 
 
 def write_report(
@@ -46,19 +46,21 @@ def write_report(
     *,
     note: str | None = None,
 ) -> str:
-    """Writes report/report.html and its plots into `model_dir`, and returns the path of report.html.
+    """Writes report/report.html and its plots to `model_dir`, and returns the path of report.html.
 
-    All else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the events. The
-    numbers are those of the last evaluation. Anything the run lacks is left out, and the report says so.
+    Everything else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the event
+    files. Metrics are those of the last evaluation. The report says what the run lacks. A damaged timing.json and
+    damaged lines of evaluations.jsonl are skipped with a warning.
+
+        path = write_report("runs/oct2017")
 
     Args:
-      mistakes: a list of `Mistake` of the last evaluation, the worst first; None where none can be shown.
-      numbers: the labels and the predictions of a regression, each of shape (examples,), for their plot.
+      mistakes: a list of `Mistake` of the last evaluation, worst first; None if they cannot be shown.
+      numbers: the labels and predictions of a regression, each of shape (examples,), for a plot.
       note: a sentence about the mistakes.
 
     Raises:
-      ValueError: run.json cannot be read. A damaged timing.json and damaged lines of evaluations.jsonl are left out,
-        with a warning.
+      ValueError: If run.json cannot be read.
     """
     run = run_files.read_run(model_dir)
     evaluations = run_files.read_evaluations(model_dir)
@@ -96,7 +98,7 @@ def write_report(
 
 
 class Figure(NamedTuple):
-    """A plot in the colours of both themes."""
+    """A plot in the colors of both themes."""
 
     name: str
     alt: str
@@ -105,13 +107,13 @@ class Figure(NamedTuple):
 
 
 def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -> Figure:
-    """Returns the `Figure` that `plot`, a function of `plots`, draws of the values."""
+    """Draws the values in both themes with `plot`, a function of `plots`, and returns the `Figure`."""
     light, dark = (plot(theme, *values) for theme in (plots.LIGHT, plots.DARK))
     return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
 
 
 def _metrics(training, evaluations):
-    """A figure for each metric, the loss first."""
+    """Draws a figure for each metric, with the loss first."""
     figures = []
     for name, sides in _sides(training, evaluations).items():
         ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
@@ -123,10 +125,10 @@ def _metrics(training, evaluations):
 def curves_of(
     model_dir: str | os.PathLike[str], evaluations: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, dict[int, float]]]:
-    """Returns {metric: {"training": {step: value}, "evaluation": {step: value}}} of a run, the loss first.
+    """Returns {metric: {"training": {step: value}, "evaluation": {step: value}}} of a run, with the loss first.
 
     Args:
-      evaluations: the entries of its evaluations.jsonl.
+      evaluations: the entries of the run's evaluations.jsonl.
     """
     return _sides(_of_training(model_dir), evaluations)
 
@@ -146,7 +148,7 @@ def _learning_rate(training):
     rates = training.get("learning_rate")
     if not rates:
         return []
-    alt = f"The learning rate over the global steps, {list(rates.values())[-1]:.4g} at last."
+    alt = f"The learning rate over the global steps, ending at {list(rates.values())[-1]:.4g}."
     return [draw_figure("learning_rate", alt, plots.learning_rate, rates)]
 
 
@@ -155,7 +157,7 @@ def _throughput(training):
     if not examples:
         return []
     mean = sum(examples.values()) / len(examples)
-    alt = f"Examples a second over the global steps, {mean:.4g} on average, and the share of time spent on input."
+    alt = f"Examples per second over the global steps, {mean:.4g} on average, and the share of time waiting for input."
     return [draw_figure("throughput", alt, plots.throughput, examples, waits)]
 
 
@@ -163,19 +165,19 @@ def _scaling(rows):
     if len(rows) < 2:
         return []
     last = rows[-1]
-    alt = f"Examples a second and time over the replicas: {last['speed_up']:.2f} times as fast on {last['replicas']}."
+    alt = f"Examples per second and time over the replicas: {last['speed_up']:.2f} times as fast on {last['replicas']}."
     return [draw_figure("scaling", alt, plots.scaling, rows)]
 
 
 def _confusion(classes):
     matrix = classes["confusion_matrix"]
     right = sum(matrix[index][index] for index in range(len(matrix)))
-    alt = f"Confusion matrix: {right} of {classes['examples']} examples are on its diagonal, predicted as they are."
+    alt = f"Confusion matrix: {right} of {classes['examples']} examples are on the diagonal, predicted correctly."
     return [draw_figure("confusion_matrix", alt, plots.confusion_matrix, list(classes["classes"]), matrix)]
 
 
 def _numbers(labels, predictions):
-    alt = f"Predicted over true numbers of {len(labels)} examples; on the line they are the same."
+    alt = f"Predicted versus true values of {len(labels)} examples; they are equal on the line."
     return [draw_figure("predictions", alt, plots.scatter, labels, predictions)]
 
 
@@ -187,7 +189,7 @@ def _reliability(classes):
 
 
 def _by_name(by_step):
-    """{name: {step: value}} of those values in {step: {name: value}} that are one number."""
+    """Converts {step: {name: value}} to {name: {step: value}}, keeping only finite scalars."""
     by_name = collections.defaultdict(dict)
     for step, values in sorted(by_step.items()):
         for name, value in values.items():
@@ -198,7 +200,7 @@ def _by_name(by_step):
 
 @functools.cache
 def template(name: str) -> jinja2.Template:
-    """Returns a template of this folder."""
+    """Returns a template in this directory."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__name__, "."),
         autoescape=True,
@@ -223,7 +225,7 @@ def _thumbnail_uri(image):
 
 
 def _heat_uri(mistake):
-    """The image with what speaks for the predicted class in warm colours."""
+    """Returns the image, with the evidence for the predicted class in warm colors."""
     image = mistake.image.convert("RGB")
     image.thumbnail((_THUMBNAIL, _THUMBNAIL))
     heat = Image.fromarray((255 * mistake.heat).astype("uint8")).resize(image.size, Image.Resampling.BICUBIC)

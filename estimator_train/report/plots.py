@@ -1,4 +1,4 @@
-"""The plots of a report, each a PNG file as bytes."""
+"""Draws the plots of a report; each function returns a PNG file as bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _WIDTH = 4.8  # inches
 _DPI = 200
-_SMOOTHING = 0.8  # weight of what came before
-_WORTH_SMOOTHING = 20  # values
+_SMOOTHING = 0.8  # weight of earlier values
+_WORTH_SMOOTHING = 20  # fewer values are not smoothed
 
 
 class Theme(NamedTuple):
-    """Colours, those of the page that the plots are shown on."""
+    """The colors of plots, which match the page that shows them."""
 
     paper: str
     ink: str
@@ -34,12 +34,12 @@ DARK = Theme(paper="#16191d", ink="#d9dee4", faint="#3a4149", training="#6cabf0"
 
 
 def literal(text):
-    """`text` as matplotlib shows it unchanged: what stands between two signs of dollars would be mathematics."""
+    """Escapes dollar signs, between which matplotlib would typeset mathematics."""
     return text.replace("$", r"\$")
 
 
 def curves(theme, name, training, evaluation):
-    """A value over the steps, as {step: value} of training, smoothed with the values behind, and of evaluation."""
+    """Plots a metric over the steps, given as {step: value} for training, which is smoothed, and for evaluation."""
     with _figure(theme, height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
         if len(training) >= _WORTH_SMOOTHING:
@@ -55,7 +55,7 @@ def curves(theme, name, training, evaluation):
 
 
 def compared_curves(theme, name, runs):
-    """A value over the steps of several runs, as {run: {step: value}}."""
+    """Plots a metric over the steps for several runs, given as {run: {step: value}}."""
     with _figure(theme, height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
         for (label, points), color in zip(runs.items(), itertools.cycle(matplotlib.colormaps["tab10"].colors)):
@@ -65,7 +65,7 @@ def compared_curves(theme, name, runs):
 
 
 def learning_rate(theme, rates):
-    """The learning rate over the steps, as {step: value}."""
+    """Plots the learning rate over the steps, given as {step: value}."""
     with _figure(theme, height=2.7) as figure:
         axes = _over_steps(figure.subplots(), "learning rate")
         _plot(axes, rates, theme.training)
@@ -74,7 +74,11 @@ def learning_rate(theme, rates):
 
 
 def smoothed(points):
-    """{step: value} as an exponential moving average, whose first values are not drawn towards 0."""
+    """Returns the exponential moving average of {step: value}, corrected for the bias of the first values.
+
+    >>> smoothed({10: 1.0, 20: 1.0})
+    {10: 1.0, 20: 1.0}
+    """
     total = weight = 0.0
     averages = {}
     for step, value in points.items():
@@ -84,15 +88,15 @@ def smoothed(points):
 
 
 def reliability(theme, calibration):
-    """The accuracy in bins of confidence, as (mean confidence, accuracy, examples); a calibrated model's are equal."""
+    """Plots accuracy over confidence, given as (mean confidence, accuracy, examples) of each bin."""
     confidences, accuracies, counts = map(np.array, zip(*calibration, strict=True))
     with _figure(theme, height=3.6) as figure:
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], color=theme.ink, linestyle=":", linewidth=1, label="calibrated")
         axes.plot(confidences, accuracies, color=theme.training, linewidth=1)
         areas = 20 + 180 * counts / counts.max()
-        axes.scatter(confidences, accuracies, areas, color=theme.training, label="model, areas as examples", zorder=3)
-        axes.set(xlabel="probability of the predicted class", ylabel="share of right predictions")
+        axes.scatter(confidences, accuracies, areas, color=theme.training, label="model, area: examples", zorder=3)
+        axes.set(xlabel="probability of the predicted class", ylabel="accuracy")
         axes.set(xlim=(0, 1.02), ylim=(0, 1.05))
         _plain(axes)
         axes.legend(frameon=False, loc="upper left")
@@ -100,7 +104,7 @@ def reliability(theme, calibration):
 
 
 def throughput(theme, examples_per_second, input_wait_share):
-    """Examples a second, and below them the share of time that is spent waiting for input, as {step: value}."""
+    """Plots examples per second and, below, the share of time spent waiting for input, each given as {step: value}."""
     with _figure(theme, height=3.6) as figure:
         above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])
         _over_steps(above, "examples/s").set_xlabel("")
@@ -115,7 +119,7 @@ def throughput(theme, examples_per_second, input_wait_share):
 
 
 def scatter(theme, labels, predictions):
-    """Predicted over true numbers, a point an example, and the line on which they are the same."""
+    """Plots predicted over true values, one point per example, and the line on which they are equal."""
     ends = [min(labels.min(), predictions.min()), max(labels.max(), predictions.max())]
     with _figure(theme, height=3.6) as figure:
         axes = figure.subplots()
@@ -127,7 +131,7 @@ def scatter(theme, labels, predictions):
 
 
 def scaling(theme, rows):
-    """Plots examples per second over the replicas with the ideal line, and the time of an epoch or a step."""
+    """Plots examples per second over the number of replicas, with the ideal line, and the time per epoch or step."""
     replicas = [row["replicas"] for row in rows]
     ideal = [count * rows[0]["examples_per_second"] / replicas[0] for count in replicas]
     has_epochs = all(row["epoch_seconds"] for row in rows)
@@ -139,7 +143,7 @@ def scaling(theme, rows):
         left.set(ylabel="examples/s")
         left.legend(frameon=False)
         right.plot(replicas, times, color=theme.training, marker="o")
-        right.set(ylabel="seconds an epoch" if has_epochs else "ms a step")
+        right.set(ylabel="s/epoch" if has_epochs else "ms/step")
         for axes in (left, right):
             axes.set(xlabel="replicas", xticks=replicas, ylim=(0, None))
             _plain(axes)
@@ -147,7 +151,7 @@ def scaling(theme, rows):
 
 
 def confusion_matrix(theme, class_names, matrix):
-    """Counts by true class, the rows, and predicted class; shades are shares of the true class."""
+    """Plots counts by true class (rows) and predicted class (columns), shaded by their share of the true class."""
     matrix = np.array(matrix)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     places = np.arange(len(class_names))
@@ -163,7 +167,7 @@ def confusion_matrix(theme, class_names, matrix):
             names = list(map(literal, names))
             axes.set_xticks(places + 0.5, names, rotation=90 if max(map(len, names)) * len(names) > 50 else 0)
             axes.set_yticks(places + 0.5, names)
-        if len(class_names) <= 20:  # nor do more numbers
+        if len(class_names) <= 20:  # more numbers do not fit either
             for row in places:
                 for column in places:
                     color = theme.paper if shares[row, column] > 0.5 else theme.ink
@@ -173,7 +177,7 @@ def confusion_matrix(theme, class_names, matrix):
 
 
 def samples(theme, images, captions):
-    """Images in rows of four, each below its caption."""
+    """Plots images in rows of four, with captions above them."""
     rows = -(-len(images) // 4)
     with _figure(theme, height=1.6 * rows) as figure:
         every = figure.subplots(rows, 4, squeeze=False).ravel()
@@ -187,7 +191,7 @@ def samples(theme, images, captions):
 
 @contextlib.contextmanager
 def _figure(theme, height):
-    """A Figure of `height` inches; what is drawn in the `with` block has the colours of the theme."""
+    """Yields a Figure of `height` inches; everything drawn in the `with` block has the colors of the theme."""
     colors = {
         "figure.facecolor": theme.paper,
         "axes.facecolor": theme.paper,
@@ -208,7 +212,7 @@ def _plain(axes):
 
 
 def _scale(axes, values):
-    """Logarithmic where values differ by magnitudes; where they hardly differ, wide enough to show that."""
+    """Makes the axis logarithmic if values span orders of magnitude, and widens it if they are nearly constant."""
     low, high = min(values), max(values)
     if low > 0 and high > 100 * low:
         axes.set_yscale("log")
@@ -227,12 +231,12 @@ def _over_steps(axes, name):
 
 
 def _plot(axes, points, color, *, marker=None, label=None):
-    """A line through {step: value}; one of a single point would not show without a marker."""
+    """Plots a line through {step: value}; a single point gets a marker, without which it would be invisible."""
     marker = "o" if len(points) == 1 else marker
     axes.plot(list(points), list(points.values()), color=color, marker=marker, markersize=4, label=label)
 
 
 def _png(figure):
     file = io.BytesIO()
-    figure.savefig(file, format="png")  # the layout keeps all inside; a tight box would draw it once more
+    figure.savefig(file, format="png")  # bbox_inches="tight" is not needed with this layout, and would draw twice
     return file.getvalue()

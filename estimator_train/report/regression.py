@@ -1,4 +1,4 @@
-"""How well a model tells the number that an image has."""
+"""Computes the metrics of regression, and formats them as a line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Regression:
-    """The metrics of a model of one number, in the units of the labels. `r2` is None where all labels are the same."""
+    """The metrics of regression, in the units of the labels. `r2` is None if all labels are equal."""
 
     examples: int
     mean_absolute_error: float
@@ -23,27 +23,27 @@ class Regression:
         return dataclasses.asdict(self)
 
     def summary(self) -> dict[str, float | None]:
-        """Returns the numbers that checkpoints are compared by, the one that ranks them first."""
+        """Returns the metrics by which checkpoints are compared; the first one ranks them."""
         return {"R2": self.r2, "MAE": self.mean_absolute_error, "RMSE": self.root_mean_squared_error}
 
 
 def regression(labels: np.ndarray, predictions: np.ndarray) -> Regression:
-    """Returns the `Regression` of what was predicted.
+    """Computes the metrics of a regression.
 
-    R² is the share of the labels' variance that the predictions account for: 1 - sum (y - p)² / sum (y - mean y)².
+    R² is the share of the labels' variance that the predictions explain: 1 - sum (y - p)² / sum (y - mean y)².
+
+        >>> regression(np.array([[1.0], [3.0]]), np.array([[1.0], [2.0]])).mean_absolute_error
+        0.5
 
     Args:
       labels: numbers of shape (examples, 1).
       predictions: numbers of the same shape.
 
     Raises:
-      ValueError: the shapes differ, or a prediction is not finite.
-
-    Example:
-      regression(np.array([[1.0], [3.0]]), np.array([[1.0], [2.0]])).mean_absolute_error  # 0.5
+      ValueError: If the shapes differ, or a prediction is not finite.
     """
     if labels.shape[1:] != (1,) or predictions.shape != labels.shape:
-        raise ValueError(f"the model gives {predictions.shape[1:]} an example, and not one number")
+        raise ValueError(f"the model gives {predictions.shape[1:]} per example, not one number")
     if not np.isfinite(predictions).all():
         raise ValueError("the model gives numbers that are not finite")
     labels, errors = labels.astype(float), predictions.astype(float) - labels.astype(float)
@@ -57,7 +57,11 @@ def regression(labels: np.ndarray, predictions: np.ndarray) -> Regression:
 
 
 def table(result: Regression) -> str:
-    """Returns the line that shows a `Regression` on a terminal."""
+    """Formats a `Regression` as a line for a terminal.
+
+    >>> table(Regression(examples=4, mean_absolute_error=0.5, root_mean_squared_error=0.7071, r2=0.75))
+    'mean absolute error 0.5, root mean squared error 0.7071, R2 0.7500, of 4 examples'
+    """
     r2 = "n/a" if result.r2 is None else f"{result.r2:.4f}"
     return (
         f"mean absolute error {result.mean_absolute_error:.4g}, root mean squared error "

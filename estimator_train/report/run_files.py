@@ -1,4 +1,4 @@
-"""Reads the JSON files of a run: run.json, evaluations.jsonl and timing.json. Damaged parts are left out."""
+"""Reads the JSON files of a run: run.json, evaluations.jsonl and timing.json. Damaged parts are skipped."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part i
 
 
 def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns what run.json in `model_dir` holds, less optional parts of another form.
+    """Returns the content of run.json in `model_dir`, without malformed optional parts.
 
     Raises:
-      ValueError: there is none, or no settings of a run are in it.
+      ValueError: If there is no such file, or it does not contain the settings of a run.
     """
     path = as_path(model_dir, "run.json")
     try:
@@ -34,7 +34,7 @@ def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
     if not _has(run, settings=dict) or not _has(run["settings"], model=str):
-        raise ValueError(f"{path} holds no settings of a run with a model; it must be the run.json of a run")
+        raise ValueError(f"{path} has no settings of a run with a model; it must be the run.json of a run")
     kinds = {"command": str, "training": dict, "versions": dict}
     wrong = {name for name, kind in kinds.items() if name in run and not isinstance(run[name], kind)}
     if not _is_counts(run.get("data")):
@@ -43,9 +43,9 @@ def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Returns the entries of evaluations.jsonl in `model_dir`; lines that are none are left out with one warning.
+    """Returns the entries of evaluations.jsonl in `model_dir`; malformed lines are skipped, with one warning.
 
-    The last line of a killed process may be torn.
+    If a process was killed, its last line may be incomplete.
     """
     path = as_path(model_dir, "evaluations.jsonl")
     if not path.is_file():
@@ -54,14 +54,14 @@ def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     entries = [_entry(line) for line in lines]
     bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
     if bad:
-        log.warning("Of %s, %d of %d lines are left out, they are no evaluations: %s", path, len(bad), len(lines), bad)
+        log.warning("%s: skipping %d of %d lines that are not evaluations: %s", path, len(bad), len(lines), bad)
     return [entry for entry in entries if entry is not None]
 
 
 def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Returns what timing.json in `model_dir` holds; None where it is missing, or, with a warning, no timing.
+    """Returns the content of timing.json in `model_dir`, or None if it is missing or (with a warning) malformed.
 
-    Of its sessions, those of earlier versions are left out: they do not tell where their time went.
+    Sessions written by earlier versions are dropped, because they lack a breakdown of the time.
     """
     path = as_path(model_dir, "timing.json")
     if not path.is_file():
@@ -71,14 +71,14 @@ def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
         sessions = timing.get("sessions")
         whole = [each for each in sessions if _is_session(each)] if isinstance(sessions, list) else []
         return timing | {"sessions": whole}
-    log.warning("%s is left out, it is no timing of a training; the next training writes it anew", path)
+    log.warning("%s is skipped because it is not the timing of a training; the next training will rewrite it", path)
     return None
 
 
 def read_scaling(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Returns what `estimator_train bench --out model_dir/bench` measured, `scaling.scaling`'s dicts, else none.
+    """Returns the measurements of `estimator_train bench --out model_dir/bench`, a list of `scaling.scaling`'s dicts.
 
-    A file of another form is left out with a warning.
+    The list is empty if there are none. A malformed file is skipped with a warning.
     """
     path = as_path(model_dir, "bench", "scaling.json")
     if not path.is_file():
@@ -88,7 +88,7 @@ def read_scaling(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     numbers = dict.fromkeys(("replicas", "step_ms", "examples_per_second", "speed_up", "efficiency"), _NUMBER)
     if isinstance(rows, list) and all(_has(row, **numbers) and "epoch_seconds" in row for row in rows):
         return rows
-    log.warning("%s is left out, it is no measurement of bench; measure anew", path)
+    log.warning("%s is skipped because it was not written by bench; run bench again", path)
     return []
 
 
@@ -99,7 +99,7 @@ def _is_session(session):
 
 
 def _entry(line):
-    """The evaluation of a line, or None."""
+    """Parses a line; returns its evaluation, or None if malformed."""
     entry = _parsed(line)
     if not _has(entry, checkpoint=str, step=int, metrics=dict):
         return None
@@ -112,7 +112,7 @@ def _entry(line):
 
 
 def _complete(classification):
-    """A `Classification` as a dict, with None for what the version that logged it did not have."""
+    """Adds None for fields that the version which logged the `Classification` did not have."""
     _, optional = _fields(Classification)
     _, of_class = _fields(ClassMetrics)
     classes = {name: dict.fromkeys(of_class) | each for name, each in classification["classes"].items()}
@@ -120,7 +120,7 @@ def _complete(classification):
 
 
 def _parsed(text):
-    """The value of a JSON text, or None."""
+    """Parses JSON; returns None if it is malformed."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -132,7 +132,7 @@ def _has(value, **kinds):
 
 
 def _is_counts(data):
-    """Whether it is the "data" of run.json: numbers of examples, and of the classes if these are known."""
+    """Returns whether `data` is a valid "data" entry of run.json: numbers of examples, per class if known."""
     if not _has(data, train=int, eval=int) or "classes" not in data:
         return False
     classes = data["classes"]
@@ -144,7 +144,7 @@ def _is_counts(data):
 
 
 def _is_classification(value):
-    """Whether it is a `Classification`; earlier versions logged none of what has a default."""
+    """Returns whether `value` is a `Classification`; earlier versions did not log fields that have a default."""
     if not _has(value, examples=int, accuracy=_NUMBER, accuracy_interval=list, classes=dict, confusion_matrix=list):
         return False
     return _has_fields(value, Classification) and all(

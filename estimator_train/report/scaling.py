@@ -1,4 +1,4 @@
-"""How training scales with the number of replicas: from what `TimingHook` measured of each to a table and a plot."""
+"""Shows how training scales with the number of replicas, as a table and a plot of `TimingHook`'s measurements."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from estimator_train.report import plots
 
 _COLUMNS = {
     "replicas": ("replicas", "d"),
-    "steps_per_epoch": ("steps an epoch", "d"),
-    "step_ms": ("ms a step", ".1f"),
-    "epoch_seconds": ("s an epoch", ".1f"),
+    "steps_per_epoch": ("steps/epoch", "d"),
+    "step_ms": ("ms/step", ".1f"),
+    "epoch_seconds": ("s/epoch", ".1f"),
     "examples_per_second": ("examples/s", ".1f"),
     "input_wait_share": ("input wait", ".0%"),
     "speed_up": ("speed-up", ".2f"),
@@ -25,16 +25,22 @@ _COLUMNS = {
 
 
 def scaling(timings: Mapping[int, Mapping[str, Any]], train_examples: int | None = None) -> list[dict[str, Any]]:
-    """What people ask of scaling, a dict for each number of replicas.
+    """Computes speed-up and efficiency for each number of replicas.
+
+        >>> timings = {n: {"examples_per_second": rate, "mean_seconds": 0.1, "input_wait_share": 0.0}
+        ...            for n, rate in {1: 100.0, 2: 150.0}.items()}
+        >>> scaling(timings)[1]["speed_up"], scaling(timings)[1]["efficiency"]
+        (1.5, 0.75)
 
     Args:
-      timings: {replicas: `TimingHook.summary()`}, with the same batch on each replica.
-      train_examples: of an epoch; None: data without end, and None for `steps_per_epoch` and `epoch_seconds`.
+      timings: {replicas: `TimingHook.summary()`}, with the same batch size per replica.
+      train_examples: number of examples in an epoch. With None, for endless data, `steps_per_epoch` and `epoch_seconds`
+        are None.
 
     Returns:
-      Dicts of `replicas`, `steps_per_epoch`, `step_ms`, `epoch_seconds`, `examples_per_second` and `input_wait_share`,
-      over all replicas; `speed_up`, how many times the first's examples a second; and `efficiency`, that divided by how
-      many times the first's replicas.
+      A list of dicts. `replicas`, `steps_per_epoch`, `step_ms`, `epoch_seconds`, `examples_per_second` and
+      `input_wait_share` are over all replicas. `speed_up` is relative to the first dict; `efficiency` is the speed-up
+      divided by the ratio of replicas.
     """
     rows = []
     for replicas, timing in timings.items():
@@ -58,7 +64,7 @@ def scaling(timings: Mapping[int, Mapping[str, Any]], train_examples: int | None
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows of `scaling` as text."""
+    """Formats the dicts of `scaling` as a table."""
     texts = [
         ["" if row[name] is None else format(row[name], spec) for name, (_, spec) in _COLUMNS.items()] for row in rows
     ]
@@ -67,33 +73,33 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def limit(rows: Sequence[Mapping[str, Any]], cores: int | None = None) -> str:
-    """A sentence that says what keeps the last of the rows from the ideal, the first's examples a second per replica.
+    """Returns a sentence on what keeps the last row from scaling ideally, relative to the first.
 
-    A step that is ideal takes as long on any number of replicas. Of what the last one's takes longer, most is waiting
-    for input or it is not.
+    Ideally a step takes equally long on any number of replicas. If more than half of the additional time is spent
+    waiting for input, the sentence blames the input.
 
     Args:
-      rows: of `scaling`, two or more.
-      cores: of the CPU that all replicas are on; None: each has a device of its own.
+      rows: two or more dicts of `scaling`.
+      cores: number of cores of the CPU that all replicas share; None if each replica has its own device.
     """
     first, last = rows[0], rows[-1]
     longer = last["step_ms"] - first["step_ms"]
     waits_longer = last["input_wait_share"] * last["step_ms"] - first["input_wait_share"] * first["step_ms"]
     there = f"on {_replicas(last['replicas'])} a step takes {longer:.1f} ms longer than on {first['replicas']}"
     if last["efficiency"] >= 0.9:
-        return f"Little limits the scaling: {last['efficiency']:.0%} of the ideal on {_replicas(last['replicas'])}."
+        return f"Scaling is close to ideal: {last['efficiency']:.0%} on {_replicas(last['replicas'])}."
     if waits_longer > longer / 2:
         return f"Input limits the scaling: {there}, {waits_longer:.1f} ms of it waiting for input."
     if cores:
         return f"The CPU limits the scaling: {there}, as all replicas share its {cores} cores."
     return (
-        f"The fixed cost of a step limits the scaling: {there}, {longer - waits_longer:.1f} ms of it not for input but "
-        "for summing gradients and starting each replica; larger batches make that a smaller share."
+        f"The fixed cost of a step limits the scaling: {there}, {longer - waits_longer:.1f} ms of it for summing "
+        "gradients and starting each replica; larger batches reduce that share."
     )
 
 
 def plot(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Writes a PNG of the examples per second over the replicas, with the ideal line, and of the time."""
+    """Writes a PNG of throughput and time over the number of replicas, with the ideal line."""
     Path(path).write_bytes(plots.scaling(plots.LIGHT, rows))
 
 

@@ -1,4 +1,4 @@
-"""The metrics and plots of an evaluation, for each task of a model."""
+"""Computes and formats metrics, labels and predictions according to the task of a model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from estimator_train.report import classification, multilabel, regression
 
 Result = classification.Classification | multilabel.Multilabel | regression.Regression
 
-KINDS = {"classification": "class", "multilabel": "labels", "regression": "number"}  # what an example has
+KINDS = {"classification": "class", "multilabel": "labels", "regression": "number"}  # the kind of label of each task
 
 
 def checked(task: str, names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns labels and outputs as `result` takes them: class indices for a classification.
+    """Returns labels and outputs in the form that `result` needs, such as class indices for classification.
 
     Raises:
-      ValueError: the labels or the outputs are none of this task.
+      ValueError: If the labels or outputs do not fit the task.
     """
     if task == "classification":
         number = len(names)
@@ -29,7 +29,11 @@ def checked(task: str, names: Sequence[str], labels: np.ndarray, outputs: np.nda
 
 
 def result(task: str, names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Result:
-    """Returns the metrics of a task: those of the classes, of the labels or of the numbers."""
+    """Computes the metrics of a task.
+
+    >>> result("regression", [], np.array([[1.0], [3.0]]), np.array([[1.0], [2.0]])).mean_absolute_error
+    0.5
+    """
     if task == "multilabel":
         return multilabel.multilabel(names, labels, outputs)
     if task == "regression":
@@ -38,31 +42,35 @@ def result(task: str, names: Sequence[str], labels: np.ndarray, outputs: np.ndar
 
 
 def table(of: Result) -> str:
-    """Returns the lines that show a result on a terminal."""
+    """Formats a result for a terminal."""
     return {"multilabel": multilabel, "regression": regression}.get(of.task, classification).table(of)
 
 
 def truth(task: str, names: Sequence[str], label: Any) -> str | float:
-    """Returns the label of an example to be read: a class name, labels with | between them, or a number."""
+    """Returns an example's label in readable form: a class name, labels joined by "|", or a number.
+
+    >>> truth("classification", ["cat", "dog"], 1)
+    'dog'
+    """
     if task == "multilabel":
         return multilabel.text_of(names, label)
     return float(label[0]) if task == "regression" else names[label]
 
 
 def prediction(task: str, names: Sequence[str], output: np.ndarray) -> str | float:
-    """Returns what was predicted of an example, as `truth` does: the most probable class, the probable labels."""
+    """Returns an example's prediction in the form of `truth`, such as the name of the most probable class."""
     return truth(task, names, output.argmax() if task == "classification" else output)
 
 
 def short(value: str | float) -> str:
-    """Returns what `truth` and `prediction` give as a text for a caption."""
+    """Formats the result of `truth` or `prediction` for a caption."""
     return f"{value:.4g}" if isinstance(value, float) else value or "none"
 
 
 def worst(task: str, labels: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Returns the indices of the wrong examples, the worst first: by the probability, or the error, of what is wrong.
+    """Returns the indices of wrong examples, worst first: by the probability of the wrong class, or by the error.
 
-    Any number is wrong that is not the label.
+    In a regression, every prediction that differs from the label is wrong.
     """
     if task == "classification":
         wrong = np.flatnonzero(outputs.argmax(axis=1) != labels)

@@ -1,4 +1,4 @@
-"""TensorFlow 1 for the scripts that were written for it: `import tensorflow as tf` gives them TF 1's names."""
+"""Runs scripts written for TensorFlow 1: makes `import tensorflow as tf` give them TF 1's names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from estimator_train.drop_in import names
 
 
 def install() -> None:
-    """Makes the module `tensorflow` that is imported from now on TensorFlow 1's, tf.estimator and tf.contrib included.
+    """Makes later imports of `tensorflow` return TensorFlow 1's names, including tf.estimator and tf.contrib.
 
-    It has the names of `tf.compat.v1`, and where that has none, TensorFlow 2's. TensorFlow 2's behaviour is switched
-    off, and `tf.estimator` and `tf.keras.estimator` are those of `estimator_train.install()`. This package and tf_keras
-    keep TensorFlow 2. A second call does nothing.
+    The module has the names of `tf.compat.v1`, plus those names of TensorFlow 2 that it lacks. TensorFlow 2 behavior is
+    disabled, and `tf.estimator` and `tf.keras.estimator` are set up as by `estimator_train.install()`. This package and
+    tf_keras still get TensorFlow 2. Calling it again does nothing.
 
         import estimator_train.install_tf1
         import tensorflow as tf
@@ -22,7 +22,7 @@ def install() -> None:
         optimizer = tf.train.AdamOptimizer()
 
     Raises:
-      ValueError: from TensorFlow, when it has been used already, too late to switch the behaviour off.
+      ValueError: If TensorFlow has already been used, so its TensorFlow 2 behavior can no longer be disabled.
     """
     if "tensorflow.contrib" in sys.modules:
         return
@@ -41,7 +41,7 @@ def install() -> None:
 
 
 def _disable_v2_behavior(tf):
-    """Does so without TensorFlow's warning that variables of v1 will go one day: a script of TF 1 cannot mend it."""
+    """Disables TensorFlow 2 behavior, without the deprecation warning: authors of TF 1 scripts cannot act on it."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")

@@ -1,7 +1,7 @@
-"""The feature columns of tf.contrib.layers, by those of tf.feature_column.
+"""The feature columns of tf.contrib.layers, built from those of tf.feature_column.
 
-A contrib column chose how its ids were combined; in tf.feature_column, what takes the column does, so a `combiner`
-other than the default is refused.
+In contrib, a column determined how its ids are combined; in tf.feature_column, the function or column that uses it
+does. A `combiner` other than the default is therefore refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def sparse_column_with_hash_bucket(column_name, hash_bucket_size, combiner="sum"
 
 
 def sparse_column_with_integerized_feature(column_name, bucket_size, combiner="sum", dtype=tf.int64):
-    """Ids of 0 to `bucket_size`; others are an error. `dtype` is that of the feature, which tells it itself."""
+    """Returns a column of ids in [0, bucket_size); other ids are an error. `dtype` is ignored."""
     _check_sum(combiner)
     return _v1.categorical_column_with_identity(column_name, bucket_size)
 
@@ -63,8 +63,8 @@ def crossed_column(
 ):
     _check_sum(combiner)
     if ckpt_to_load_from or tensor_name_in_ckpt:
-        raise ValueError("crossed_column: take tf.train.init_from_checkpoint for ckpt_to_load_from")
-    # tf.feature_column crosses the feature itself, not the hashes of it.
+        raise ValueError("crossed_column does not support ckpt_to_load_from; use tf.train.init_from_checkpoint")
+    # tf.feature_column crosses the features themselves, not their hashes.
     keys = [
         column.key if hasattr(column, "hash_bucket_size") and hasattr(column, "key") else column for column in columns
     ]
@@ -103,6 +103,6 @@ def input_from_feature_columns(
 def _check_sum(combiner):
     if combiner != "sum":
         raise ValueError(
-            f"combiner={combiner!r}: give it where the column is used, to embedding_column or "
+            f"combiner={combiner!r}: pass it where the column is used, to embedding_column or "
             "tf.feature_column.linear_model"
         )

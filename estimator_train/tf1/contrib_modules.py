@@ -1,4 +1,4 @@
-"""tensorflow.contrib: a module for each file of estimator_train/tf1/contrib, and a line of help for any other name."""
+"""tensorflow.contrib: a module per file in estimator_train/tf1/contrib, and helpful errors for all other names."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
             return None
         first, *below = fullname.removeprefix(f"{_ROOT}.").split(".")
-        # Scripts also name the files behind a module: tensorflow.contrib.tpu.python.tpu.tpu_estimator.
+        # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
         is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
         if fullname == _ROOT or (first in _SERVED and (not below or is_file)):
             return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
-        # With its `name` set, Python would replace this error by one that does not say what to use.
+        # If `name` were set, Python would replace this error by one that does not suggest a replacement.
         parent, _, name = fullname.rpartition(".")
         raise ModuleNotFoundError(_why_absent(parent, name))
 
@@ -44,7 +44,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _ContribModule(types.ModuleType):
-    """tensorflow.contrib, or a module below it; looks its names up in ours when they are first read."""
+    """tensorflow.contrib or a module below it; each name is looked up in this package when it is first read."""
 
     def __getattr__(self, name):
         if self.__name__ == _ROOT and name in _SERVED:
@@ -60,14 +60,14 @@ class _ContribModule(types.ModuleType):
 
 
 def _names(path):
-    """The names of the module at `path`, sorted."""
+    """Returns the sorted names of the module at `path`."""
     if path == _ROOT:
         return sorted(_SERVED)
     return sorted(name for name in vars(_ours(path)) if not name.startswith("_"))
 
 
 def _ours(path):
-    """Our module that has the names of the module at `path`."""
+    """Returns this package's module with the names of the module at `path`."""
     module = path.removeprefix(f"{_ROOT}.").partition(".")[0]
     return importlib.import_module(f"{contrib.__name__}.{module}")
 
@@ -80,5 +80,5 @@ def _why_absent(module, name):
     is_known = module == _ROOT or path.partition(".")[0] in _SERVED
     nearest = difflib.get_close_matches(name, _names(module), n=1) if is_known else None
     if nearest:
-        return f"{message}; the nearest is {nearest[0]!r}"
-    return f"{message}: TensorFlow 2 has no contrib, and estimator_train serves only what Estimator code used of it"
+        return f"{message}; the closest name is {nearest[0]!r}"
+    return f"{message}: TensorFlow 2 has no contrib, and estimator_train has only the parts that Estimator code used"

@@ -1,4 +1,4 @@
-"""Transformations that tf.contrib applied to (gradient, variable) pairs before the update."""
+"""tf.contrib's transformations of (gradient, variable) pairs before the update."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def clip_gradient_norms(gradients_to_variables, max_norm):
-    """The (gradient, variable) pairs, each gradient clipped to the norm by itself."""
+    """Returns the (gradient, variable) pairs with each gradient clipped to the norm separately."""
     return [
         (gradient if gradient is None else _map_values(tf.clip_by_norm, gradient, max_norm), variable)
         for gradient, variable in gradients_to_variables
@@ -18,9 +18,9 @@ def clip_gradient_norms_fn(max_norm):
 
 
 def multiply_gradients(grads_and_vars, gradient_multipliers):
-    """The (gradient, variable) pairs, multiplied by the factors of a dict of variables, or their names, to factors."""
+    """Multiplies gradients by the factors in a dict keyed by variable or name; returns (gradient, variable) pairs."""
     if not isinstance(gradient_multipliers, dict) or not gradient_multipliers:
-        raise ValueError(f"gradient_multipliers={gradient_multipliers!r}: give a dict of variables to factors")
+        raise ValueError(f"gradient_multipliers={gradient_multipliers!r}: pass a dict of variables to factors")
     by_name = {key if isinstance(key, str) else key.op.name: factor for key, factor in gradient_multipliers.items()}
     multiplied = []
     for gradient, variable in grads_and_vars:

@@ -1,4 +1,4 @@
-"""HParams of tf.contrib.training: the named settings of a model, set by a dict, JSON or "name=value,name=value"."""
+"""HParams of tf.contrib.training: named settings, which can be set from a dict, JSON or "name=value,name=value"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numbers
 import re
 from typing import Any
 
-# name=value, or name[2]=value, where a value is [a list] or what goes to the next comma.
+# name=value or name[2]=value, where the value is [a list] or extends to the next comma.
 _SETTING = re.compile(
     r"\s*(?P<name>[a-zA-Z][\w.]*)(?:\[\s*(?P<index>\d+)\s*\])?\s*="
     r"\s*(?:\[(?P<list>[^\]]*)\]|(?P<value>[^,\[]*))\s*(?:,|$)"
@@ -15,26 +15,26 @@ _SETTING = re.compile(
 
 
 class HParams:
-    """Settings as attributes, each of the type of the value it was made with; a list's are all of one type.
+    """Holds settings as attributes. A setting keeps the type of its first value; a list's items have the same type.
 
-        hparams = HParams(learning_rate=0.1, layers=[64, 64])
-        hparams.parse("learning_rate=0.01,layers=[32]")
-        hparams.learning_rate  # 0.01
+        >>> hparams = HParams(learning_rate=0.1, layers=[64, 64])
+        >>> hparams.parse("learning_rate=0.01,layers=[32]")
+        HParams([('layers', [32]), ('learning_rate', 0.01)])
 
-    A setting that is made with None takes any value. Errors are ValueErrors, and KeyErrors for unknown names in
-    `override_from_dict` and `set_hparam`, as they were.
+    A setting that starts as None accepts any value. As in TensorFlow 1, errors are ValueErrors, except that
+    `override_from_dict` and `set_hparam` raise a KeyError for unknown names.
     """
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
         if hparam_def is not None:
-            raise ValueError("hparam_def, a protocol buffer of tf.contrib, is not served; give the settings by name")
+            raise ValueError("hparam_def, a protocol buffer of tf.contrib, is not supported; pass the settings by name")
         self._types: dict[str, tuple[type, bool]] = {}
         self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Adds a setting; ValueError for a name that is taken, or an empty list, whose type nothing tells."""
+        """Adds a setting; raises ValueError if the name is taken or the value is an empty list, which has no type."""
         if getattr(self, name, None) is not None:
             raise ValueError(f"Hyperparameter name is reserved: {name}")
         if isinstance(value, (list, tuple)):
@@ -46,7 +46,7 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Sets a setting, once `value` is of its type."""
+        """Changes a setting, converting `value` to its type; raises ValueError if that is impossible."""
         kind, is_list = self._types[name]
         if isinstance(value, list):
             if not is_list:
@@ -58,13 +58,13 @@ class HParams:
             setattr(self, name, _cast(name, kind, value))
 
     def del_hparam(self, name: str) -> None:
-        """Removes a setting; does nothing where it is not there."""
+        """Removes a setting, if it exists."""
         if name in self._types:
             delattr(self, name)
             del self._types[name]
 
     def parse(self, values: str) -> HParams:
-        """Sets settings from "name=value,name=[value,value],name[0]=value"; returns these HParams."""
+        """Changes settings from "name=value,name=[value,value],name[0]=value"; returns self."""
         lists: dict[str, list[Any]] = {}
         parsed: dict[str, Any] = {}
         position = 0
@@ -94,13 +94,13 @@ class HParams:
         return self.override_from_dict(lists | parsed)
 
     def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
-        """Sets the settings of a dict; returns these HParams."""
+        """Changes settings from a dict; returns self."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
 
     def parse_json(self, values_json: str) -> HParams:
-        """Sets the settings of a JSON object; returns these HParams."""
+        """Changes settings from a JSON object; returns self."""
         return self.override_from_dict(json.loads(values_json))
 
     def to_json(
@@ -109,16 +109,16 @@ class HParams:
         separators: tuple[str, str] | None = None,
         sort_keys: bool = False,
     ) -> str:
-        """The settings as a JSON object; a function is left out."""
+        """Returns the settings as a JSON object, without functions."""
         values = {name: value for name, value in self.values().items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def values(self) -> dict[str, Any]:
-        """A dict of the settings."""
+        """Returns a dict of the settings."""
         return {name: getattr(self, name) for name in self._types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a setting, or `default`, which must be of the setting's type where that is there."""
+        """Returns a setting, or `default` if it does not exist; raises ValueError if `default` has another type."""
         if key not in self._types:
             return default
         kind, is_list = self._types[key]
@@ -144,7 +144,7 @@ class HParams:
 
 
 def _parse(name, kind, text):
-    """The value that a text spells."""
+    """Converts a string to a value of type `kind`."""
     text = text.strip()
     if kind is bool:
         spellings = {"true": True, "1": True, "false": False, "0": False}
@@ -160,7 +160,7 @@ def _parse(name, kind, text):
 
 
 def _cast(name, kind, value):
-    """`value` as `kind`, where nothing is lost by that."""
+    """Returns `value` as `kind`; raises ValueError if information would be lost."""
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
     if kind is type(None) or isinstance(value, kind) and (kind is not int or is_number):
         return value

@@ -1,14 +1,14 @@
-"""Replacements for the names of tf.contrib that are not supported, by their paths below it."""
+"""Maps names of tf.contrib that are not supported, as paths below it, to their replacements."""
 
-_TPU = "MirroredStrategy over GPUs; TPUs are not served"
+_TPU = "MirroredStrategy over GPUs; TPUs are not supported"
 _FOREST = "the ydf package (Yggdrasil Decision Forests)"
-_RNN_ESTIMATOR = "tf.keras.estimator.model_to_estimator with a model of LSTM or GRU layers"
+_RNN_ESTIMATOR = "tf.keras.estimator.model_to_estimator with a model that has LSTM or GRU layers"
 _SKLEARN = "scikit-learn"
 _SPEC = "tf.estimator.Estimator with a model_fn that returns an EstimatorSpec"
 _TRAIN_AND_EVALUATE = "tf.estimator.train_and_evaluate with TrainSpec and EvalSpec"
 _MIRRORED = "tf.estimator.RunConfig(train_distribute=tf.distribute.MirroredStrategy())"
 _PROBABILITY = "the tensorflow-probability package"
-_SEQ2SEQ = "tf.while_loop or a model of tf.keras; the decoders were in tensorflow-addons, which has ended"
+_SEQ2SEQ = "tf.while_loop or a tf.keras model; the decoders were in tensorflow-addons, which is discontinued"
 
 INSTEAD = {
     # modules
@@ -23,7 +23,7 @@ INSTEAD = {
     "coder": "the tensorflow-compression package",
     "compiler": "tf.xla.experimental",
     "copy_graph": "tf.import_graph_def",
-    "crf": "a layer of your own: tensorflow-addons, which had crf_log_likelihood, has ended",
+    "crf": "a custom layer; crf_log_likelihood was in tensorflow-addons, which is discontinued",
     "cudnn_rnn": "tf.keras.layers.LSTM and GRU, which use cuDNN on a GPU",
     "decision_trees": _FOREST,
     "deprecated": "tf.summary",
@@ -45,7 +45,7 @@ INSTEAD = {
     "kernel_methods": "tf.keras.layers.experimental.RandomFourierFeatures",
     "kfac": "the kfac package",
     "kinesis": "the tensorflow-io package",
-    "labeled_tensor": "tf.Tensor with names of your own for its axes",
+    "labeled_tensor": "tf.Tensor, with your own names for its axes",
     "legacy_seq2seq": _SEQ2SEQ,
     "libsvm": "tf.io.decode_csv or sklearn.datasets.load_svmlight_file",
     "linalg": "tf.linalg.LinearOperator",
@@ -67,32 +67,32 @@ INSTEAD = {
     "quantization": "tf.quantization",
     "quantize": "the tensorflow-model-optimization package",
     "recurrent": "tf.nn.dynamic_rnn",
-    "reduce_slice_ops": "tf.math.segment_sum and its like",
+    "reduce_slice_ops": "tf.math.segment_sum and similar functions",
     "remote_fused_graph": "tf.lite",
     "resampler": "tf.gather_nd, or tfp.math.batch_interp_regular_nd_grid of tensorflow-probability",
-    "rpc": "tf.py_func with a client of your own",
+    "rpc": "tf.py_func with your own client",
     "seq2seq": _SEQ2SEQ,
     "session_bundle": "tf.saved_model",
     "signal": "tf.signal",
     "slim": "the tf-slim package: import tf_slim as slim",
     "solvers": "tf.linalg.experimental.conjugate_gradient",
-    "sparsemax": "tf.nn.softmax, or a sparsemax of your own; tensorflow-addons, which had it, has ended",
+    "sparsemax": "tf.nn.softmax, or your own sparsemax; it was in tensorflow-addons, which is discontinued",
     "specs": "tf.layers",
     "staging": "tf.data with prefetch",
     "stat_summarizer": "tf.profiler",
-    "stateless": "tf.random.stateless_uniform and its like",
+    "stateless": "tf.random.stateless_uniform and similar functions",
     "tensor_forest": _FOREST,
     "tensorboard": "the tensorboard package's plugins",
     "tensorrt": "tf.experimental.tensorrt, on a TensorFlow built with TensorRT",
     "testing": "tf.test",
     "text": "the tensorflow-text package",
     "tfprof": "tf.profiler",
-    "timeseries": "tf.keras.estimator.model_to_estimator with a model of your own",
+    "timeseries": "tf.keras.estimator.model_to_estimator with your own model",
     "tpu_estimator": "tf.contrib.tpu.TPUEstimator",
     "training_ops": "tf.train",
     "util": "tf.make_tensor_proto, tf.make_ndarray and tf.get_static_value",
     "verbs": "tf.distribute",
-    # names of modules that are served
+    # names in supported modules
     "cluster_resolver.TPUClusterResolver": _TPU,
     "data.AssertElementShape": "Dataset.map with tf.ensure_shape",
     "data.CheckpointInputPipelineHook": "estimator_train.RunConfig(resume_input=True)",

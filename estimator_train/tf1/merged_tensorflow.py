@@ -7,13 +7,13 @@ import types
 
 import tensorflow as tf
 
-# tf.compat leads to both versions; tf.estimator and Keras are v1's alone: TensorFlow 2's optimizers of Keras would
-# update nothing in a v1 graph, and say nothing.
+# tf.compat has both versions. tf.estimator and Keras come from v1 only: TensorFlow 2's Keras optimizers would silently
+# update nothing in a v1 graph.
 _UNMERGED = ("compat", "estimator", "keras")
 
 
 def install() -> None:
-    """Puts the merged module, and those below it, where `import tensorflow` finds them."""
+    """Makes `import tensorflow` find the merged module and its submodules."""
     merged = _merged("tensorflow", tf.compat.v1, tf)
     merged.compat = tf.compat
     merged.contrib = sys.modules["tensorflow.contrib"]
@@ -30,7 +30,7 @@ def _merged(name, v1, v2):
         elif not part.startswith("_") and part not in _UNMERGED and _are_modules(ours, theirs):
             below = _merged(f"{name}.{part}", ours, theirs)
             setattr(module, part, below)
-            # Python folders of this name, such as tensorflow/lite, stay what they are.
+            # Do not replace real packages of this name, such as tensorflow.lite.
             sys.modules.setdefault(below.__name__, below)
         elif not part.startswith("__"):
             setattr(module, part, ours)

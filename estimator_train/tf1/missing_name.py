@@ -1,4 +1,4 @@
-"""Tells errors of scripts that need --tf1 from others."""
+"""Recognizes errors of scripts that need --tf1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 def name_of_tf1(error: BaseException) -> str | None:
-    """The name of TensorFlow 1, spelled from `tf`, that TensorFlow 2 lacks and that ended in this error; else None."""
+    """Returns the TensorFlow 1 name, such as tf.Session, whose absence in TensorFlow 2 caused this error, or None."""
     if isinstance(error, AttributeError):
         return _attribute(error.obj, error.name)
     if not isinstance(error, ImportError) or error.name is None:
@@ -29,7 +29,7 @@ def _attribute(owner, name):
 
 
 def _name(module, name):
-    """tf.`module`.`name` where that is a name of TensorFlow 1, else None."""
+    """Returns tf.`module`.`name` if TensorFlow 1 has that name, otherwise None."""
     if (module, name) == ("tensorflow", "contrib"):
         return "tf.contrib"
     public = re.fullmatch(r"tensorflow(?:\._api\.v2)?(\.(?!compat\.)[\w.]+)?", module)

@@ -1,4 +1,4 @@
-"""tf.contrib.layers.optimize_loss: a training step from a loss, with summaries and what is done to gradients."""
+"""tf.contrib.layers.optimize_loss: builds a training step from a loss, with summaries and gradient transformations."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ def optimize_loss(
     colocate_gradients_with_ops=False,
     increment_global_step=True,
 ):
-    """A tensor that, when it is fetched, makes a step of the optimizer, and has the loss's value.
+    """Returns a tensor with the loss's value that runs a step of the optimizer when it is fetched.
 
-    `optimizer` is the name of one of OPTIMIZER_CLS_NAMES, a class, a function of the learning rate (or of nothing, if
-    that is None), or an optimizer. `clip_gradients` is the largest global norm, or a function of the pairs of gradients
-    and variables.
+    `optimizer` is a name in OPTIMIZER_CLS_NAMES, an optimizer, or a class or function that takes the learning rate (no
+    argument if that is None). `clip_gradients` is the maximum global norm, or a function of (gradient, variable) pairs.
     """
     summaries = ["loss", "learning_rate", "global_gradient_norm"] if summaries is None else summaries
     if unknown := set(summaries) - set(OPTIMIZER_SUMMARIES):
@@ -84,7 +83,7 @@ def optimize_loss(
 
 
 def _learning_rate(learning_rate, global_step, decay):
-    """A tensor; a number becomes a variable, which checkpoints hold."""
+    """Returns the learning rate as a tensor; a number becomes a variable, as in TF 1's checkpoints."""
     if isinstance(learning_rate, numbers.Real):
         if learning_rate < 0:
             raise ValueError(f"Invalid learning_rate {learning_rate}.")
@@ -94,7 +93,7 @@ def _learning_rate(learning_rate, global_step, decay):
 
 
 def _optimizer(optimizer, learning_rate):
-    """The optimizer that a name, a class or a function stands for."""
+    """Returns the optimizer, given as a name, an optimizer, a class or a function."""
     made = optimizer
     if isinstance(optimizer, str):
         if optimizer not in OPTIMIZER_CLS_NAMES:

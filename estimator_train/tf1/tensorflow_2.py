@@ -1,4 +1,4 @@
-"""Keeps TensorFlow 2 for packages that need it while `tensorflow` is TensorFlow 1 for all others."""
+"""Keeps `tensorflow` TensorFlow 2 for packages that need it, while it is TensorFlow 1 for everything else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 def keep_for(packages: Iterable[str]) -> None:
-    """Modules of these packages that are imported from now on find TensorFlow 2 under `import tensorflow`."""
+    """Makes `import tensorflow` return TensorFlow 2 in modules of these packages that are imported later."""
     sys.meta_path.insert(0, _Finder(packages))
 
 

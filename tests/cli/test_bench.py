@@ -116,7 +116,7 @@ def test_bad_input_is_one_line(command, flags, message):
 @pytest.mark.parametrize(
     ("eight", "cores", "limit"),
     [
-        (timing(8, 0.105), None, "Little limits the scaling: 95% of the ideal on 8 replicas."),
+        (timing(8, 0.105), None, "Scaling is close to ideal: 95% on 8 replicas."),
         (timing(8, 0.2, 0.5), None, "Input limits the scaling: .* takes 100.0 ms longer .* 90.0 ms of it waiting"),
         (timing(8, 0.2, 0.5), 2, "Input limits the scaling"),
         (timing(8, 0.2, 0.1), 2, "The CPU limits the scaling: .* share its 2 cores"),

@@ -46,7 +46,7 @@ def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_
     better, worse = (int(number) for number in line.split(": of 4 examples, ")[1].split() if number.isdecimal())
     assert better - worse == right[1] - right[0]
     assert output.splitlines()[-1] == "the comparison is comparison.html"
-    assert "Examples that changed sides" in (tmp_path / "comparison.html").read_text()
+    assert "Examples with different outcomes" in (tmp_path / "comparison.html").read_text()
 
     (first / "predictions.csv").unlink()
     _, output, errors = command("compare", second, first, "--out", tmp_path / "other.html")

@@ -218,7 +218,7 @@ def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_al
     assert code == 1 and not (tmp_path / "predictions.csv").exists()
     assert output.split()[:4] == ["checkpoint", "step", "loss", "-" * 12]
     assert "there are no metrics of the classes: the model gives" in errors
-    assert "no probabilities; end it with a softmax or sigmoid" in errors
+    assert "not probabilities; end it with a softmax or sigmoid" in errors
 
 
 @pytest.mark.parametrize(

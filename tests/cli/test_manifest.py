@@ -86,7 +86,7 @@ def test_numbers_are_trained_with_weights_evaluated_predicted_and_reported(comma
     code, output, _ = command("evaluate", "--model-dir", "run", "--all")
     assert output.split()[:2] == ["checkpoint", "step"] and "RMSE" in output
     page = (tmp_path / "run" / "report" / "report.html").read_text()
-    assert "<h2>Numbers</h2>" in page and "The largest errors first." in page
+    assert "<h2>Regression</h2>" in page and "Largest errors first." in page
     assert (tmp_path / "run" / "report" / "predictions.png").exists()
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert settings["task"] == "regression" and len(settings["label_moments"]) == 2

@@ -120,7 +120,7 @@ def test_a_run_without_classes_has_a_report_without_them(command, own_flags, tmp
     code, output, _ = command("report", "--model-dir", tmp_path / "run")
     assert (code, output) == (0, f"the report is {tmp_path}/run/report/report.html\n")
     page = (tmp_path / "run" / "report" / "report.html").read_text()
-    assert "no numbers of classes" in page and "There are no images" in page
+    assert "no metrics per class" in page and "There are no images" in page
     assert not images_of_events(tmp_path / "run" / "eval")
 
 

@@ -245,7 +245,7 @@ def input_fn():
 
 def test_what_a_cluster_in_step_cannot_do_is_refused(tmp_path):
     config = et.RunConfig(tmp_path, train_distribute=OfACluster(), eval_distribute=OfACluster())
-    with pytest.raises(ValueError, match="a model_fn trains on several machines over parameter servers"):
+    with pytest.raises(ValueError, match="to train a model_fn on several machines, use parameter servers"):
         et.Estimator(model_fn, config=config).train(input_fn)
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[1])])
     model.compile("sgd", "mse")

@@ -127,7 +127,7 @@ def test_params_may_be_hyperparameters_of_tf_contrib(tmp_path):
     ("arguments", "message"),
     [
         ({"use_tpu": True}, r"TPUEstimator\(use_tpu=False\) runs on CPUs"),
-        ({"embedding_config_spec": object()}, "embeddings are not served"),
+        ({"embedding_config_spec": object()}, "embeddings are not supported"),
         ({"config": None}, "type tpu_config.RunConfig, given: None"),
         ({"config": et.RunConfig()}, "type tpu_config.RunConfig"),
         ({"params": {"batch_size": 3}}, r"reserved keys but existed in params \{'batch_size': 3\}"),

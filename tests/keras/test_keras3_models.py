@@ -96,7 +96,7 @@ def test_a_lambda_in_a_file_is_refused_unless_asked_for(tmp_path):
     model.compile("sgd", "mse")
     model.save(tmp_path / "model.keras")
     with pytest.raises(
-        ValueError, match="model.keras holds a lambda, Python code that would run; pass safe_mode=False"
+        ValueError, match="model.keras contains a lambda, which is Python code that would run; pass safe_mode=False"
     ):
         et.model_to_estimator(keras_model_path=tmp_path / "model.keras", model_dir=tmp_path / "run")
     et.model_to_estimator(keras_model_path=tmp_path / "model.keras", model_dir=tmp_path / "run", safe_mode=False)

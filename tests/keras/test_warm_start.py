@@ -67,7 +67,7 @@ def test_a_new_head_keeps_its_own_weights_and_is_named(keras, trained, warnings,
 
 def test_what_has_nothing_of_the_model_is_refused(keras, trained, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="empty' has no checkpoint; give the directory or the prefix of one"):
+    with pytest.raises(ValueError, match="empty' has no checkpoint; pass a directory that has one, or its prefix"):
         et.model_to_estimator(build(keras), warm_start_from=tmp_path / "empty")
     with pytest.raises(ValueError, match="none-3 cannot be read"):
         et.model_to_estimator(build(keras), warm_start_from=tmp_path / "none-3")

@@ -24,6 +24,6 @@ def test_a_training_that_went_back_to_a_checkpoint_replaces_the_later_lines(tmp_
 @pytest.mark.parametrize("text", ["epoch,loss\n1,2\n", "step,loss\none,2\n"])
 def test_a_file_of_another_kind_is_left_alone_and_named(tmp_path, text):
     (tmp_path / "metrics.csv").write_text(text)
-    with pytest.raises(ValueError, match=r"metrics.csv is no CSV file with a column of steps; move it elsewhere"):
+    with pytest.raises(ValueError, match=r"metrics.csv is not a CSV file with a column of steps; move it elsewhere"):
         CSVLogger(tmp_path)
     assert (tmp_path / "metrics.csv").read_text() == text

@@ -53,5 +53,5 @@ def test_a_resumed_training_goes_on_with_its_run_and_keeps_its_params(store, tmp
 
 def test_a_run_that_mlflow_has_lost_is_named(store, tmp_path):
     (tmp_path / "loggers.json").write_text('{"mlflow": "0123456789abcdef0123456789abcdef"}')
-    with pytest.raises(ValueError, match=r"MLflow does not open a run for .*: Run .0123456789abcdef"):
+    with pytest.raises(ValueError, match=r"MLflow could not open a run for .*: Run .0123456789abcdef"):
         MLflowLogger(tmp_path)

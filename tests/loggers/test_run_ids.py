@@ -15,5 +15,5 @@ def test_each_tracker_has_its_own(tmp_path):
 @pytest.mark.parametrize(("text", "fault"), [("{", "cannot be read"), ("[]", "no IDs"), ('{"mlflow": 3}', "no IDs")])
 def test_a_damaged_file_is_named(tmp_path, text, fault):
     (tmp_path / "loggers.json").write_text(text)
-    with pytest.raises(ValueError, match=rf"loggers.json .*{fault}.*delete it, and the trackers start a new run"):
+    with pytest.raises(ValueError, match=rf"loggers.json .*{fault}.*delete it to start a new run in the trackers"):
         run_id(tmp_path, "mlflow")

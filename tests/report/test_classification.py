@@ -143,9 +143,9 @@ def test_one_sigmoid_tells_the_second_of_two_classes(shape):
 
 
 def test_outputs_that_are_no_probabilities_of_the_classes_are_refused():
-    with pytest.raises(ValueError, match=r"gives \(1,\) an example, and not a probability for each of 3 classes"):
+    with pytest.raises(ValueError, match=r"gives \(1,\) per example, not a probability for each of 3 classes"):
         class_probabilities(np.zeros((5, 1)), 3)
-    with pytest.raises(ValueError, match="gives -2 to 1.5, no probabilities; end it with a softmax or sigmoid"):
+    with pytest.raises(ValueError, match="gives -2 to 1.5, not probabilities; end it with a softmax or sigmoid"):
         class_probabilities(np.array([[-2.0, 1.5]]), 2)
 
 

@@ -60,7 +60,7 @@ def test_a_terminal_gets_tables_in_its_width(runs):
     text = table([runs[0], long])
     *tables, _ = text.splitlines()
     assert max(map(len, tables)) <= 80 and tables[0].endswith("...long/name/of/a/folder")
-    for part in ("0.7500", "setting", f"{long.name}: of 4 examples, 2 are right that were wrong, and 1 are wrong"):
+    for part in ("0.7500", "setting", f"{long.name}: of 4 shared examples, 2 changed from wrong to right and 1"):
         assert part in text
 
 
@@ -98,5 +98,5 @@ def test_the_page_has_all_of_it_and_needs_nothing_else(runs, tmp_path):
 def test_the_page_says_what_is_not_known(runs, tmp_path):
     begun = runs[0]._replace(name="runs/begun", evaluation=None, predictions=None, curves={})
     page = Page(write_comparison(tmp_path / "comparison.html", [begun, begun._replace(name="runs/other")]))
-    for text in ("There are none.", "neither events of training nor", "no numbers of classes", "are not known"):
+    for text in ("There are none.", "neither training events nor", "no metrics per class", "are not known"):
         assert text in page.text

@@ -12,14 +12,15 @@ def timing(wait, mean_seconds=0.5):
 
 def test_a_training_that_waits_is_bound_by_input():
     text = diagnose(timing(0.4), 31.0)
-    assert text.startswith("Bound by input: 40% of the time was waiting for input; the steps alone would take 50.0 ")
-    assert "the input alone gives 31.0. To turn: --cache memory" in text
+    assert text.startswith("Bound by input: 40% of the time was spent waiting for input; the steps alone would ")
+    assert "reach 50.0 examples/s, the input alone 31.0. Try: --cache memory" in text
     assert "--cache" not in diagnose(timing(0.4), 31.0, turned=["--cache"])
 
 
 def test_a_training_that_does_not_wait_is_bound_by_compute():
     text = diagnose(timing(0.02))
-    assert text.startswith("Bound by compute: 2% of the time was waiting for input; the steps alone would take 30.6 ")
+    assert text.startswith("Bound by compute: 2% of the time was spent waiting for input; the steps alone would ")
+    assert "would reach 30.6 examples/s. Try: " in text
     assert "--cache features" in text and "--steps-per-loop" not in text
     assert "--steps-per-loop 50" in diagnose(timing(0.02, mean_seconds=0.002))
     assert "--steps-per-loop 50" not in diagnose(timing(0.02, mean_seconds=0.002), turned=["--steps-per-loop"])
@@ -29,8 +30,8 @@ def test_evaluations_and_checkpoints_that_take_long_are_named():
     took = timing(0.02) | {"whole_seconds": 100.0, "evaluation_seconds": 62.0, "checkpoint_seconds": 11.0}
     text = diagnose(took, turned=["--async-checkpoints"])
     assert text.endswith(
-        "Evaluations took 62% of the whole time: --evaluate-every with more steps would take less. "
-        "Checkpoints took 11% of the whole time: --save-checkpoints-steps with more steps would take less."
+        "Evaluations took 62% of the total time; --evaluate-every with more steps would reduce that. "
+        "Checkpoints took 11% of the total time; --save-checkpoints-steps with more steps would reduce that."
     )
     assert "Evaluations" not in diagnose(took | {"evaluation_seconds": 1.0})
 

@@ -47,11 +47,11 @@ def test_the_map_is_warm_where_the_class_is_seen(units):
 
 def test_models_without_a_feature_map_or_of_another_kind_are_refused():
     flat = keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Flatten(), keras.layers.Dense(2, "softmax")])
-    with pytest.raises(ValueError, match="has no feature map with a height and a width, or several outputs"):
+    with pytest.raises(ValueError, match="has no feature map with a height and a width, or has several outputs"):
         grad_cam(flat, bright_corner([(0, 0)]), np.array([0]))
 
     class Own(keras.Model):
         pass
 
-    with pytest.raises(ValueError, match="is no functional or Sequential model of tf_keras"):
+    with pytest.raises(ValueError, match="is not a functional or Sequential model of tf_keras"):
         grad_cam(Own(), bright_corner([(0, 0)]), np.array([0]))

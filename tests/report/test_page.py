@@ -128,7 +128,7 @@ def test_what_speaks_for_a_mistake_is_shown_below_it(run_dir, mistakes):
     heat = np.array([[0.0, 1.0]])
     page = Page(write_report(run_dir, [mistakes[0]._replace(heat=heat)], note="Grad-CAM is below."))
     *_, plain, warm = page.images()
-    assert "Grad-CAM is below." in page.text and "what speaks for NORMAL, by Grad-CAM" in warm["alt"]
+    assert "Grad-CAM is below." in page.text and "evidence for NORMAL, by Grad-CAM" in warm["alt"]
     left, right = (
         np.asarray(Image.open(io.BytesIO(base64.b64decode(warm["src"].partition(",")[2]))))[100, column].astype(int)
         for column in (2, -3)
@@ -150,7 +150,7 @@ def test_what_bench_measured_in_the_folder_of_the_run_is_shown(run_dir, mistakes
     (run_dir / "bench" / "scaling.json").write_text('{"scaling": [{"replicas": 1}]}')
     assert "Scaling" not in Page(write_report(run_dir, mistakes)).text
     (warning,) = warnings
-    assert "bench/scaling.json is left out" in warning
+    assert "bench/scaling.json is skipped" in warning
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_a_thumbnail_is_small(run_dir, mistakes):
 def test_a_run_that_has_only_begun_says_what_it_lacks(mistakes, sentence, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(RUN))
     page = Page(write_report(tmp_path, mistakes))
-    for text in ("has not been evaluated", "too short", "no numbers of classes", "neither", sentence, "small_cnn"):
+    for text in ("has not been evaluated", "too short", "no metrics per class", "neither", sentence, "small_cnn"):
         assert text in page.text
     assert not page.images()
 

@@ -57,7 +57,7 @@ def test_a_timing_that_is_none_is_left_out_and_reported(text, tmp_path, warnings
     (tmp_path / "timing.json").write_text(text)
     assert run_files.read_timing(tmp_path) is None
     (warning,) = warnings
-    assert "timing.json is left out" in warning
+    assert "timing.json is skipped" in warning
 
 
 def test_sessions_that_do_not_tell_where_their_time_went_are_left_out(tmp_path, warnings):

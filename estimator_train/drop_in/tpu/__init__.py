@@ -1,4 +1,4 @@
-"""tf.compat.v1.estimator.tpu where there is no TPU: TPUEstimator(use_tpu=False) on CPUs and GPUs."""
+"""tf.compat.v1.estimator.tpu without TPUs: TPUEstimator(use_tpu=False) on CPUs and GPUs."""
 
 from estimator_train.drop_in.tpu.tpu_config import InputPipelineConfig, RunConfig, TPUConfig
 from estimator_train.drop_in.tpu.tpu_estimator import TPUEstimator, TPUEstimatorSpec

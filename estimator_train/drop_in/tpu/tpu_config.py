@@ -11,7 +11,7 @@ from estimator_train import run_config
 
 
 class InputPipelineConfig:
-    """How the batches of an input_fn are spread over TPU hosts; nothing reads it where there is no TPU."""
+    """How an input_fn's batches are distributed over TPU hosts; has no effect on CPUs and GPUs."""
 
     PER_SHARD_V1 = 1
     PER_HOST_V1 = 2
@@ -38,12 +38,12 @@ class TPUConfig(
         ],
     )
 ):
-    """The settings of a TPU, which scripts read back; nothing else reads them where there is no TPU.
+    """The settings of a TPU, for scripts that read them back; they have no effect on CPUs and GPUs.
 
     Fields and defaults are those of TensorFlow 2.15.
 
     Raises:
-      ValueError: a number that is not positive, or a count of cores that is no power of 2 up to 128.
+      ValueError: If a number is not positive, or the number of cores is not a power of 2 up to 128.
     """
 
     __slots__ = ()
@@ -93,15 +93,15 @@ class TPUConfig(
 
 
 class RunConfig(run_config.RunConfig):
-    """The `estimator_train.RunConfig` that a `TPUEstimator` takes.
+    """The RunConfig of a `TPUEstimator`; extends `estimator_train.RunConfig`.
 
         config = tf.compat.v1.estimator.tpu.RunConfig(tpu_config=TPUConfig(iterations_per_loop=100), model_dir="runs/a")
 
     Args:
-      tpu_config: a `TPUConfig`; None: its defaults.
-      evaluation_master: address of the server that evaluates; None: `master`.
-      master: address of the server that trains; None: this process, or what TF_CONFIG says.
-      cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, which then names the master.
+      tpu_config: a `TPUConfig`; None means the defaults.
+      evaluation_master: address of the server for evaluation; None means `master`.
+      master: address of the server for training; None means TF_CONFIG's or, without one, this process.
+      cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, whose master overrides the two above.
       kwargs: the arguments of `estimator_train.RunConfig`.
     """
 
@@ -140,16 +140,16 @@ class RunConfig(run_config.RunConfig):
 
     @property
     def master(self) -> str:
-        """Address of the server that training sessions connect to; "" for one in this process."""
+        """Address of the server that training sessions connect to; "" means this process."""
         return super().master if self._given_master is None else self._given_master
 
     @property
     def evaluation_master(self) -> str:
-        """The same for evaluations."""
+        """Address of the server that evaluation sessions connect to."""
         return super().evaluation_master if self._given_evaluation_master is None else self._given_evaluation_master
 
     def replace(self, **changes: Any) -> RunConfig:
-        """A copy with `changes`: `tpu_config`, and what `estimator_train.RunConfig.replace` takes."""
+        """Returns a copy with `changes`: `tpu_config` or arguments of `estimator_train.RunConfig.replace`."""
         tpu_config = changes.pop("tpu_config", self._tpu_config)
         replaced: Any = super().replace(**changes)
         vars(replaced).update(_tpu_config=tpu_config)

@@ -1,4 +1,4 @@
-"""TPUEstimator(use_tpu=False): an Estimator that names the batch size of each mode in `params`."""
+"""TPUEstimator(use_tpu=False): an Estimator that passes the batch size of each mode in `params`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ log = tf.get_logger()
 
 _RESERVED_PARAMS = ("batch_size", "context")
 
-# A function, and the tensors that it is called with: a list of its arguments, or a dict of them by name.
+# A function and its tensor arguments, as a list or as a dict keyed by name.
 HostCall = tuple[Callable[..., Any], Sequence[Any] | dict[str, Any]]
 
 
 class ExportSavedModelApiVersion(enum.Enum):
-    """How a SavedModel for TPUs is written, which nothing reads where there is no TPU."""
+    """How a SavedModel for TPUs is written; has no effect on CPUs and GPUs."""
 
     V1 = 1
     V2 = 2
@@ -62,17 +62,17 @@ class TPUEstimatorSpec(
 
     Args:
       mode, predictions, loss, train_op, export_outputs: as for `EstimatorSpec`.
-      eval_metrics: (function, tensors) where the function returns what `EstimatorSpec` takes as eval_metric_ops; the
-        tensors are its arguments, a list, or a dict by name.
+      eval_metrics: (function, tensors): the function's arguments are `tensors`, a list or a dict keyed by name, and it
+        returns the eval_metric_ops of an `EstimatorSpec`.
       scaffold_fn: function without arguments that returns a `tf.compat.v1.train.Scaffold`.
-      host_call: (function, tensors) likewise; the ops or tensors that the function returns are run with each step of
-        training, evaluation and prediction.
+      host_call: (function, tensors) in the same form; the ops or tensors that the function returns are run with each
+        step of training, evaluation and prediction.
       training_hooks, evaluation_hooks, prediction_hooks: iterables of `SessionRunHook`.
 
     Raises:
-      ValueError: eval_metrics or host_call is no such pair.
-      RuntimeError: it has another number of tensors than its function takes.
-      TypeError: its function is not callable, or a hook is of another type.
+      ValueError: If eval_metrics or host_call is not such a pair.
+      RuntimeError: If the number of tensors does not match the function's arguments.
+      TypeError: If the function is not callable, or a hook has the wrong type.
     """
 
     __slots__ = ()
@@ -109,7 +109,7 @@ class TPUEstimatorSpec(
         )
 
     def as_estimator_spec(self) -> EstimatorSpec:
-        """The `EstimatorSpec` of the same model, which raises as that does."""
+        """Converts the spec to an `EstimatorSpec`, and raises what its constructor raises."""
         metrics = None if self.eval_metrics is None else _call(self.eval_metrics)
         host_hooks = () if self.host_call is None else (_HostCallHook(_call(self.host_call)),)
         return EstimatorSpec(
@@ -127,7 +127,7 @@ class TPUEstimatorSpec(
 
 
 class _OneBaseForBoth(abc.ABCMeta):
-    """Lets a class derive from (Estimator, TPUEstimator): leaves out Estimator, which is a base of TPUEstimator."""
+    """Allows bases (Estimator, TPUEstimator), by dropping Estimator, which is already a base of TPUEstimator."""
 
     def __new__(mcls, name, bases, namespace, **kwargs):
         derived = {base for other in bases for base in other.__mro__[1:]}
@@ -135,27 +135,26 @@ class _OneBaseForBoth(abc.ABCMeta):
 
 
 class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
-    """An `Estimator` whose input_fn and model_fn find `params["batch_size"]`; for CPUs and GPUs.
+    """An `Estimator` that passes `params["batch_size"]` to input_fn and model_fn; runs on CPUs and GPUs.
 
         estimator = TPUEstimator(model_fn, config=RunConfig(model_dir="runs/a"), use_tpu=False, train_batch_size=32)
         estimator.train(lambda params: dataset.batch(params["batch_size"]), max_steps=1000)
 
-    `export_saved_model` gives no batch size. The last, smaller batch of the data is kept.
+    `export_saved_model` passes no batch size. An incomplete last batch is not dropped.
 
     Args:
-      model_fn: as for `Estimator`, or one that returns a `TPUEstimatorSpec`. It finds `params["use_tpu"]` too, False.
+      model_fn: as for `Estimator`, but it may return a `TPUEstimatorSpec`. Its `params["use_tpu"]` is False.
       model_dir, warm_start_from: as for `Estimator`.
       config: a `RunConfig` of this module.
       params: dict or `tf.contrib.training.HParams` for model_fn and input_fn, without "batch_size" and "context".
-      use_tpu: False; TPUs are not served.
-      train_batch_size, eval_batch_size, predict_batch_size: the batch size in each mode; None gives none.
-      batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: taken for old code's sake;
-        they are for TPUs.
-      embedding_config_spec: None; TPU embeddings are not served.
+      use_tpu: must be False; TPUs are not supported.
+      train_batch_size, eval_batch_size, predict_batch_size: the batch size in each mode; None passes none.
+      batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: ignored; they are for TPUs.
+      embedding_config_spec: must be None; TPU embeddings are not supported.
 
     Raises:
-      ValueError: use_tpu, another kind of config, params with a reserved key, a batch size that is not positive, or
-        one for a model_fn without `params`; and what `Estimator` raises.
+      ValueError: If use_tpu is set, the config has another type, params have a reserved key, a batch size is not
+        positive or given for a model_fn without `params`; or as for `Estimator`.
     """
 
     def __init__(
@@ -179,12 +178,12 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         del batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version
         if use_tpu or embedding_config_spec is not None:
             raise ValueError(
-                "TPUs and their embeddings are not served; TPUEstimator(use_tpu=False) runs on CPUs and GPUs."
+                "TPUs and their embeddings are not supported; TPUEstimator(use_tpu=False) runs on CPUs and GPUs."
             )
         if not isinstance(config, RunConfig):
             raise ValueError(
                 f"config must be provided with type tpu_config.RunConfig, given: {config!r}; "
-                "tf.compat.v1.estimator.tpu.RunConfig takes all that tf.estimator.RunConfig does."
+                "tf.compat.v1.estimator.tpu.RunConfig takes all arguments of tf.estimator.RunConfig."
             )
         reserved = [name for name in _RESERVED_PARAMS if name in (params or {})]
         if reserved:
@@ -229,12 +228,12 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
 
 
 class _ModelFn:
-    """A TPUEstimator's model_fn as an Estimator's: it takes the same arguments and returns an `EstimatorSpec`."""
+    """Wraps a TPUEstimator's model_fn: takes the same arguments and returns an `EstimatorSpec`."""
 
     def __init__(self, model_fn):
         self._model_fn = model_fn
         names = argument_names(model_fn)
-        # The signature that inspect.signature finds, which tells the Estimator what to pass.
+        # inspect.signature returns this, so the Estimator knows which arguments to pass.
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
         )
@@ -250,7 +249,7 @@ class _ModelFn:
 
 
 class _HostCallHook(tf.compat.v1.train.SessionRunHook):
-    """Runs `fetches` with every step, and the summary writers of its graph, which tf.summary makes."""
+    """Runs `fetches` with every step, and opens and flushes the graph's tf.summary writers."""
 
     def __init__(self, fetches):
         self._fetches = fetches
@@ -271,7 +270,7 @@ class _HostCallHook(tf.compat.v1.train.SessionRunHook):
 
 
 class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
-    """Logs examples/sec every so many steps and writes it to the events of `model_dir`."""
+    """Logs examples/sec every `every_steps` global steps and writes it to the event files of `model_dir`."""
 
     def __init__(self, batch_size, every_steps, model_dir):
         self._batch_size = batch_size
@@ -299,7 +298,7 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
 
 
 def _set(params, name, value):
-    """Sets an item of `params`, a dict or a tf.contrib.training.HParams; they are the Estimator's copy."""
+    """Sets an item of `params`, the Estimator's copy of a dict or a tf.contrib.training.HParams."""
     if hasattr(params, "set_hparam"):
         (params.set_hparam if name in params else params.add_hparam)(name, value)
     else:

@@ -1,1 +1,1 @@
-"""Stand-ins for the modules of tf.contrib that Estimator code used, a file each. Signatures are TensorFlow 1.15's."""
+"""Replaces the modules of tf.contrib that Estimator code used, one per file, with TensorFlow 1.15's signatures."""

@@ -1,4 +1,4 @@
-"""tf.contrib.cluster_resolver, which is tf.distribute.cluster_resolver today."""
+"""tf.contrib.cluster_resolver, which has become tf.distribute.cluster_resolver."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""tf.contrib.data: most of it is tf.data.experimental today."""
+"""tf.contrib.data, most of which has become tf.data.experimental."""
 
 import tensorflow as tf
 

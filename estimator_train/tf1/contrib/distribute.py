@@ -1,4 +1,4 @@
-"""tf.contrib.distribute: the strategies of tf.compat.v1, made by a number of GPUs."""
+"""tf.contrib.distribute: the strategies of tf.compat.v1, with arguments for the number of GPUs."""
 
 import tensorflow as tf
 
@@ -20,20 +20,20 @@ in_cross_replica_context = _v1.in_cross_replica_context
 def AllReduceCrossDeviceOps(
     all_reduce_alg="nccl", num_packs=1, agg_small_grads_max_bytes=0, agg_small_grads_max_group=10
 ):
-    """`agg_small_grads_max_bytes` and `agg_small_grads_max_group` change nothing."""
+    """Returns cross-device ops; `agg_small_grads_max_bytes` and `agg_small_grads_max_group` are ignored."""
     algorithms = {"nccl": _v1.NcclAllReduce, "hierarchical_copy": _v1.HierarchicalCopyAllReduce}
     if all_reduce_alg not in algorithms:
-        raise ValueError(f"all_reduce_alg={all_reduce_alg!r}: give 'nccl' or 'hierarchical_copy'")
+        raise ValueError(f"all_reduce_alg={all_reduce_alg!r}: use 'nccl' or 'hierarchical_copy'")
     return algorithms[all_reduce_alg](num_packs=num_packs)
 
 
 class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
-    """Of `devices`, or of the first `num_gpus` (`num_gpus_per_worker`) GPUs, or of all GPUs.
+    """A MirroredStrategy over `devices`, the first `num_gpus` (or `num_gpus_per_worker`) GPUs, or all GPUs.
 
-    `auto_shard_dataset` changes nothing: input is sharded as RunConfig and the strategy of a cluster need it.
+    `auto_shard_dataset` is ignored: RunConfig and the cluster's strategy determine how input is sharded.
 
     Raises:
-      ValueError: TensorFlow sees fewer GPUs.
+      ValueError: If TensorFlow sees fewer GPUs.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class MirroredStrategy(tf.compat.v1.distribute.MirroredStrategy):
         cross_tower_ops=None,
     ):
         if num_gpus is not None and num_gpus_per_worker is not None:
-            raise ValueError("num_gpus and num_gpus_per_worker are one thing; give one")
+            raise ValueError("num_gpus and num_gpus_per_worker mean the same; give one")
         count = num_gpus_per_worker if num_gpus is None else num_gpus
         if devices is not None and count is not None:
             raise ValueError("devices and num_gpus exclude each other; give one")
         if count is not None:
             devices = [f"GPU:{index}" for index in range(count)] or ["CPU:0"]
         super().__init__(devices, cross_device_ops or cross_tower_ops)
-        if absent_gpus.are_absent(self.extended.worker_devices):  # with --replicas, there are CPUs in their place
+        if absent_gpus.are_absent(self.extended.worker_devices):  # --replicas puts CPUs in their place
             raise ValueError(
                 f"MirroredStrategy over {', '.join(devices)}: TensorFlow sees "
                 f"{len(tf.config.get_visible_devices('GPU'))} GPUs; estimator_train run --tf1 --replicas "
-                f"{len(devices)} takes CPU replicas for them"
+                f"{len(devices)} uses CPU replicas instead"
             )
 
 
@@ -65,7 +65,7 @@ OneDeviceStrategy = _v1.OneDeviceStrategy
 
 
 class ParameterServerStrategy(tf.compat.v1.distribute.experimental.ParameterServerStrategy):
-    """Over the parameter servers and workers of TF_CONFIG; `num_gpus_per_worker` of the GPUs of each worker."""
+    """A strategy over the parameter servers and workers of TF_CONFIG, with `num_gpus_per_worker` GPUs per worker."""
 
     def __init__(self, num_gpus_per_worker=0):
         _show_gpus(num_gpus_per_worker)
@@ -73,7 +73,7 @@ class ParameterServerStrategy(tf.compat.v1.distribute.experimental.ParameterServ
 
 
 class CollectiveAllReduceStrategy(tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy):
-    """Over the workers of TF_CONFIG; `num_gpus_per_worker` of the GPUs of each worker."""
+    """A synchronous strategy over the workers of TF_CONFIG, with `num_gpus_per_worker` GPUs per worker."""
 
     def __init__(self, num_gpus_per_worker=0):
         _show_gpus(num_gpus_per_worker)
@@ -81,8 +81,8 @@ class CollectiveAllReduceStrategy(tf.compat.v1.distribute.experimental.MultiWork
 
 
 def _show_gpus(count):
-    """The strategies of today take all GPUs that are visible."""
+    """Hides all but `count` GPUs from TensorFlow, because current strategies use all visible ones."""
     visible = tf.config.get_visible_devices("GPU")
     if count > len(visible):
-        raise ValueError(f"num_gpus_per_worker={count}: TensorFlow sees {len(visible)} GPUs; give at most so many")
+        raise ValueError(f"num_gpus_per_worker={count}: TensorFlow sees only {len(visible)} GPUs")
     tf.config.set_visible_devices(visible[:count], "GPU")

@@ -1,4 +1,4 @@
-"""tf.contrib.estimator: what moved to tf.estimator later, its heads, and two wrappers."""
+"""tf.contrib.estimator: names that later moved to tf.estimator, heads, and two wrappers."""
 
 import tensorflow as tf
 
@@ -66,7 +66,7 @@ def multi_class_head(
 
 
 def multi_head(heads, head_weights=None):
-    """The head of several of this module's heads, by their names."""
+    """Returns a head that combines several named heads of this module."""
     return MultiHead([getattr(head, "_head", head) for head in heads], head_weights)
 
 
@@ -117,9 +117,9 @@ def regression_head(
 
 
 def forward_features(estimator, keys=None, sparse_default_values=None):
-    """An Estimator of the same directory whose predictions have the features `keys`, or all, as well.
+    """Returns an Estimator in the same directory whose predictions include the features `keys`, or all.
 
-    `sparse_default_values` is a dict of the keys of sparse features to what fills their dense ones; 0 or "" without.
+    Sparse features become dense; `sparse_default_values`, a dict by key, overrides the fill values 0 and "".
     """
     keys = [keys] if isinstance(keys, str) else keys
 
@@ -128,10 +128,10 @@ def forward_features(estimator, keys=None, sparse_default_values=None):
         if mode != ModeKeys.PREDICT:
             return spec
         if absent := set(keys or ()) - features.keys():
-            raise ValueError(f"keys={keys}: the features have no {sorted(absent)}; there are {sorted(features)}")
+            raise ValueError(f"keys={keys}: the features {sorted(features)} do not include {sorted(absent)}")
         forwarded = {key: features[key] for key in keys or features}
         if taken := forwarded.keys() & spec.predictions.keys():
-            raise ValueError(f"keys={keys}: the predictions have {sorted(taken)} already; name the others in keys")
+            raise ValueError(f"keys={keys}: the predictions already have {sorted(taken)}; name the others in keys")
         for key, feature in forwarded.items():
             if isinstance(feature, tf.SparseTensor):
                 forwarded[key] = tf.sparse.to_dense(feature, (sparse_default_values or {}).get(key))
@@ -145,7 +145,7 @@ def forward_features(estimator, keys=None, sparse_default_values=None):
 
 
 def clip_gradients_by_norm(optimizer, clip_norm):
-    """An optimizer that clips the gradients, all together, to the norm before it applies them."""
+    """Returns an optimizer that clips the gradients to a global norm before it applies them."""
     return _ClippingOptimizer(optimizer, clip_norm)
 
 

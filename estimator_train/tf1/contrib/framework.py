@@ -30,11 +30,11 @@ zero_initializer = _v1.variables_initializer
 
 # Argument scopes
 
-_scopes: list[dict] = [{}]  # the defaults in force, innermost last: dicts of functions to dicts of arguments
+_scopes: list[dict] = [{}]  # active defaults, innermost last: dicts of functions to dicts of arguments
 
 
 def add_arg_scope(func):
-    """Lets `arg_scope` set defaults of the function's arguments."""
+    """Decorates a function so that `arg_scope` can set defaults for its arguments."""
 
     @functools.wraps(func)
     def with_defaults(*args, **kwargs):
@@ -81,7 +81,7 @@ def current_arg_scope():
 
 
 def arg_scoped_arguments(func):
-    """The names of the arguments that have a default, which `arg_scope` can set."""
+    """Returns the names of the arguments that have a default, which `arg_scope` can set."""
     parameters = inspect.signature(func).parameters.values()
     return tuple(parameter.name for parameter in parameters if parameter.default is not parameter.empty)
 
@@ -122,7 +122,7 @@ def variable(
 
 @add_arg_scope
 def model_variable(name, *args, collections=None, **kwargs):
-    """A `variable` that is also in the collection MODEL_VARIABLES."""
+    """Creates a `variable` that is also in the collection MODEL_VARIABLES."""
     keys = {*(collections or ()), _v1.GraphKeys.GLOBAL_VARIABLES, _v1.GraphKeys.MODEL_VARIABLES}
     return variable(name, *args, collections=sorted(keys), **kwargs)
 
@@ -159,12 +159,12 @@ def get_variables_by_name(given_name, scope=None):
 def get_unique_variable(var_op_name):
     found = [var for var in get_variables() if var.op.name == var_op_name]
     if len(found) != 1:
-        raise ValueError(f"Variable {var_op_name} does not uniquely identify a variable: there are {len(found)}")
+        raise ValueError(f"Variable {var_op_name} does not uniquely identify a variable: found {len(found)}")
     return found[0]
 
 
 def filter_variables(var_list, include_patterns=None, exclude_patterns=None, reg_search=True):
-    """Returns the variables whose names match a pattern of the first list, or all, but none of the second."""
+    """Returns the variables that match an include pattern, or all, except those that match an exclude pattern."""
     find = re.search if reg_search else re.match
     if include_patterns:
         var_list = [var for var in var_list if any(find(pattern, var.op.name) for pattern in include_patterns)]
@@ -174,7 +174,7 @@ def filter_variables(var_list, include_patterns=None, exclude_patterns=None, reg
 
 
 def get_variables_to_restore(include=None, exclude=None):
-    """The variables below the scopes `include`, or all, without those below the scopes `exclude`."""
+    """Returns the variables in the scopes `include`, or all, except those in the scopes `exclude`."""
     kept = [var for scope in include or [None] for var in get_variables(scope)]
     dropped = {var.op.name for scope in exclude or () for var in get_variables(scope)}
     return [var for var in dict.fromkeys(kept) if var.op.name not in dropped]
@@ -184,7 +184,7 @@ def get_variables_to_restore(include=None, exclude=None):
 
 
 def assign_from_checkpoint(model_path, var_list, ignore_missing_vars=False):
-    """(op that restores the variables, feed_dict that it needs)."""
+    """Returns (op that restores the variables, its feed_dict)."""
     feeds, assignments = {}, []
     for var, value in _values(model_path, var_list, ignore_missing_vars):
         placeholder = _v1.placeholder(var.dtype.base_dtype, var.shape)
@@ -194,7 +194,7 @@ def assign_from_checkpoint(model_path, var_list, ignore_missing_vars=False):
 
 
 def assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars=False, reshape_variables=False):
-    """A function of a session that restores the variables; None where the checkpoint has none of them."""
+    """Returns a function of a session that restores the variables, or None if the checkpoint has none of them."""
     named = _by_name(var_list)
     if ignore_missing_vars:
         there = dict(tf.train.list_variables(model_path))

@@ -1,6 +1,6 @@
-"""tf.contrib.layers: initializers, regularizers and layers, by tf.layers and tf.nn.
+"""tf.contrib.layers: initializers, regularizers and layers, built on tf.layers and tf.nn.
 
-Variables have contrib's names (`fully_connected/weights`), which checkpoints of the time hold.
+Variables have contrib's names, such as `fully_connected/weights`, so old checkpoints can be loaded.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _v1 = tf.compat.v1
 
 
 def variance_scaling_initializer(factor=2.0, mode="FAN_IN", uniform=False, seed=None, dtype=tf.float32):
-    """Truncated normal or uniform values of variance `factor` / fan."""
+    """Returns an initializer that draws truncated normal or uniform values of variance `factor` / fan."""
     modes = {"FAN_IN": "fan_in", "FAN_OUT": "fan_out", "FAN_AVG": "fan_avg"}
     if mode not in modes:
         raise TypeError(f"Unknown mode {mode} [{', '.join(map(repr, modes))}]")
@@ -53,7 +53,7 @@ def variance_scaling_initializer(factor=2.0, mode="FAN_IN", uniform=False, seed=
         if uniform:
             limit = (3.0 * factor / fan) ** 0.5
             return _v1.random_uniform(shape, -limit, limit, dtype, seed=seed)
-        # 1.3 makes up for what truncation takes from the variance.
+        # 1.3 compensates for the variance lost to truncation.
         return _v1.truncated_normal(shape, 0.0, (1.3 * factor / fan) ** 0.5, dtype, seed=seed)
 
     return initializer
@@ -70,12 +70,12 @@ xavier_initializer_conv2d = xavier_initializer
 
 
 def l1_regularizer(scale, scope=None):
-    """A function of weights that gives `scale` times the sum of their absolute values; None for a scale of 0."""
+    """Returns a function of weights: `scale` times the sum of their absolute values, or None if `scale` is 0."""
     return _regularizer(scale, scope, "l1_regularizer", lambda weights: tf.reduce_sum(tf.abs(weights)))
 
 
 def l2_regularizer(scale, scope=None):
-    """A function of weights that gives `scale` times half the sum of their squares; None for a scale of 0."""
+    """Returns a function of weights: `scale` times half the sum of their squares, or None if `scale` is 0."""
     return _regularizer(scale, scope, "l2_regularizer", tf.nn.l2_loss)
 
 
@@ -98,7 +98,7 @@ def sum_regularizer(regularizer_list, scope=None):
 
 
 def apply_regularization(regularizer, weights_list=None):
-    """The sum of the penalties of the weights, which also goes into REGULARIZATION_LOSSES."""
+    """Returns the sum of the weights' penalties, and adds it to the collection REGULARIZATION_LOSSES."""
     weights_list = weights_list or _v1.get_collection(_v1.GraphKeys.WEIGHTS)
     if not weights_list:
         raise ValueError("No weights to regularize.")
@@ -130,7 +130,7 @@ def _regularizer(scale, scope, name, penalty):
 
 @contextlib.contextmanager
 def _scope(scope, default, inputs, reuse, renamed=()):
-    """A variable scope for one layer of tf.layers named "layer", whose variables get contrib's names."""
+    """Opens a variable scope that gives contrib's names to the variables of one tf.layers layer named "layer"."""
 
     def with_contribs_name(getter, name, *args, **kwargs):
         layer, _, variable_name = name.rpartition("/")
@@ -147,7 +147,7 @@ _WEIGHTS = (("kernel", "weights"), ("bias", "biases"))
 
 
 def _finished(outputs, scope, normalizer_fn, normalizer_params, activation_fn, outputs_collections):
-    """The outputs of a layer after its normalizer and activation."""
+    """Applies the normalizer and activation to a layer's outputs."""
     if normalizer_fn is not None:
         outputs = normalizer_fn(outputs, **(normalizer_params or {}))
     if activation_fn is not None:
@@ -174,7 +174,7 @@ def fully_connected(
     trainable=True,
     scope=None,
 ):
-    """A dense layer with an activation, relu unless told otherwise; a normalizer takes the place of the biases."""
+    """Applies a dense layer with an activation, by default relu; a normalizer replaces the biases."""
     _check_no_variables_collections(variables_collections)
     with _scope(scope, "fully_connected", inputs, reuse, _WEIGHTS) as entered:
         outputs = _v1.layers.dense(
@@ -219,7 +219,7 @@ def conv2d(
     trainable=True,
     scope=None,
 ):
-    """A 2-D convolution with an activation, relu unless told otherwise."""
+    """Applies a 2-D convolution with an activation, by default relu."""
     _check_no_variables_collections(variables_collections)
     with _scope(scope, "Conv", inputs, reuse, _WEIGHTS) as entered:
         outputs = _v1.layers.conv2d(
@@ -266,7 +266,7 @@ def conv2d_transpose(
     trainable=True,
     scope=None,
 ):
-    """The transpose of a 2-D convolution with an activation, relu unless told otherwise."""
+    """Applies a transposed 2-D convolution with an activation, by default relu."""
     _check_no_variables_collections(variables_collections)
     with _scope(scope, "Conv2d_transpose", inputs, reuse, _WEIGHTS) as entered:
         outputs = _v1.layers.conv2d_transpose(
@@ -318,7 +318,7 @@ def flatten(inputs, outputs_collections=None, scope=None):
 
 @add_arg_scope
 def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True, outputs_collections=None, scope=None, seed=None):
-    """`keep_prob` is the share that stays."""
+    """Applies dropout; `keep_prob` is the fraction of inputs to keep."""
     outputs = _v1.layers.dropout(inputs, 1 - keep_prob, noise_shape, seed, is_training, scope)
     return _finished(outputs, scope, None, None, None, outputs_collections)
 
@@ -349,10 +349,10 @@ def batch_norm(
     renorm_decay=0.99,
     adjustment=None,
 ):
-    """Batch normalization; `updates_collections=None` updates the statistics with the outputs, not by UPDATE_OPS."""
+    """Applies batch normalization; with `updates_collections=None`, fetching the outputs updates the statistics."""
     _check_no_variables_collections(variables_collections)
     if batch_weights is not None or zero_debias_moving_mean:
-        raise ValueError("batch_norm: batch_weights and zero_debias_moving_mean are not served; leave them out")
+        raise ValueError("batch_norm: batch_weights and zero_debias_moving_mean are not supported; remove them")
     initializers, regularizers = param_initializers or {}, param_regularizers or {}
     before = list(_v1.get_collection(_v1.GraphKeys.UPDATE_OPS))
     with _scope(scope, "BatchNorm", inputs, reuse) as entered:
@@ -404,14 +404,14 @@ def layer_norm(
     begin_params_axis=-1,
     scope=None,
 ):
-    """Normalizes over the axes from `begin_norm_axis` on (Ba, Kiros and Hinton 2016)."""
+    """Applies layer normalization over the axes from `begin_norm_axis` on (https://arxiv.org/abs/1607.06450)."""
     _check_no_variables_collections(variables_collections)
     with _v1.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as entered:
         shape = inputs.shape.as_list()
         axes = list(range(begin_norm_axis % len(shape), len(shape)))
         params = shape[begin_params_axis:]
         if None in params:
-            raise ValueError(f"layer_norm: the shape {shape} is not known from axis {begin_params_axis} on")
+            raise ValueError(f"layer_norm: the shape {shape} must be known from axis {begin_params_axis} on")
         dtype = inputs.dtype.base_dtype
         beta = gamma = None
         if center:
@@ -448,7 +448,7 @@ def embed_sequence(
     scope=None,
     reuse=None,
 ):
-    """[batch, time] ids to [batch, time, embed_dim] vectors; `unique` changes nothing."""
+    """Maps ids [batch, time] to vectors [batch, time, embed_dim]; `unique` is ignored."""
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError(
             "Must specify vocab size and embedding dimension when not reusing. "
@@ -463,7 +463,7 @@ def embed_sequence(
 
 
 def stack(inputs, layer, stack_args, **kwargs):
-    """Calls the layer again and again on its own outputs, with each of the arguments; layers get numbered scopes."""
+    """Applies the layer repeatedly, once per element of `stack_args`; layers get numbered scopes."""
     scope = kwargs.pop("scope", None)
     kwargs.pop("reuse", None)
     with _v1.variable_scope(scope, "Stack", [inputs]):
@@ -474,7 +474,7 @@ def stack(inputs, layer, stack_args, **kwargs):
 
 
 def repeat(inputs, repetitions, layer, *args, **kwargs):
-    """Calls the layer on its own outputs so many times, with the same arguments."""
+    """Applies the layer `repetitions` times with the same arguments."""
     scope = kwargs.pop("scope", None)
     name = _function_name(layer)
     with _v1.variable_scope(scope, "Repeat", [inputs]):
@@ -490,13 +490,13 @@ def _function_name(layer):
 def _keras_data_format(data_format):
     formats = {None: "channels_last", "NHWC": "channels_last", "NCHW": "channels_first"}
     if data_format not in formats:
-        raise ValueError(f"data_format={data_format!r}: give 'NHWC' or 'NCHW'")
+        raise ValueError(f"data_format={data_format!r}: use 'NHWC' or 'NCHW'")
     return formats[data_format]
 
 
 def _check_no_variables_collections(variables_collections):
     if variables_collections:
         raise ValueError(
-            f"variables_collections={variables_collections!r} is not served; leave it out, and take variables from "
+            f"variables_collections={variables_collections!r} is not supported; remove it, and get variables from "
             "tf.contrib.framework.get_variables"
         )

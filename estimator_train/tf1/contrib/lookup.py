@@ -11,7 +11,7 @@ TextFileInitializer = _lookup.TextFileInitializer
 
 
 class HashTable(tf.compat.v1.lookup.StaticHashTable):
-    """Has TF 1's signature; its `shared_name` is no longer needed."""
+    """A static hash table with TF 1's signature; `shared_name` is ignored."""
 
     def __init__(self, initializer, default_value, shared_name=None, name=None):
         super().__init__(initializer, default_value, name=name)
@@ -117,7 +117,7 @@ def _index_table(initializer, num_oov_buckets, default_value, dtype, name):
 
 def _as_keys(mapping, dtype):
     if mapping is None:
-        raise ValueError("mapping=None: give the keys, a list or a 1-D tensor")
+        raise ValueError("mapping=None: pass the keys, a list or a 1-D tensor")
     dtype = tf.as_dtype(dtype)
     keys = tf.convert_to_tensor(mapping, dtype)
     return tf.cast(keys, tf.int64) if dtype.is_integer else keys
@@ -125,12 +125,12 @@ def _as_keys(mapping, dtype):
 
 def _named(vocabulary_file):
     if vocabulary_file is None or vocabulary_file == "":
-        raise ValueError(f"vocabulary_file={vocabulary_file!r}: give the path of a file")
+        raise ValueError(f"vocabulary_file={vocabulary_file!r}: pass the path of a file")
     return vocabulary_file
 
 
 def _check_hasher(hasher_spec):
     if hasher_spec is not None:
         raise ValueError(
-            f"hasher_spec={hasher_spec!r}: tables of today hash by FastHashSpec, the default; leave it out"
+            f"hasher_spec={hasher_spec!r} is not supported: tables use FastHashSpec, the default; remove it"
         )

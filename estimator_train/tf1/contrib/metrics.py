@@ -1,4 +1,4 @@
-"""tf.contrib.metrics: the metrics of tf.metrics, which took labels before predictions; contrib takes them after."""
+"""tf.contrib.metrics: the metrics of tf.metrics, with predictions before labels."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ _metrics = tf.compat.v1.metrics
 
 
 def _streaming(metric):
-    """The metric with contrib's order of its first arguments, predictions and labels."""
+    """Returns `metric` with its first two arguments swapped, to contrib's order."""
 
     def streaming(predictions, labels, *args, **kwargs):
         return metric(labels, predictions, *args, **kwargs)
@@ -46,7 +46,7 @@ streaming_true_positives_at_thresholds = _streaming(_metrics.true_positives_at_t
 
 
 def accuracy(predictions, labels, weights=None, name=None):
-    """The share of predictions that equal their labels in this batch: a tensor, not a streaming metric."""
+    """Returns the fraction of correct predictions in this batch: a tensor, not a streaming metric."""
     with tf.name_scope(name or "accuracy"):
         is_correct = tf.cast(tf.equal(predictions, labels), tf.float32)
         if weights is None:
@@ -56,13 +56,13 @@ def accuracy(predictions, labels, weights=None, name=None):
 
 
 def aggregate_metrics(*value_update_tuples):
-    """(list of values, list of update ops)."""
+    """Returns (list of values, list of update ops)."""
     values, updates = zip(*value_update_tuples, strict=True)
     return list(values), list(updates)
 
 
 def aggregate_metric_map(names_to_tuples):
-    """(dict of values, dict of update ops), by the names."""
+    """Returns (dict of values, dict of update ops), keyed by name."""
     return (
         {name: value for name, (value, _) in names_to_tuples.items()},
         {name: update for name, (_, update) in names_to_tuples.items()},

@@ -1,4 +1,4 @@
-"""tf.contrib.predictor: functions of dicts of arrays, from SavedModels and Estimators."""
+"""tf.contrib.predictor: predicts from SavedModels and Estimators with dicts of arrays."""
 
 import tempfile
 
@@ -9,7 +9,7 @@ _DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class Predictor:
-    """Maps a dict of arrays, by the names in `feed_tensors`, to a dict of those in `fetch_tensors`."""
+    """Maps a dict of arrays with the keys of `feed_tensors` to a dict with the keys of `fetch_tensors`."""
 
     def __init__(self, graph, session, feed_tensors, fetch_tensors):
         self.graph, self.session = graph, session
@@ -36,7 +36,7 @@ def from_saved_model(
     graph=None,
     config=None,
 ):
-    """The predictor of one of a SavedModel's signatures, or of the tensors that two dicts name."""
+    """Returns a predictor for a signature of a SavedModel, or for the tensors in `input_names` and `output_names`."""
     given = [signature_def_key is not None, signature_def is not None, bool(input_names or output_names)]
     if sum(given) > 1 or bool(input_names) != bool(output_names):
         raise ValueError("give one of signature_def_key, signature_def, and input_names with output_names")
@@ -55,8 +55,8 @@ def from_saved_model(
 
 
 def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=None, config=None):
-    """The predictor of an Estimator's newest checkpoint."""
-    # A SavedModel is the one public way from an Estimator of any model to a graph.
+    """Returns a predictor for an Estimator's newest checkpoint."""
+    # Exporting a SavedModel is the only public way to get a graph from any Estimator.
     with tempfile.TemporaryDirectory() as folder:
         path = estimator.export_saved_model(folder, serving_input_receiver_fn)
         return from_saved_model(tf.compat.as_str(path), output_key, graph=graph, config=config)

@@ -23,7 +23,7 @@ static_state_saving_rnn = _v1.nn.static_state_saving_rnn
 def LSTMBlockCell(
     num_units, forget_bias=1.0, cell_clip=None, use_peephole=False, dtype=None, reuse=None, name="lstm_cell"
 ):
-    """An LSTMCell, whose variables are laid out alike."""
+    """Returns an LSTMCell, whose variables have the same layout."""
     return LSTMCell(
         num_units,
         use_peepholes=use_peephole,
@@ -40,7 +40,7 @@ def GRUBlockCellV2(num_units=None, reuse=None, name="gru_cell"):
 
 
 class LSTMBlockFusedCell:
-    """Runs an LSTM over [time, batch, features] inputs; TF 1 had one op for all steps."""
+    """Runs an LSTM over [time, batch, features] inputs; TF 1 used a single op for all steps."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class LSTMBlockFusedCell:
         return self._cell.output_size
 
     def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
-        """([time, batch, num_units] outputs, the last LSTMStateTuple)."""
+        """Returns (outputs [time, batch, num_units], final LSTMStateTuple)."""
         state = None if initial_state is None else LSTMStateTuple(*initial_state)
         dtype = dtype or inputs.dtype if state is None else None
-        # Variables are at the scope itself: dynamic_rnn puts them below "rnn" unless it is given the scope.
+        # Pass the scope on: without it, dynamic_rnn would create the variables below "rnn".
         with _v1.variable_scope(scope or _v1.get_variable_scope()) as entered:
             return _v1.nn.dynamic_rnn(self._cell, inputs, sequence_length, state, dtype, time_major=True, scope=entered)
 
@@ -89,12 +89,12 @@ def stack_bidirectional_dynamic_rnn(
     scope=None,
     swap_memory=False,
 ):
-    """Layers of bidirectional RNNs, each over both outputs of the one before.
+    """Stacks bidirectional RNNs; each layer's input is the concatenated outputs of the previous layer.
 
-    Returns the last layer's outputs, [batch, time, features], and a tuple of each layer's last state in each direction.
+    Returns the last layer's outputs [batch, time, features], and the layers' final states as a tuple per direction.
     """
     if not cells_fw or len(cells_fw) != len(cells_bw):
-        raise ValueError(f"cells_fw and cells_bw must be lists of one length, not {cells_fw!r} and {cells_bw!r}")
+        raise ValueError(f"cells_fw and cells_bw must be lists of the same length, not {cells_fw!r} and {cells_bw!r}")
     none = [None] * len(cells_fw)
     layers = zip(cells_fw, cells_bw, initial_states_fw or none, initial_states_bw or none, strict=True)
     states_fw, states_bw = [], []
@@ -120,7 +120,7 @@ def stack_bidirectional_dynamic_rnn(
 
 
 def transpose_batch_time(x):
-    """[batch, time, ...] to [time, batch, ...], and back."""
+    """Transposes [batch, time, ...] to [time, batch, ...], or back."""
     rank = tf.rank(x)
     transposed = tf.transpose(x, tf.concat([[1, 0], tf.range(2, rank)], 0))
     if x.shape.rank is not None:
@@ -130,5 +130,5 @@ def transpose_batch_time(x):
 
 
 def _clip(cell_clip):
-    """Converts the value for LSTMCell: a block cell does not clip at a negative value."""
+    """Returns the value for LSTMCell; a block cell takes 0 or a negative value as no clipping."""
     return cell_clip if cell_clip and cell_clip > 0 else None

@@ -1,4 +1,4 @@
-"""tf.contrib.summary: the summaries that ops write themselves, which are TensorFlow 2's tf.summary today."""
+"""tf.contrib.summary: summaries that ops write themselves, which have become TensorFlow 2's tf.summary."""
 
 import tensorflow as tf
 
@@ -41,7 +41,7 @@ def histogram(name, tensor, family=None, step=None):
 
 
 def image(name, tensor, bad_color=None, max_images=3, family=None, step=None):
-    """`bad_color` is not used."""
+    """Writes images; `bad_color` is ignored."""
     return _v2.image(_tag(name, family), tensor, _step(step), max_images)
 
 

@@ -1,4 +1,4 @@
-"""tf.contrib.tpu where there is no TPU: TPUEstimator with use_tpu=False, and the ops that do nothing outside of one."""
+"""tf.contrib.tpu without TPUs: TPUEstimator with use_tpu=False, and ops that do nothing on CPUs and GPUs."""
 
 import tensorflow as tf
 
@@ -18,5 +18,5 @@ shutdown_system = _tpu.shutdown_system
 
 
 def CrossShardOptimizer(opt, reduction=None, name="CrossShardOptimizer", group_assignment=None):
-    """The optimizer itself: without a TPU there are no shards, and tf.tpu.CrossShardOptimizer has no kernel."""
+    """Returns the optimizer itself: without a TPU there are no shards, and tf.tpu.CrossShardOptimizer has no kernel."""
     return opt

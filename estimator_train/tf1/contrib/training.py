@@ -1,4 +1,4 @@
-"""tf.contrib.training: HParams, train_op by hand, and the waits for checkpoints."""
+"""tf.contrib.training: HParams, functions that build a train_op, and functions that wait for checkpoints."""
 
 import tensorflow as tf
 
@@ -19,7 +19,7 @@ _USE_GLOBAL_STEP = 0
 
 
 def add_gradients_summaries(grads_and_vars):
-    """A histogram and the norm of each gradient, as summaries; returns them."""
+    """Adds summaries with a histogram and the norm of each gradient; returns them."""
     summaries = []
     for gradient, variable in grads_and_vars:
         if gradient is None:
@@ -44,7 +44,7 @@ def create_train_op(
     colocate_gradients_with_ops=False,
     check_numerics=True,
 ):
-    """A tensor that, when it is fetched, runs the update ops and a step of the optimizer, and has the loss's value."""
+    """Returns a tensor with the loss's value that runs the update ops and an optimizer step when it is fetched."""
     if global_step is _USE_GLOBAL_STEP:
         global_step = _v1.train.get_or_create_global_step()
     if update_ops is None:
@@ -75,7 +75,7 @@ def create_train_op(
 
 
 def wait_for_new_checkpoint(checkpoint_dir, last_checkpoint=None, seconds_to_sleep=1, timeout=None):
-    """The path of a checkpoint other than `last_checkpoint`; None after `timeout` seconds without one."""
+    """Waits for a checkpoint other than `last_checkpoint`; returns its path, or None after `timeout` seconds."""
     for path in checkpoints_iterator(checkpoint_dir, seconds_to_sleep, timeout):
         if path != last_checkpoint:
             return path

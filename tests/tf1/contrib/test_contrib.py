@@ -72,7 +72,7 @@ def test_tables_from_tensors_and_files(run, tmp_path):
     assert [each.tolist() for each in found] == [
         [1, -1, -1], [1, 2, 2], [1, 2, 7], [1], [b"c", b"UNK"], [3.5, -1.0], [b"y"], [-1, -1, 0]
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="vocabulary_file=None: give the path of a file"):
+    with pytest.raises(ValueError, match="vocabulary_file=None: pass the path of a file"):
         lookup.index_table_from_file()
     with pytest.raises(ValueError, match="mapping=None"):
         lookup.index_table_from_tensor(None)
@@ -134,7 +134,7 @@ def test_train_op_clips_multiplies_and_counts():
         value, step = session.run([weight, v1.train.get_global_step()])
         assert value == pytest.approx([2.4, 3.2]) and step == 1
     assert len(v1.get_collection(v1.GraphKeys.SUMMARIES)) == 2
-    with pytest.raises(ValueError, match="gradient_multipliers=None: give a dict"):
+    with pytest.raises(ValueError, match="gradient_multipliers=None: pass a dict"):
         training.multiply_gradients([], None)
 
 
@@ -177,7 +177,7 @@ def test_stacked_bidirectional_rnns_see_both_outputs_of_the_layer_below(run):
     outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(*cells, inputs, dtype=tf.float32)
     assert run([outputs, forward, backward])[0].shape == (2, 5, 12)
     assert [state.shape[-1] for state in forward] == [4, 6] == [state.shape[-1] for state in backward]
-    with pytest.raises(ValueError, match="lists of one length"):
+    with pytest.raises(ValueError, match="lists of the same length"):
         rnn.stack_bidirectional_dynamic_rnn([], [], inputs)
 
 
@@ -208,7 +208,7 @@ def test_the_optimizer_of_a_tpu_is_the_one_it_wraps():
     ("arguments", "message"),
     [
         ({"num_gpus": 99}, r"MirroredStrategy over GPU:0.*TensorFlow sees \d+ GPUs; .*--tf1 --replicas 99 takes CPU"),
-        ({"num_gpus": 1, "num_gpus_per_worker": 1}, "num_gpus and num_gpus_per_worker are one thing; give one"),
+        ({"num_gpus": 1, "num_gpus_per_worker": 1}, "num_gpus and num_gpus_per_worker mean the same; give one"),
         ({"num_gpus": 1, "devices": ["CPU:0"]}, "devices and num_gpus exclude each other; give one"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_strategy_of_too_many_gpus_is_refused(arguments, message):
 def test_a_strategy_of_no_gpus_has_one_cpu():
     assert distribute.MirroredStrategy(num_gpus=0).num_replicas_in_sync == 1
     assert isinstance(distribute.AllReduceCrossDeviceOps("hierarchical_copy"), tf.distribute.HierarchicalCopyAllReduce)
-    with pytest.raises(ValueError, match="all_reduce_alg='ring': give 'nccl' or 'hierarchical_copy'"):
+    with pytest.raises(ValueError, match="all_reduce_alg='ring': use 'nccl' or 'hierarchical_copy'"):
         distribute.AllReduceCrossDeviceOps("ring")
 
 
@@ -251,7 +251,7 @@ def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
     assert {"accuracy", "auc", "average_loss", "loss"} <= made.evaluate(input_fn).keys()
     rows = list(estimator.forward_features(made, "key").predict(input_fn))
     assert [row["key"].tolist() for row in rows] == [[b"a"], [b"b"]] and "logistic" in rows[0]
-    with pytest.raises(ValueError, match=r"keys=\['no'\]: the features have no \['no'\]; there are \['key', 'x'\]"):
+    with pytest.raises(ValueError, match=r"keys=\['no'\]: the features \['key', 'x'\] do not include \['no'\]"):
         next(estimator.forward_features(made, ["no"]).predict(input_fn))
 
     def receiver_fn():

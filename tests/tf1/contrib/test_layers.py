@@ -70,7 +70,7 @@ def test_layers_have_contribs_names_and_defaults(run):
     with v1.variable_scope("", reuse=True):
         again = layers.linear(net, 2, scope="logits", reuse=True)
     assert np.array_equal(*run([logits, again]))
-    with pytest.raises(ValueError, match=r"variables_collections=\['a'\] is not served"):
+    with pytest.raises(ValueError, match=r"variables_collections=\['a'\] is not supported"):
         layers.fully_connected(net, 2, variables_collections=["a"])
 
 
@@ -146,5 +146,5 @@ def test_feature_columns(run):
     )
     assert net.shape == (2, 1 + 2 + 2 + 2 + 5) and net[:, 0].tolist() == [5, 20]
     assert set(layers.create_feature_spec_for_parsing(columns)) == {"age", "word", "kind"}
-    with pytest.raises(ValueError, match="combiner='mean': give it where the column is used"):
+    with pytest.raises(ValueError, match="combiner='mean': pass it where the column is used"):
         layers.sparse_column_with_hash_bucket("kind", 10, combiner="mean")
