@@ -1,5 +1,6 @@
 """Two and three replicas are logical CPU devices; they and tf_keras must be asked for before TensorFlow starts."""
 
+import gc
 import io
 import logging
 import os
@@ -24,6 +25,7 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 3
 )
 strategies.let_memory_grow()  # GPUs are shared by the processes of tests
+gc.freeze()  # the garbage collector need not look through TensorFlow's modules again and again
 
 
 # What was started in the background or by nohup ignores these signals, and so would the processes of tests.
