@@ -59,7 +59,9 @@ def to_onnx(saved_model_dir: str | os.PathLike[str]) -> bytes:
 def run_tflite(content: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Runs a TFLite model on one batch; inputs and outputs are dicts keyed by their names in the signature.
 
-    outputs = et.conversion.run_tflite(content, {"images": images})
+        outputs = et.conversion.run_tflite(content, {"images": images})
+
+    Inputs must have the dtypes of the signature.
     """
     with warnings.catch_warnings():
         # TensorFlow has deprecated its interpreter since 2.18, but 2.21 still has it.

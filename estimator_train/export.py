@@ -89,8 +89,11 @@ class TensorServingInputReceiver(
 ):
     """Like `ServingInputReceiver`, but for a model whose features are a single tensor, not a dict.
 
-    >>> x = tf.ones([1, 2])
-    >>> receiver = et.export.TensorServingInputReceiver(x, receiver_tensors={"x": x})
+        >>> x = tf.ones([1, 2])
+        >>> receiver = et.export.TensorServingInputReceiver(x, receiver_tensors={"x": x})
+
+    Raises:
+      ValueError: As for `ServingInputReceiver`, or if the features are a dict.
     """
 
     __slots__ = ()
@@ -274,7 +277,10 @@ class ClassificationOutput(ExportOutput):
 class RegressionOutput(ExportOutput):
     """A float tensor `value`, served through the Regress API, which takes one string tensor of serialized Examples.
 
-    >>> output = et.export.RegressionOutput(tf.constant([[1.5]]))
+        >>> output = et.export.RegressionOutput(tf.constant([[1.5]]))
+
+    Raises:
+      ValueError: If `value` is not a float tensor.
     """
 
     def __init__(self, value: tf.Tensor) -> None:

@@ -25,13 +25,15 @@ log = tf.get_logger()
 
 
 class Exporter(abc.ABC):
-    """Base class of exporters.
+    """Base class of exporters, which `EvalSpec` takes.
 
-    >>> class LossPrinter(et.Exporter):
-    ...     name = "loss_printer"
-    ...     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-    ...         print(checkpoint_path, eval_result["loss"])
-    >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=LossPrinter())
+        >>> class LossPrinter(et.Exporter):
+        ...     name = "loss_printer"
+        ...     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        ...         print(checkpoint_path, eval_result["loss"])
+        >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=LossPrinter())
+
+    Subclasses must define `name` and `export`.
     """
 
     @property
@@ -94,10 +96,15 @@ class _SavedModelExporter(Exporter):
 
 
 class FinalExporter(_SavedModelExporter):
-    """Writes one SavedModel, at the end of training; takes the arguments of `Estimator.export_saved_model`.
+    """Writes one SavedModel, at the end of training.
 
-    >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
-    >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.FinalExporter("final", receiver_fn))
+        >>> receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x": tf.ones([1, 2])})
+        >>> eval_spec = et.EvalSpec(eval_input_fn, exporters=et.FinalExporter("final", receiver_fn))
+
+    See `Estimator.export_saved_model` for the other arguments.
+
+    Args:
+      name: name of the exporter and its directory.
     """
 
     def __init__(

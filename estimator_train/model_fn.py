@@ -23,10 +23,12 @@ FeatureColumn = Any  # TensorFlow has no public base class of feature columns
 
 
 class ModeKeys:
-    """The three modes of a model, as strings.
+    """The three modes of a model, as strings; a model_fn gets one of them as `mode`.
 
-    >>> et.ModeKeys.PREDICT
-    'infer'
+        >>> et.ModeKeys.PREDICT
+        'infer'
+
+    A model is exported for serving in PREDICT.
     """
 
     TRAIN = "train"

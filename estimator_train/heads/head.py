@@ -94,7 +94,7 @@ class Head(abc.ABC):
           logits: as described for the class.
           labels: as the subclass requires; not needed in PREDICT.
           optimizer: a v1 or tf_keras optimizer.
-          trainable_variables: list or tuple of the variables that the optimizer trains; None means all.
+          trainable_variables: list or tuple of the variables to train; None means all, for v1 optimizers only.
           train_op_fn: function of the loss that returns the train_op. TRAIN needs either this or `optimizer`.
           update_ops: list or tuple of ops to run in each training step, such as batch normalization's.
           regularization_losses: list of scalar tensors.

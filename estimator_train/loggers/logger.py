@@ -28,9 +28,11 @@ class Logger:
         raise NotImplementedError
 
     def log_evaluation(self, metrics: Mapping[str, Any]) -> None:
-        """Records the result of `Estimator.evaluate`, prefixing names with `val_`; skips values that are not scalars.
+        """Records the result of `Estimator.evaluate`, prefixing names with `val_`.
 
-        logger.log_evaluation(estimator.evaluate(eval_input_fn))
+            logger.log_evaluation(estimator.evaluate(eval_input_fn))
+
+        Values that are not scalars are skipped.
         """
         scalars = {
             f"val_{name}": float(value)

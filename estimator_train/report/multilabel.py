@@ -105,8 +105,10 @@ def table(result: Multilabel) -> str:
 def text_of(names: Sequence[str], values: np.ndarray) -> str:
     """Returns the labels of an example as in a manifest, joined by "|"; an empty string if there are none.
 
-    >>> text_of(["cat", "dog", "owl"], np.array([0.9, 0.2, 0.5]))
-    'cat|owl'
+        >>> text_of(["cat", "dog", "owl"], np.array([0.9, 0.2, 0.5]))
+        'cat|owl'
+
+    Values are 0 and 1, or probabilities.
     """
     return "|".join(name for name, value in zip(names, values, strict=True) if value >= THRESHOLD)
 

@@ -59,8 +59,10 @@ def regression(labels: np.ndarray, predictions: np.ndarray) -> Regression:
 def table(result: Regression) -> str:
     """Formats a `Regression` as a line for a terminal.
 
-    >>> table(Regression(examples=4, mean_absolute_error=0.5, root_mean_squared_error=0.7071, r2=0.75))
-    'mean absolute error 0.5, root mean squared error 0.7071, R2 0.7500, of 4 examples'
+        >>> table(Regression(examples=4, mean_absolute_error=0.5, root_mean_squared_error=0.7071, r2=0.75))
+        'mean absolute error 0.5, root mean squared error 0.7071, R2 0.7500, of 4 examples'
+
+    An undefined R² is shown as n/a.
     """
     r2 = "n/a" if result.r2 is None else f"{result.r2:.4f}"
     return (
