@@ -175,7 +175,7 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "file"], "file is a file"),
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
     (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
-    (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images has no task to choose"),
+    (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images takes no option task"),
     (["--dataset", "manifest", "--data-dir", "file"], "file needs one column path; its first line has text"),
     (
         ["--dataset", "manifest", "--data-dir", "bad.csv"],
@@ -287,7 +287,7 @@ WRONG = [
     (["--input-fn", "data.py:train_input_fn", *OWN, "--epochs", "2"], "leave out --epochs"),
     (["--input-fn", "data.py:train_input_fn", *OWN, "--batch-size", "2"], "leave out --batch-size"),
     (["--limit", "1"], "--limit"),
-    (["--dataset", "images", "--data-dir", "scans", "--split", "patient"], "images has no split to choose"),
+    (["--dataset", "images", "--data-dir", "scans", "--split", "patient"], "images takes no option split"),
     (["--input-fn", "data.py:train_input_fn", *OWN[:2]], "--input-fn needs --model"),
     (["--input-fn", "data.py:train_input_fn", *OWN, "--dataset", "images"], "--input-fn replaces --dataset"),
     (["--input-fn", "data.py:other", *OWN], "data.py has no other; it has train_input_fn"),
