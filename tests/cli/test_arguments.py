@@ -305,7 +305,10 @@ WRONG = [
     (["--optimizer", "adm"], "'--optimizer': 'adm' is not one of"),
     (["--schedule", "linear"], "'--schedule': 'linear' is not one of"),
     (["--schedule", "cosine", "--warmup-steps", "9", "--max-steps", "9"], "warmup_steps 9 leaves none of the 9 steps"),
-    (["--input-fn", "data.py:train_input_fn", *OWN, "--schedule", "step"], "the schedule 'step' has to know at which"),
+    (
+        ["--input-fn", "data.py:train_input_fn", *OWN, "--schedule", "step"],
+        "the schedule 'step' needs to know at which",
+    ),
     (
         ["--input-fn", "data.py:train_input_fn", *OWN, "--class-weights", "balanced"],
         "--class-weights needs a dataset's classes",
@@ -338,7 +341,7 @@ WRONG = [
         )
     ),
     (["compare"], "Missing argument"),
-    (["compare", "run"], "compare takes two runs or more; give another folder beside run"),
+    (["compare", "run"], "compare takes two runs or more; give another folder besides run"),
     (["compare", "run", "./run"], "compare takes two runs or more"),
     (["compare", "run", "nowhere"], "estimator_train: nowhere: there is no such folder; give the folder of a run"),
     (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
