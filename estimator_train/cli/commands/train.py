@@ -184,7 +184,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     if task.is_chief and (not quiet or dry_run):
         click.echo(on_terminal(plan(settings, training, data, model_dir, last_step, variables), indent=13))
     if task.is_chief:
-        _warn_if_it_starts_over(model_dir)
+        _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
 
@@ -230,7 +230,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     if dry_run or verbosity != "quiet":
         facts = {name: value for name, value in given.items() if name != "model_dir"} | {"folder": model_dir}
         click.echo(on_terminal([f"{name:<12} {value}" for name, value in facts.items()], indent=13))
-    _warn_if_it_starts_over(model_dir)
+    _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
     with starting_tensorflow(verbosity):
@@ -263,7 +263,7 @@ def _check_no_run(model_dir):
         raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
 
 
-def _warn_if_it_starts_over(model_dir):
+def _say_if_it_starts_anew(model_dir):
     """Warns that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
     if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
         click.echo(f"estimator_train: {model_dir} holds a run but no checkpoint: it starts at step 0", err=True)
