@@ -40,6 +40,10 @@ def open_dataset(
 ) -> Dataset:
     """Returns a `dataset.Dataset`.
 
+        >>> data = open_dataset("synthetic_oct", "scans", draw=False)
+        >>> data.train_examples, data.class_names
+        (800, ('CNV', 'DME', 'DRUSEN', 'NORMAL'))
+
     Args:
       name: one of `names()`, tfds:NAME of TensorFlow Datasets, or hf:NAME of Hugging Face.
       data_dir: directory or file of the data; None for datasets with a default place.

@@ -15,6 +15,9 @@ from estimator_train.datasets.images import ImageDataset, paths_by_class
 def patient_of(path: str) -> str:
     """Returns the patient's number as a string, or the whole file name if it has none.
 
+        >>> patient_of("train/CNV/CNV-732516-3.jpeg")
+        '732516'
+
     A patient may have images in several classes: 732516 of OCT2017 has CNV and drusen.
     """
     name = os.path.basename(path)

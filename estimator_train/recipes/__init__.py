@@ -34,6 +34,9 @@ def named(name: str) -> ModuleType:
 def settings_of(name: str) -> list[str]:
     """Returns the names of a recipe's settings, read without TensorFlow.
 
+        >>> settings_of("unet3d")[:3]
+        ['volume', 'filters', 'batch_size']
+
     Raises:
       ValueError: there is no recipe of this name.
     """

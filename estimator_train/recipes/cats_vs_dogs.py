@@ -46,6 +46,10 @@ def train(
 ) -> dict[str, Any]:
     """Trains in `model_dir`, prints the evaluations before and after training, and returns the metrics after it.
 
+    ::
+
+        metrics = cats_vs_dogs.train("runs/cats_vs_dogs", data_dir="tfds:cats_vs_dogs", weights="imagenet")
+
     Args:
       model_dir: directory for checkpoints and events.
       data_dir: a directory with a subdirectory of images per class (see `datasets.images.open_folder`),

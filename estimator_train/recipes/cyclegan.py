@@ -55,6 +55,10 @@ def train(
 
     An interrupted run continues where it stopped, even within an epoch, with the same data as without interruption.
 
+    ::
+
+        metrics = cyclegan.train("runs/cyclegan", data_dir="apple2orange", image_size=(256, 256), filters=64)
+
     Args:
       model_dir: directory for checkpoints and events; images/cycle-<step>.png shows x, G(x) and F(G(x)) for test
         images.

@@ -50,6 +50,10 @@ def train(
 
     The checkpoint with the lowest loss is kept in `model_dir`/export/best_checkpoint.
 
+    ::
+
+        metrics = segmentation.train("runs/segmentation", data_dir="pages", image_size=(512, 512))
+
     Args:
       model_dir: directory for checkpoints and events.
       data_dir: directory with images/, masks/rows/ and masks/columns/, see `masked_images`; None for drawn tables.

@@ -47,6 +47,10 @@ def train(
 ) -> dict[str, Any]:
     """Trains in `model_dir` up to `max_steps`, evaluates, and returns the metrics.
 
+    ::
+
+        metrics = unet3d.train("runs/unet3d", volume=64, max_steps=1000)
+
     Args:
       model_dir: directory for checkpoints and events.
       volume: side length of the volumes in voxels, a multiple of 8.
