@@ -19,7 +19,7 @@ Y = X.sum(axis=1, keepdims=True) + 1
 
 
 def warm_start_from_a_path():
-    """The weight before and after training with a learning rate of 0, warm-started from a training with 0.5."""
+    """Returns the weight before and after training with a learning rate of 0, warm-started from a training with 0.5."""
     column = [tf.feature_column.numeric_column("x")]
     optimizers = [tf.keras.optimizers.legacy.SGD(0.5), tf.keras.optimizers.legacy.SGD(0.0)]
     first = tf.estimator.LinearClassifier(column, optimizer=lambda: optimizers[0])
@@ -47,7 +47,7 @@ def warm_start_with_an_optimizer_of_v1():
 
 
 def keras_model_of_a_graph():
-    """Losses of a Keras model that was created in a v1 graph, before and after training."""
+    """Returns losses of a Keras model that was created in a v1 graph, before and after training."""
     with tf.Graph().as_default():
         model = tf.keras.Sequential(
             [
@@ -64,7 +64,7 @@ def keras_model_of_a_graph():
 
 
 def keras_model_with_trained_weights_of_a_graph():
-    """The loss of a Keras model that was fitted in a v1 graph, in its session and in its Estimator."""
+    """Returns the loss of a Keras model that was fitted in a v1 graph, in its session and in its Estimator."""
     with tf.Graph().as_default():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer=_uniform(), input_shape=(2,))])
         model.compile(tf.keras.optimizers.legacy.SGD(0.01), "mse")
@@ -74,7 +74,7 @@ def keras_model_with_trained_weights_of_a_graph():
 
 
 def keras_steps_that_are_no_whole_number():
-    """The global steps after training for 2.5 steps, for 0.5 more, and up to 4.5."""
+    """Returns the global steps after training for 2.5 steps, for 0.5 more, and up to 4.5."""
     estimator = _keras_estimator()
     steps = []
     for limit in ({"steps": 2.5}, {"steps": 0.5}, {"max_steps": 4.5}):
@@ -106,7 +106,7 @@ def keras_input_fn_of_tensors():
 
 
 def run_config_with_attributes_and_overrides():
-    """An attribute added to a RunConfig and one that a subclass overrides, as the Estimator sees them."""
+    """Returns an attribute added to a RunConfig and one that a subclass overrides, as the Estimator sees them."""
 
     class Config(tf.estimator.RunConfig):
         @property
@@ -120,18 +120,18 @@ def run_config_with_attributes_and_overrides():
 
 
 def empty_model_dir():
-    """Whether a model_dir of "" is a temporary directory."""
+    """Returns whether a model_dir of "" is a temporary directory."""
     return str(tf.estimator.Estimator(_constant_model_fn, model_dir="").model_dir.startswith(tempfile.gettempdir()))
 
 
 def session_config():
-    """The default session_config of an Estimator."""
+    """Returns the default session_config of an Estimator."""
     config = tf.estimator.Estimator(_constant_model_fn).config.session_config
     return [str(config.allow_soft_placement), config.graph_options.rewrite_options.meta_optimizer_iterations]
 
 
 def numpy_input_fn_unpacked():
-    """Weighted sums of the batches of a numpy_input_fn that an input_fn unpacks."""
+    """Returns weighted sums of the batches of a numpy_input_fn that an input_fn unpacks."""
     rows = v1.estimator.inputs.numpy_input_fn({"x": X}, Y, batch_size=4, shuffle=False)
 
     def input_fn():
@@ -160,13 +160,13 @@ def logits_of_unknown_rank():
 
 
 def spec_of_eager_tensors():
-    """The loss of an EstimatorSpec created in eager mode, as in unit tests of a model_fn."""
+    """Returns the loss of an EstimatorSpec created in eager mode, as in unit tests of a model_fn."""
     spec = tf.estimator.EstimatorSpec("train", loss=tf.constant(3.0), train_op=tf.constant(1))
     return float(spec.loss)
 
 
 def arrays_reach_model_fn():
-    """The types of features and labels of an input_fn that returns an array and a list."""
+    """Returns the types of features and labels of an input_fn that returns an array and a list."""
     seen = []
 
     def model_fn(features, labels, mode):

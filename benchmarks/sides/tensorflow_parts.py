@@ -21,7 +21,7 @@ def device():
 
 
 def vgg16(keras, optimizer, **compile_options):
-    """The model of estimator_train/models/vgg16.py with random weights."""
+    """The model that `models.build_model("vgg16")` builds, with random weights."""
     base = keras.applications.VGG16(weights=None, include_top=False, input_shape=(224, 224, 3))
     for layer in base.layers[:-4]:
         layer.trainable = False

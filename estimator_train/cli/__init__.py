@@ -58,7 +58,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="estimator_train")
 def commands():
-    """Train, evaluate and look after Estimators on today's TensorFlow.
+    """Train, evaluate and manage Estimators on today's TensorFlow.
 
     Without a command, it trains; see estimator_train train --help for the flags.
     """

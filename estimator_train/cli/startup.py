@@ -31,7 +31,7 @@ _UNSEEN = (
 
 @contextlib.contextmanager
 def starting_tensorflow(verbosity="normal"):
-    """Context manager in which to import TensorFlow. On exit, TensorFlow has looked for GPUs.
+    """Keeps the screen clean while the block imports TensorFlow. On exit, TensorFlow has looked for GPUs.
 
     Args:
       verbosity: "quiet" prints nothing; "verbose" shows everything that TensorFlow prints.

@@ -63,7 +63,7 @@ def build_model(
         model = build_model("efficientnet_b0", image_size=(224, 224), num_classes=2, freeze="block5c_add")
 
     Args:
-      name: one of `NAMES`, or of the `FORMER_NAMES`. Names such as "resnet50_v2" are those of `tf_keras.applications`.
+      name: one of `NAMES`, or of the `FORMER_NAMES`. Names such as "resnet50_v2" follow `tf_keras.applications`.
       image_size: (height, width) in pixels.
       num_classes: how many classes or labels there are; 1 for a regression.
       weights: "imagenet", "none" for random weights, or an HDF5 file; None means ImageNet's, if the model has any. A

@@ -67,7 +67,7 @@ def train(
       image_size: (height, width) to resize images to; multiples of 4.
       filters: filters in the first convolution of each network; the paper uses 64.
       batch_size: pairs per step on each replica.
-      epochs: passes over the pairs; their number is that of the smaller set of images.
+      epochs: passes over the pairs; there are as many as images in the smaller set.
       max_steps: global step to stop at if it comes before the end of the last epoch, or None.
       grid_epochs: epochs between two image grids.
       seed: seed for the initial weights, the order of the images and their flips.

@@ -25,7 +25,7 @@ def make_flowers(count, seed):
 
 
 def input_fn(features, labels, training=True, batch_size=32):
-    """An input function for training or evaluating."""
+    """Returns the input for training or evaluation."""
     dataset = tf.data.Dataset.from_tensor_slices((dict(features), labels))
     # The flowers are in random order already; shuffling would make two runs differ.
     if training:
@@ -34,7 +34,7 @@ def input_fn(features, labels, training=True, batch_size=32):
 
 
 def predict_input_fn(features, batch_size=32):
-    """An input function for prediction, without labels."""
+    """Returns the input for prediction, without labels."""
     return tf.data.Dataset.from_tensor_slices(dict(features)).batch(batch_size)
 
 
