@@ -1,1 +1,1 @@
-"""What estimator_train takes beside what its users would take otherwise; `python -m benchmarks --help` lists it."""
+"""Benchmarks of estimator_train against the alternatives its users have; `python -m benchmarks --help` lists them."""

@@ -1,9 +1,9 @@
-"""`python -m benchmarks NAME`: runs ours and the peers in turn, prints the ratios and writes them as JSON.
+"""`python -m benchmarks NAME`: runs ours and the peers alternately, prints the ratios and writes them as JSON.
 
-Peers run in virtual environments, which the first run makes in the platform's cache folder. A ratio is that of one
-pair of runs that came after each other, theirs over ours: more than 1 is better for us. `python -m benchmarks docs`
-writes the table of docs/performance.md from benchmarks/results. `--checkout PATH` compares ours with itself in another
-checkout of this repository, such as of an earlier commit, and writes nothing.
+Peers run in virtual environments, which the first run creates in the platform's cache directory. Each ratio is their
+value over ours in one pair of consecutive runs, so above 1 is better for us. `python -m benchmarks docs` writes the
+table of docs/performance.md from benchmarks/results. `--checkout PATH` compares ours with another checkout of this
+repository, such as an earlier commit, and writes nothing.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main():
         )
     if options.checkout:
         return
-    # Runs with other options than those that make the benchmark are kept apart.
+    # Runs with non-default options get their own file.
     defaults = inspect.signature(options.work).parameters
     others = [f"{name}{value}" for name, value in arguments.items() if value != defaults[name].default]
     path = RESULTS / f"{'-'.join([options.name, *others])}.json"
@@ -58,7 +58,7 @@ def main():
 
 
 def measure(benchmark, pythons, pairs):
-    """The rows of the benchmark, and what they were measured on."""
+    """Returns the rows of the benchmark, and the hardware and versions they were measured with."""
     with tempfile.TemporaryDirectory() as folder:
         facts = {}
         if benchmark.images:
@@ -89,14 +89,14 @@ def _parser():
     for work in WORKS:
         of_work = names.add_parser(work.__name__, help=work.__doc__, description=work.__doc__, formatter_class=defaults)
         of_work.set_defaults(work=work)
-        of_work.add_argument("--pairs", type=positive, default=5, help="measured after a warm-up")
+        of_work.add_argument("--pairs", type=positive, default=5, help="pairs to measure, after a warm-up")
         of_work.add_argument(
             "--python",
             type=peers.peer_and_path,
             action="append",
             default=[],
             metavar="PEER=PATH",
-            help=f"run a peer in this Python instead of one set up; of {', '.join(peers.REQUIREMENTS)}",
+            help=f"run a peer in this Python instead of its own environment; one of {', '.join(peers.REQUIREMENTS)}",
         )
         of_work.add_argument("--checkout", type=_checkout, metavar="PATH", help="compare ours with that checkout's")
         for name, parameter in inspect.signature(work).parameters.items():
@@ -108,13 +108,13 @@ def _parser():
 def _checkout(text):
     if not Path(text, "benchmarks", "sides", "ours.py").exists():
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no checkout of this repository: it has no benchmarks/sides/ours.py"
+            f"{text!r} is not a checkout of this repository: it has no benchmarks/sides/ours.py"
         )
     return os.path.abspath(text)
 
 
 def _command(name):
-    """The command line, without the paths of this machine."""
+    """Returns the command line without paths on this machine."""
     arguments = iter(sys.argv[1:])
     kept = [each for each in arguments if each != "--python" or not next(arguments)]
     return shlex.join(["python", "-m", "benchmarks", *(each for each in kept if not each.startswith("--python="))])

@@ -1,4 +1,4 @@
-"""Types of the arguments of the benchmarks' command lines."""
+"""Argument types for the benchmarks' command lines."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import os
 
 def positive(text):
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number; e.g. 5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number, such as 5")
     return int(text)
 
 

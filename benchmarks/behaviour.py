@@ -3,8 +3,8 @@
     python benchmarks/behaviour.py                           # TensorFlow 2.15
     python -m estimator_train run benchmarks/behaviour.py    # today's
 
-Each function returns numbers, strings and lists of them. `python -m benchmarks.compare_tf215` shows the two side by
-side, and tests/test_behaviour.py has those of TensorFlow 2.15.1.
+Each function returns numbers, strings and lists of them. `python -m benchmarks.compare_tf215` shows both side by side,
+and tests/test_behaviour.py has the values of TensorFlow 2.15.1.
 """
 
 import json
@@ -19,7 +19,7 @@ Y = X.sum(axis=1, keepdims=True) + 1
 
 
 def warm_start_from_a_path():
-    """The weight before and after a training with a learning rate of 0, warm-started from one with 0.5."""
+    """Returns the weight before and after training with a learning rate of 0, warm-started from a training with 0.5."""
     column = [tf.feature_column.numeric_column("x")]
     optimizers = [tf.keras.optimizers.legacy.SGD(0.5), tf.keras.optimizers.legacy.SGD(0.0)]
     first = tf.estimator.LinearClassifier(column, optimizer=lambda: optimizers[0])
@@ -30,7 +30,7 @@ def warm_start_from_a_path():
 
 
 def warm_start_with_an_optimizer_of_v1():
-    """A weight, BatchNorm's moving mean and Adam's moment after a training, and after a warm-started step of rate 0."""
+    """A weight, BatchNorm's moving mean and Adam's moment after training and after a warm-started step of rate 0."""
 
     def model_fn(features, labels, mode, params):
         normed = v1.layers.batch_normalization(features["x"][:, None], training=True, name="norm")
@@ -47,7 +47,7 @@ def warm_start_with_an_optimizer_of_v1():
 
 
 def keras_model_of_a_graph():
-    """Losses of a Keras model that was made in a v1 graph, before and after training."""
+    """Returns losses of a Keras model that was created in a v1 graph, before and after training."""
     with tf.Graph().as_default():
         model = tf.keras.Sequential(
             [
@@ -64,7 +64,7 @@ def keras_model_of_a_graph():
 
 
 def keras_model_with_trained_weights_of_a_graph():
-    """The loss of a Keras model that was fitted in a v1 graph, in its session and by its Estimator."""
+    """Returns the loss of a Keras model that was fitted in a v1 graph, in its session and in its Estimator."""
     with tf.Graph().as_default():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer=_uniform(), input_shape=(2,))])
         model.compile(tf.keras.optimizers.legacy.SGD(0.01), "mse")
@@ -74,7 +74,7 @@ def keras_model_with_trained_weights_of_a_graph():
 
 
 def keras_steps_that_are_no_whole_number():
-    """The steps after training for 2.5 steps, then for 0.5 more, then up to 4.5."""
+    """Returns the global steps after training for 2.5 steps, for 0.5 more, and up to 4.5."""
     estimator = _keras_estimator()
     steps = []
     for limit in ({"steps": 2.5}, {"steps": 0.5}, {"max_steps": 4.5}):
@@ -84,7 +84,7 @@ def keras_steps_that_are_no_whole_number():
 
 
 def keras_input_fn_of_tensors():
-    """Losses of a Keras model fed by tensors, arrays, an iterator's tensors, and numpy_input_fn, unpacked."""
+    """Losses of a Keras model fed with tensors, arrays, an iterator's tensors and an unpacked numpy_input_fn."""
     rows = v1.estimator.inputs.numpy_input_fn(X, Y, batch_size=2, shuffle=False)
 
     def unpacked():
@@ -106,7 +106,7 @@ def keras_input_fn_of_tensors():
 
 
 def run_config_with_attributes_and_overrides():
-    """An attribute of a RunConfig's own, and one that a subclass overrides, as an Estimator has them."""
+    """Returns an attribute added to a RunConfig and one that a subclass overrides, as the Estimator sees them."""
 
     class Config(tf.estimator.RunConfig):
         @property
@@ -120,18 +120,18 @@ def run_config_with_attributes_and_overrides():
 
 
 def empty_model_dir():
-    """Whether a model_dir of "" is a temporary directory."""
+    """Returns whether a model_dir of "" is a temporary directory."""
     return str(tf.estimator.Estimator(_constant_model_fn, model_dir="").model_dir.startswith(tempfile.gettempdir()))
 
 
 def session_config():
-    """The session_config of an Estimator that was given none."""
+    """Returns the default session_config of an Estimator."""
     config = tf.estimator.Estimator(_constant_model_fn).config.session_config
     return [str(config.allow_soft_placement), config.graph_options.rewrite_options.meta_optimizer_iterations]
 
 
 def numpy_input_fn_unpacked():
-    """Weighted sums of the batches of numpy_input_fn, unpacked in an input_fn."""
+    """Returns weighted sums of the batches of a numpy_input_fn that an input_fn unpacks."""
     rows = v1.estimator.inputs.numpy_input_fn({"x": X}, Y, batch_size=4, shuffle=False)
 
     def input_fn():
@@ -145,7 +145,7 @@ def numpy_input_fn_unpacked():
 
 
 def logits_of_unknown_rank():
-    """Predicts with a head from logits whose shape is known only at run time, first a right one, then a wrong one."""
+    """Predictions of a head from logits whose shape is known only at run time, first a valid, then an invalid one."""
     head = tf.estimator.BinaryClassHead()
     results = []
     for logits in ([[0.0], [0.0]], [[0.0, 0.0], [0.0, 0.0]]):
@@ -160,13 +160,13 @@ def logits_of_unknown_rank():
 
 
 def spec_of_eager_tensors():
-    """The loss of an EstimatorSpec made in eager mode, as unit tests of a model_fn make it."""
+    """Returns the loss of an EstimatorSpec created in eager mode, as in unit tests of a model_fn."""
     spec = tf.estimator.EstimatorSpec("train", loss=tf.constant(3.0), train_op=tf.constant(1))
     return float(spec.loss)
 
 
 def arrays_reach_model_fn():
-    """The types of features and labels of an input_fn that returns an array and a list."""
+    """Returns the types of features and labels of an input_fn that returns an array and a list."""
     seen = []
 
     def model_fn(features, labels, mode):
@@ -179,7 +179,7 @@ def arrays_reach_model_fn():
 
 
 def initial_values_of_a_seed():
-    """Initial values of a model_fn's variables by tf_random_seed, and by set_random_seed those of Keras' layers."""
+    """Initial values of a model_fn's variables with tf_random_seed, and of Keras layers with set_random_seed."""
 
     def model_fn(features, labels, mode):
         by_v1 = v1.get_variable("by_v1", [2], initializer=v1.random_normal_initializer())
@@ -214,7 +214,7 @@ def _keras_estimator():
 
 
 def _global_step(estimator):
-    """2.15 has no other name for it in an object-based checkpoint."""
+    """Returns the global step under the name it has in object-based checkpoints of 2.15."""
     return next(name for name in estimator.get_variable_names() if "global_step" in name and "CONFIG" not in name)
 
 

@@ -1,13 +1,13 @@
-"""The scripts of examples/legacy on TensorFlow 2.15's own tf.estimator and under `estimator_train run`: same numbers?
+"""Checks that the scripts in examples/legacy give the same numbers as on TensorFlow 2.15's own tf.estimator.
 
     python -m benchmarks.compare_tf215 [--tf215-python PYTHON] [--write-expected]
 
-TensorFlow 2.15 has no tf.contrib: of each script of examples/legacy/tf1, which runs with --tf1 and --replicas 2, it
-gets the copy in benchmarks/tf1_by_hand, where the names are brought to 2.15.
+The scripts in examples/legacy/tf1 run with --tf1 and --replicas 2. TensorFlow 2.15 has no tf.contrib, so it runs their
+copies in benchmarks/tf1_by_hand, whose names are updated for 2.15.
 
-Writes docs/compare_tf215.md: how far the numbers are apart, and how long both take; and what both do in the cases of
-benchmarks/behaviour.py. Both sides run on the CPU, in turn (A B A B …). TensorFlow 2.15 gets
-a virtual environment in the platform's cache folder, made by the first run.
+It writes docs/compare_tf215.md with the differences, the times of both, and their results in benchmarks/behaviour.py.
+Both sides run on the CPU, alternately (A B A B …). TensorFlow 2.15 runs in a virtual environment that the first run
+creates in the platform's cache directory.
 """
 
 import argparse
@@ -33,7 +33,7 @@ REPORT = ROOT / "docs" / "compare_tf215.md"
 EXPECTED = ROOT / "tests" / "data" / "tf215" / "results.json"
 PAIRS, TOLERANCE = 3, 1e-5
 
-NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}  # it sums in another order
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}  # GPUs sum in a different order
 
 TEXT = """# tf.estimator's numbers, on today's TensorFlow
 
@@ -60,8 +60,8 @@ The functions in [benchmarks/behaviour.py](../benchmarks/behaviour.py) define ea
 
 def main():
     parser = argparse.ArgumentParser(description="Compares the scripts of examples/legacy with TensorFlow 2.15.")
-    parser.add_argument("--tf215-python", help="a Python that has TensorFlow 2.15; none: one is set up")
-    parser.add_argument("--write-expected", action="store_true", help=f"write {EXPECTED.relative_to(ROOT)} too")
+    parser.add_argument("--tf215-python", help="a Python with TensorFlow 2.15 [set up by default]")
+    parser.add_argument("--write-expected", action="store_true", help=f"also write {EXPECTED.relative_to(ROOT)}")
     args = parser.parse_args()
     old_python = args.tf215_python or peers.set_up("tf215")
 
@@ -107,7 +107,7 @@ def key(script):
 
 
 def commands(script, old_python):
-    """The commands that run a script on TensorFlow 2.15 and on today's."""
+    """Returns the commands that run a script on TensorFlow 2.15 and on today's."""
     new = [sys.executable, "-m", "estimator_train", "run"]
     if script.parent == LEGACY / "tf1":
         return [old_python, BY_HAND / script.name], [*new, "--tf1", "--replicas", "2", script]
@@ -115,18 +115,18 @@ def commands(script, old_python):
 
 
 def run(command):
-    """What the script of the command prints after "results: ", and the seconds it took."""
+    """Runs a script and returns the JSON that it prints after "results: ", and the seconds it took."""
     start = time.perf_counter()
     done = subprocess.run(command, env=environment() | NO_GPU, cwd=ROOT, capture_output=True, text=True)
     seconds = time.perf_counter() - start
     lines = [line for line in done.stdout.splitlines() if line.startswith("results: ")]
     if done.returncode or not lines:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        sys.exit(f"{' '.join(map(str, command))} exited with {done.returncode}:\n{done.stderr[-2000:]}")
     return json.loads(lines[-1].removeprefix("results: ")), seconds
 
 
 def flat(value, path=()):
-    """Dict of paths to the numbers and strings in nested dicts and lists."""
+    """Flattens nested dicts and lists into a dict of paths to numbers and strings."""
     if not isinstance(value, (dict, list)):
         return {path: value}
     items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -134,16 +134,16 @@ def flat(value, path=()):
 
 
 def shown(value):
-    """A number, a string or a list of them, for a table."""
+    """Formats a number, a string or a list of them for a table."""
     if isinstance(value, list):
         return ", ".join(map(shown, value))
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def compare(old, new):
-    """How many values the two have, and their largest difference, relative to max(1, |old value|).
+    """Returns the number of values and their largest difference, relative to max(1, |old value|).
 
-    Strings that differ, and values that only one has, are infinitely apart.
+    The difference is infinite if strings differ, or if only one side has a value.
     """
     apart = [math.inf] * len(old.keys() ^ new.keys())
     for path in old.keys() & new.keys():

@@ -1,9 +1,9 @@
-"""How long training waits for the segmentation recipe's images, read in this process and in worker processes.
+"""Measures how long training waits for the segmentation recipe's images, read in this process or by workers.
 
     python -m benchmarks.generator_workers
 
-A step of the model is a convolution of one pixel, and a sleep in place of what a GPU would do: it leaves the cores of
-the CPU to the input, as a GPU does.
+Each step computes a convolution of one pixel and sleeps instead of using a GPU, which leaves the CPU cores to the input
+pipeline, as a GPU would.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from estimator_train.recipes import segmentation
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--image-size", type=int, default=128, help="pixels a side [%(default)s]")
-    parser.add_argument("--batch-size", type=int, default=8, help="images a step [%(default)s]")
+    parser.add_argument("--image-size", type=int, default=128, help="pixels per side [%(default)s]")
+    parser.add_argument("--batch-size", type=int, default=8, help="images per step [%(default)s]")
     parser.add_argument("--step-ms", type=float, default=60, help="how long a step sleeps [%(default)s]")
-    parser.add_argument("--steps", type=int, default=100, help="of each training [%(default)s]")
-    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2], help="numbers to try [0 1 2]")
+    parser.add_argument("--steps", type=int, default=100, help="steps of each training [%(default)s]")
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2], help="numbers of workers to try [0 1 2]")
     options = parser.parse_args()
 
     image_size = (options.image_size, options.image_size)
@@ -34,7 +34,7 @@ def main():
     for workers in options.workers:
         timing = et.TimingHook()
         input_fn = segmentation.training_images(samples, image_size, options.batch_size, workers=workers)
-        hooks = [timing, _Sleep(options.step_ms / 1000)]  # in this order, the sleep is part of the step's time
+        hooks = [timing, _Sleep(options.step_ms / 1000)]  # in this order, the step's time includes the sleep
         et.model_to_estimator(model).train(input_fn, hooks=hooks, steps=options.steps)
         about = timing.summary()
         rows.append([workers, 1000 * about["mean_seconds"], about["examples_per_second"], about["input_wait_share"]])

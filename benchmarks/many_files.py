@@ -1,12 +1,12 @@
-"""How the cost of image files grows with their number: a thousand to a million small JPEGs in ten class folders.
+"""Measures how the cost of image files grows with their number, for a thousand to a million JPEGs in ten classes.
 
     python -m benchmarks.many_files
 
-Each number of files is measured in a process of its own, by `image_files` with a pattern and by `--dataset images`: the
-time until they are listed, from there to the first batch, and of an image in the first 4,096 of a shuffled epoch; the
-memory that the process has more than before, and at most on the way, for each file. An epoch of all is not read: its
-time is that of an image times their number. A process reads some images before it is measured, and the files are in the
-page cache. They are links to a few images, removed at the end.
+Each number of files is measured in a separate process, for `image_files` with a pattern and for `--dataset images`: the
+time to list the files, the time from there to the first batch, and the time per image in the first 4,096 of a shuffled
+epoch; also how much the process's memory grows per file, at the end and at its peak. No epoch is read completely; its
+time is the time per image times the number of files. The process warms up with some images first, and the files are in
+the page cache. They are links to a few images, and are removed at the end.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main():
     )
     numbers = [1000, 10_000, 100_000, 1_000_000]
     parser.add_argument("--files", type=int, nargs="+", default=numbers, help="numbers of files [1000 to 1000000]")
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)  # the folder and the way, in the process of a row
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)  # folder and way, in a row's process
     options = parser.parse_args()
     if options.measure:
         json.dump(measure(*options.measure), sys.stdout)
@@ -58,7 +58,7 @@ def main():
 
 
 def make(folder, numbers):
-    """Makes the files of these numbers: images, each with `LINKS` links, as many as file systems allow for."""
+    """Creates the files with these numbers: images with `LINKS` hard links each, as many as file systems allow."""
     for number in numbers:
         path = folder / f"class-{number % CLASSES}" / f"scan-of-a-patient-{number}.jpeg"
         if number < CLASSES:
@@ -71,7 +71,7 @@ def make(folder, numbers):
 
 
 def measure(folder, way):
-    """The columns of a row, from "listed, s" on."""
+    """Returns the columns of a row, from "listed, s" on."""
     from estimator_train import datasets, input_fns
 
     labels = [f"class-{index}" for index in range(CLASSES)]

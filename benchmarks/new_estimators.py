@@ -1,9 +1,9 @@
-"""Makes fifty Estimators in one process and prints what each leaves behind, ours beside TensorFlow 2.15's.
+"""Creates fifty Estimators in one process and prints what each leaves behind, for ours and for TensorFlow 2.15's.
 
     python -m benchmarks.new_estimators
 
-Each is made in a directory of its own, trained, evaluated and asked for predictions; then memory, threads and open
-files of the process are counted. Growth counts from the fifth on.
+Each is created in its own directory, trained, evaluated and used for predictions; then the process's memory, threads
+and open files are counted. Growth counts from the fifth on.
 """
 
 import json

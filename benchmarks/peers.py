@@ -1,4 +1,4 @@
-"""The environments that the sides of benchmarks run in."""
+"""The environments in which the sides of benchmarks run."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ import platformdirs
 
 _CUDA = "[and-cuda]" if shutil.which("nvidia-smi") else ""
 
-# What pip installs. `ours` runs in the environment that the benchmark was started in.
+# Packages for pip. `ours` runs in the environment in which the benchmark was started.
 REQUIREMENTS = {
     "ours": None,
     "tf215": [f"tensorflow{_CUDA}==2.15.1"],
@@ -21,23 +21,23 @@ REQUIREMENTS = {
 
 
 def set_up(peer):
-    """Returns the path of a Python that has the peer; made in the platform's cache folder when it is not there."""
+    """Returns the path of a Python with the peer, in the platform's cache; creates its environment if missing."""
     if REQUIREMENTS[peer] is None:
         return sys.executable
     folder = platformdirs.user_cache_path("estimator_train") / peer
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists():
         subprocess.run([_base_python(peer), "-m", "venv", folder], check=True)
-    # Each time: it completes what was interrupted, and is quick where nothing is missing.
+    # Runs every time, to complete an interrupted installation; it is fast if nothing is missing.
     subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS[peer]], check=True)
     return str(python)
 
 
 def peer_and_path(text):
-    """The peer and the path of PEER=PATH, for a parser of arguments."""
+    """Parses PEER=PATH into the peer and the path, for argparse."""
     peer, _, path = text.partition("=")
     if peer not in REQUIREMENTS or not os.access(path, os.X_OK):
-        raise argparse.ArgumentTypeError(f"{text!r} is no PEER=PATH of an interpreter; e.g. tf215=/usr/bin/python3.11")
+        raise argparse.ArgumentTypeError(f"{text!r} is not PEER=PATH, such as tf215=/usr/bin/python3.11")
     return peer, path
 
 
@@ -47,5 +47,5 @@ def _base_python(peer):
     found = [shutil.which(name) for name in ("python3.11", "python3.10", "python3.9")]
     base = next(filter(None, found), None)
     if base is None:
-        sys.exit("TensorFlow 2.15 needs Python 3.9 to 3.11 and there is none on the PATH; give --python tf215=PATH.")
+        sys.exit("TensorFlow 2.15 needs Python 3.9 to 3.11, and there is none on the PATH; give --python tf215=PATH.")
     return base

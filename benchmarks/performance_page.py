@@ -1,4 +1,4 @@
-"""Generated parts of pages; those of docs/performance.md are a summary and a table of benchmarks/results."""
+"""Writes generated parts of pages, such as the summary and the table of benchmarks/results in docs/performance.md."""
 
 import json
 
@@ -11,16 +11,16 @@ _HEADERS = ["work", "ours", "beside", "times ahead", "lowest", "highest", "pairs
 
 
 def write(page, results):
-    """Writes the parts made of the JSON files `results`, in order, into the file `page`; see `replace`."""
+    """Writes the parts for the JSON files `results`, in order, into the file `page`; see `replace`."""
     read = [json.loads(path.read_text()) for path in results]
     replace(page, {part: make(read) for part, make in PARTS.items()})
 
 
 def replace(page, parts):
-    """Replaces what is between the markers of each part of the file `page`; `parts` has the new texts by their names.
+    """Replaces the text between the markers of each part in the file `page`; `parts` maps names to new texts.
 
     Raises:
-      ValueError: the page has no such markers.
+      ValueError: the page lacks the markers.
     """
     text = page.read_text()
     for part, content in parts.items():
@@ -34,12 +34,12 @@ def replace(page, parts):
 
 
 def markers(part):
-    """The lines of the page between which a part is."""
+    """Returns the lines that begin and end a part."""
     return f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
 
 
 def summary(results):
-    """The other libraries of each benchmark, and the lowest and the highest median of its rows, in Markdown."""
+    """Returns a Markdown table of each benchmark's peers and the lowest and highest median of its rows."""
     rows = []
     for result in results:
         others = [row for row in result["rows"] if "estimator_train" not in result["sides"][row["theirs"]]["versions"]]
@@ -53,7 +53,7 @@ def summary(results):
 
 
 def block(results):
-    """The table, and what each benchmark was run with and on, in Markdown."""
+    """Returns the table of all rows, and the command, hardware and versions of each benchmark, in Markdown."""
     rows = [
         [_escaped(part) for part in (result["what"], row["ours"], row["theirs"], *spread(row))]
         for result in results

@@ -1,15 +1,15 @@
-"""What pairs of measurements say: how many times ours is ahead."""
+"""Computes from pairs of measurements how many times ours is ahead."""
 
 import statistics
 
 
 def compare(ours, theirs, answers, measure):
-    """The row of side `ours` against side `theirs`, from the `answers` of `run_in_turn`.
+    """Returns the row that compares side `ours` with side `theirs`, from the `answers` of `run_in_turn`.
 
-    A ratio is that of one pair, theirs over ours: more than 1 is better for us.
+    Each ratio is their value over ours in one pair, so above 1 is better for us.
 
     Args:
-      measure: the key of the answers that counts: "wall" or "peak".
+      measure: the key of the answers to compare, "wall" or "peak".
     """
     pairs = list(zip(answers[ours], answers[theirs], strict=True))
     ratios = [of_theirs[measure] / of_ours[measure] for of_ours, of_theirs in pairs]
@@ -25,6 +25,6 @@ def compare(ours, theirs, answers, measure):
 
 
 def spread(row):
-    """(median, lowest, highest, pairs) of a row's ratios, as text."""
+    """Returns the median, lowest and highest of a row's ratios, and their number, as text."""
     ratios = row["ratios"]
     return f"{row['ratio']:.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}", str(len(ratios))

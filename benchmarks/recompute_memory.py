@@ -1,10 +1,10 @@
-"""Memory that training takes with `recompute` over that without, each with XLA and without: on the CPU.
+"""Measures the memory of training with `recompute` relative to training without, both with and without XLA, on the CPU.
 
     python -m benchmarks.recompute_memory
 
-Measured is how far the resident memory of a fresh process rises while an Estimator trains for two steps. The process
-has trained on tiny images before, so what TensorFlow and XLA's compiler allocate once is left out. Of two deep networks
-of convolutions, one has BatchNormalization, which is not recomputed.
+It measures how much the resident memory of a fresh process grows while an Estimator trains for two steps. The process
+first trains on tiny images, to exclude what TensorFlow and XLA's compiler allocate once. There are two deep
+convolutional networks, one with BatchNormalization, which is not recomputed.
 """
 
 import os
@@ -35,7 +35,7 @@ def _measured(network, *settings):
 
 
 def measure(network, *settings):
-    import estimator_train as et  # it chooses Keras and the kernels that TensorFlow has
+    import estimator_train as et  # before TensorFlow: it selects Keras and the kernels
 
     # isort: split
     import tensorflow as tf

@@ -2,9 +2,9 @@
 
     python -m benchmarks.resume_input
 
-In each round an epoch is read from its beginning, then its first batch alone, then its last batch alone, each from
-the call of the input_fn on. What it costs is the time to the last batch less the time to the first. The scans are the
-same two hundred again and again, in files and in a TFRecord file.
+Each round reads a whole epoch, then only its first batch, then only its last batch, each timed from the call of the
+input_fn. The cost is the time to the last batch minus the time to the first. The scans are two hundred images repeated,
+in separate files and in a TFRecord file.
 """
 
 import os
@@ -29,13 +29,13 @@ def main():
             rounds = [(_seconds(input_fn), _seconds(input_fn, 1), _seconds(at_end, 1)) for _ in range(ROUNDS)]
             ratios = [(last - first) / epoch for epoch, first, last in rounds]
             print(
-                f"{name}: to begin at the last batch costs {statistics.median(ratios):.2%} of an epoch, "
+                f"{name}: starting at the last batch costs {statistics.median(ratios):.2%} of an epoch, "
                 f"{min(ratios):.2%} to {max(ratios):.2%} in {ROUNDS} rounds; an epoch takes {rounds[-1][0]:.1f} s"
             )
 
 
 def _make(folder):
-    """The training input_fns over one epoch of files and of records."""
+    """Returns the training input_fns over one epoch of files and of records."""
     scans.draw(folder, DRAWN)
     drawn = sorted(folder.glob("*/*.jpeg"))
     names = sorted({path.parent.name for path in drawn})
@@ -66,7 +66,7 @@ def _make(folder):
 
 
 def _seconds(input_fn, batches=-1):
-    """How long it takes to read so many batches; -1: all."""
+    """Returns the time to read that many batches, or all for -1."""
     start = time.perf_counter()
     for _ in input_fn().take(batches):
         seconds = time.perf_counter() - start

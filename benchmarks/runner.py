@@ -1,4 +1,4 @@
-"""Runs the sides of a benchmark in turn, A B A B, each in a process and an environment of its own."""
+"""Runs the sides of a benchmark alternately, A B A B, each in its own process and environment."""
 
 import contextlib
 import functools
@@ -13,21 +13,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# `ours` and the peers choose their Keras and kernels themselves; and all are started as installed, with bytecode.
+# `ours` and the peers select Keras and kernels themselves; all run with bytecode files, as when installed.
 _NOT_THE_USERS = ("TF_CONFIG", "TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS", "PYTHONDONTWRITEBYTECODE")
 
 
 def environment():
-    """That of this process, without what would change what is measured. On a GPU all sides are alive at once."""
+    """Returns this process's environment without variables that affect measurements; all sides may share a GPU."""
     kept = {name: value for name, value in os.environ.items() if name not in _NOT_THE_USERS}
     return kept | {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
 def run_in_turn(benchmark, pythons, pairs):
-    """Returns for every side the list of its `pairs` answers: dicts of "wall" and "cpu", in seconds, and more.
+    """Returns a list of `pairs` answers for every side: dicts with "wall" and "cpu" in seconds, and other numbers.
 
-    A process stays for all of them, set up and warmed up, but where the benchmark is of fresh processes: there "wall"
-    is counted from the start of the process, and one round is run before those that count.
+    Each side keeps one process, set up and warmed up. Benchmarks of fresh processes start a new one each time, measure
+    "wall" from its start, and run one extra round first as a warm-up.
     """
     answers = {name: [] for name in benchmark.sides}
     with contextlib.ExitStack() as stack:
@@ -52,7 +52,7 @@ def _run_fresh(start):
 
 
 def processor():
-    """The name of the CPU."""
+    """Returns the name of the CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def processor():
 
 @contextlib.contextmanager
 def _process(side, python):
-    """Yields a function that has the process do its piece once more, and returns its answer; `sides/serve.py`."""
+    """Yields a function that makes the process run its work once more and returns its answer; see `sides/serve.py`."""
     command = [python, "-m", f"benchmarks.sides.{side.peer}", side.work, json.dumps(side.options)]
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -80,7 +80,7 @@ def _process(side, python):
             if not line:
                 process.wait()
                 errors.seek(0)
-                sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{errors.read()[-3000:]}")
+                sys.exit(f"{' '.join(command)} exited with {process.returncode}:\n{errors.read()[-3000:]}")
             return json.loads(line)
 
         def ask():
@@ -88,7 +88,7 @@ def _process(side, python):
             return read()
 
         try:
-            read()  # it is ready
+            read()  # the process reports that it is ready
             yield ask
         finally:
             process.kill()

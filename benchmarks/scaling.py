@@ -1,10 +1,11 @@
-"""Measures a step in 1, 2 and 4 worker processes, fits a cost model to it, and predicts a step on many hosts.
+"""Measures a step in 1, 2 and 4 worker processes, fits a cost model, and predicts the step time on many hosts.
 
     python -m benchmarks.scaling
 
-Workers on one machine share its cores, so what is fitted is processor time, each worker's a step: the compute of a
-model, a call of the loop, the messages of all-reduces and their bytes. What a network adds to a message and a byte, and
-how fast a GPU is, cannot be measured here: these are the options, each an assumption. docs/scaling.md has a run.
+Workers on one machine share its cores, so the model is fitted to each worker's processor time per step: the compute of
+a model, a call of the loop, and the messages and bytes of all-reduces. The cost of a network per message and byte and
+the speed of a GPU cannot be measured here; the options set them, and each is an assumption. docs/scaling.md shows a
+run.
 """
 
 import argparse
@@ -26,14 +27,14 @@ WORKERS, ROUNDS, IMAGES = (1, 2, 4), 3, 128
 PAGE = runner.ROOT / "docs" / "scaling.md"
 HOSTS, GPUS = (1, 2, 4, 8, 16, 32, 64, 128), 8
 
-# All-reduces of a step of a model with the metrics loss and accuracy: the gradients, packed into one; the sum and the
-# count of each metric; and whether all workers have a batch, with its examples. A call of the loop begins with another
-# one, the agreement whether to stop.
+# All-reduces per step of a model with the metrics loss and accuracy: one for all gradients; the sum and the count of
+# each metric; and whether all workers have a batch, with its number of examples. Each call of the loop starts with one
+# more, to agree on whether to stop.
 REDUCES_A_STEP = 6
 
 
 class Setting(NamedTuple):
-    """A training that each number of workers runs; `weights` are those of the model."""
+    """A training that is run with each number of workers; `weights` is the number of the model's weights."""
 
     model: str
     weights: int
@@ -49,7 +50,7 @@ SETTINGS = (
 
 
 class Observation(NamedTuple):
-    """Seconds a step in so many workers: of the clock, and of the processor, on average over the workers."""
+    """Seconds per step with a number of workers, as wall-clock and processor time averaged over the workers."""
 
     setting: Setting
     workers: int
@@ -58,7 +59,7 @@ class Observation(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """The fitted processor seconds: `compute` by model, and those of one call, one message and one byte."""
+    """The fitted processor seconds: `compute` by model, and per call, per message and per byte."""
 
     compute: dict[str, float]
     call: float
@@ -66,20 +67,20 @@ class Costs(NamedTuple):
     byte: float
 
     def step(self, setting, workers):
-        """Seconds of the processor that a step takes each of the workers."""
+        """Returns the processor seconds of a step on each worker."""
         messages, num_bytes = traffic(setting, workers)
         fixed = self.compute[setting.model] + self.call / setting.steps_per_loop
         return fixed + messages * self.message + num_bytes * self.byte
 
 
 def traffic(setting, workers):
-    """(messages, bytes) that a worker sends in a step: each all-reduce goes around a ring twice, in `workers` parts."""
+    """Returns the messages and bytes that a worker sends per step; a ring all-reduce goes around twice in parts."""
     reduces = REDUCES_A_STEP + 1 / setting.steps_per_loop
     return reduces * 2 * (workers - 1), 2 * (workers - 1) / workers * 4 * setting.weights
 
 
 def fit(observations):
-    """The `Costs` that fit the observations best: the least squares of their relative errors."""
+    """Returns the `Costs` with the least squares of relative errors for the observations."""
     models = sorted({each.setting.model for each in observations})
     rows = [
         [
@@ -97,7 +98,7 @@ def fit(observations):
     return Costs(dict(zip(models, compute, strict=True)), call, message, byte)
 
 
-# (name, default, help) of each assumption about the predicted hosts, which are not measured here.
+# (name, default, help) of each assumption about the predicted hosts, which cannot be measured here.
 ASSUMPTIONS = (
     ("weights", 25.6e6, "weights of the model, in float32: ResNet-50's, by the table of Keras' applications"),
     ("gflop", 22.8, "billions of operations to train on an example: 3 passes of 2 * 3.8 (He et al. 2015, table 1)"),
@@ -114,9 +115,9 @@ ASSUMPTIONS = (
 
 
 class Measured(NamedTuple):
-    """Measurements that also hold on other hosts: the fit, and seconds of an image's input and a checkpoint's byte.
+    """Measurements that also apply to other hosts: the fit, and the seconds per input image and per checkpoint byte.
 
-    `image` is of the processor, of one core.
+    `image` is the processor time on one core.
     """
 
     costs: Costs
@@ -125,7 +126,7 @@ class Measured(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Seconds of a step on so many hosts, by what takes them."""
+    """Predicted seconds of a step on a number of hosts, by cause."""
 
     hosts: int
     compute: float
@@ -145,22 +146,22 @@ class Prediction(NamedTuple):
 
     @property
     def largest(self):
-        """The name of what takes most besides the compute."""
+        """Returns the name of the largest cost besides the compute."""
         others = self._asdict()
         del others["hosts"], others["compute"]
         return max(others, key=others.get)
 
 
 def predict(measured, assumed, hosts):
-    """The `Prediction` of a step on `hosts` hosts; `assumed` has the ASSUMPTIONS as attributes.
+    """Returns the `Prediction` of a step on `hosts` hosts; `assumed` has the ASSUMPTIONS as attributes.
 
-    NCCL sums the gradients around a ring of all GPUs, whose slowest link counts, and small values along a tree over the
-    hosts and around the GPUs of each. Nothing is hidden behind the compute but the input.
+    NCCL is assumed to sum gradients around a ring of all GPUs, limited by its slowest link, and small values along a
+    tree of the hosts and around the GPUs of each. Only the input overlaps with the compute.
     """
     gpus = GPUS * hosts
     num_bytes = 4 * assumed.weights
     rate = assumed.link_gbyte * 1e9 if hosts == 1 else min(assumed.network_gbit / 8, assumed.link_gbyte) * 1e9
-    message = measured.costs.message  # what TensorFlow does for each, besides the wire
+    message = measured.costs.message  # TensorFlow's work per message, without the network
     hops = 2 * (GPUS - 1) * assumed.link_us * 1e-6 + 2 * math.ceil(math.log2(hosts)) * assumed.network_us * 1e-6
     compute = assumed.batch * assumed.gflop * 1e9 / (assumed.tflops * 1e12)
     bandwidth = 2 * (gpus - 1) / gpus * num_bytes / rate
@@ -168,13 +169,13 @@ def predict(measured, assumed, hosts):
     agreement = (message + hops) / assumed.steps_per_loop
     busy = compute + bandwidth + latency + agreement
     waits = max(0.0, GPUS * assumed.batch * measured.image / assumed.cores - busy)
-    # Adam has two more values of each weight. All wait for the chief.
+    # Adam has two more values per weight, and all workers wait for the chief.
     share = 3 * num_bytes * measured.checkpoint_byte / assumed.checkpoint_secs
     return Prediction(hosts, compute, bandwidth, latency, agreement, waits, share * (busy + waits))
 
 
 def first_to_give_way(predictions, least=0.9):
-    """A sentence that says on how many hosts the efficiency is first below `least`, and by what."""
+    """Returns a sentence that says on how many hosts the efficiency first drops below `least`, and why."""
     for each in predictions:
         if each.efficiency < least:
             return (
@@ -191,9 +192,7 @@ def main():
     )
     for name, default, text in ASSUMPTIONS:
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} [{default:g}]")
-    parser.add_argument(
-        "--write", action="store_true", help=f"write what is printed into {PAGE.relative_to(runner.ROOT)}"
-    )
+    parser.add_argument("--write", action="store_true", help=f"write the output into {PAGE.relative_to(runner.ROOT)}")
     assumed = parser.parse_args()
 
     load = [os.getloadavg()[0]]
@@ -207,7 +206,7 @@ def main():
 
 
 def report(observations, measured, assumed, load):
-    """The measurements here, the fit and the predictions, in Markdown; `load` is the machine's before and after."""
+    """Returns the measurements, the fit and the predictions in Markdown; `load` is the load before and after."""
     costs = measured.costs
     compute = ", ".join(f"{seconds * 1e3:.2f} ms of {model}" for model, seconds in costs.compute.items())
     assumptions = ", ".join(f"{name} {getattr(assumed, name.replace('-', '_')):g}" for name, *_ in ASSUMPTIONS)
@@ -259,7 +258,7 @@ def _table_of_predictions(predictions, assumed):
 
 
 def _observe(workers):
-    """The observations of all settings in so many workers."""
+    """Returns the observations of all settings with that many workers."""
     settings = [{name: getattr(each, name) for name in ("model", "steps", "steps_per_loop")} for each in SETTINGS]
     answers = _answers(Side("ours", "scaling", {"settings": settings, "workers": workers}))
     observations = []

@@ -1,4 +1,4 @@
-"""Drawn OCT scans in files: grayscale JPEGs of 512 x 496 and about 50 kB; without TensorFlow, for all sides."""
+"""Draws OCT scans as grayscale JPEGs of 512 x 496 pixels and about 50 kB, without TensorFlow, for all sides."""
 
 import os
 
@@ -7,7 +7,7 @@ CLASSES = ["CNV", "DME", "DRUSEN", "NORMAL"]
 
 
 def draw(folder, count):
-    """Draws `folder`/<class>/<number>.jpeg, the same each time; returns how many bytes a file has on average."""
+    """Draws `folder`/<class>/<number>.jpeg, identical every time; returns the average file size in bytes."""
     import numpy as np
     from PIL import Image
 
@@ -24,7 +24,7 @@ def draw(folder, count):
 
 
 def load(path):
-    """(the scan as float32 RGB of 224 x 224 in [0, 1], the place of its class among those of a folder), by Pillow."""
+    """Reads a scan with Pillow; returns it as float32 RGB of 224 x 224 in [0, 1], and the index of its class."""
     import numpy as np
     from PIL import Image
 

@@ -1,10 +1,10 @@
-"""Measures the memory of a step of the 3-D U-Net on the CPU, over the estimate of `keras.devices.memory_estimate`.
+"""Measures the memory of a step of the 3-D U-Net on the CPU, relative to `keras.devices.memory_estimate`.
 
     python -m benchmarks.unet3d_memory
 
-Measured is how far the resident memory of a fresh process rises in the first step. Kernels of convolutions work in
-memory of their own: without oneDNN in 27 times that of their input. So each size is measured once more with dense
-layers, whose kernels need none, in the place of the convolutions: their activations have the same shapes.
+It measures how much the resident memory of a fresh process grows in the first step. Convolution kernels need scratch
+memory, without oneDNN 27 times their input. So each size is also measured with dense layers, whose kernels need none,
+in place of the convolutions; their activations have the same shapes.
 """
 
 import os
@@ -31,7 +31,7 @@ def main():
 
 
 def measure(kind, volume, filters, batch_size):
-    import estimator_train  # noqa: F401, it chooses Keras and the kernels that TensorFlow has
+    import estimator_train  # noqa: F401, before TensorFlow: it selects Keras and the kernels
 
     # isort: split
     import tensorflow as tf
@@ -46,7 +46,7 @@ def measure(kind, volume, filters, batch_size):
     def step(model):
         model.train_on_batch(*2 * [tf.zeros([batch_size, *model.input_shape[1:]])])
 
-    step(build(8))  # what TensorFlow allocates once
+    step(build(8))  # excludes what TensorFlow allocates once
     model = build(volume)
     (estimated,) = estimate(model, batch_size)
     with open("/proc/self/statm") as file:
@@ -57,7 +57,7 @@ def measure(kind, volume, filters, batch_size):
 
 
 def _dense(model):
-    """`model`, compiled likewise, with a dense layer for each of its convolutions."""
+    """Returns a copy of `model`, compiled likewise, with dense layers in place of the convolutions."""
     import tf_keras as keras
 
     def clone(layer):

@@ -1,12 +1,12 @@
-"""The benchmarks: what is measured, on which sides. The arguments of a function are its options on the command line."""
+"""The benchmarks and their sides. The arguments of each function become options on the command line."""
 
 from typing import NamedTuple
 
 
 class Side(NamedTuple):
-    """A function of benchmarks/sides/<peer>.py, its options, what its process has in its environment, and its checkout.
+    """A function of benchmarks/sides/<peer>.py with its options, environment variables and checkout.
 
-    `checkout` is the root of another checkout of this repository; None: of this one.
+    `checkout` is the root of another checkout of this repository, or None for this one.
     """
 
     peer: str
@@ -17,10 +17,10 @@ class Side(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """`rows` are pairs of names of `sides`, ours first; `images` is how many files are drawn for all sides.
+    """A benchmark. `rows` are pairs of names of `sides`, ours first; `images` is the number of files to draw.
 
-    `measure` is what ratios are of: "wall", seconds, or "peak", bytes of memory. `fresh` is whether each measurement is
-    of a process of its own.
+    `measure` is the quantity to compare: "wall" (seconds) or "peak" (bytes of memory). `fresh` says whether each
+    measurement takes a new process.
     """
 
     what: str
@@ -32,20 +32,20 @@ class Benchmark(NamedTuple):
 
 
 def against_checkout(benchmark, checkout):
-    """The benchmark's sides that are ours beside themselves in another checkout of this repository."""
+    """Returns a benchmark that compares our sides with themselves in another checkout of this repository."""
     ours = {name: side for name, side in benchmark.sides.items() if side.peer == "ours"}
     theirs = {f"{name}, in {checkout}": side._replace(checkout=checkout) for name, side in ours.items()}
     return benchmark._replace(sides=ours | theirs, rows=list(zip(ours, theirs, strict=True)))
 
 
-# TensorFlow turns these kernels on with such as AVX512_VNNI alone, estimator_train on all x86 processors.
+# TensorFlow enables these kernels only on processors with features such as AVX512_VNNI, estimator_train on all x86.
 ONEDNN, NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}
 
 TF215, TF_KERAS, KERAS3, TORCH = "tf.estimator of TensorFlow 2.15", "tf_keras fit", "Keras 3 fit", "PyTorch"
 
 
 def input_pipeline(*, images=1024):
-    """The first epochs and later ones of image_files beside the blog's input_fn."""
+    """Compares the first and later epochs of image_files with the blog's input_fn."""
     blog = "the blog's input_fn, TensorFlow 2.15"
     modes = {
         "exact": {"mode": "exact"},
@@ -60,26 +60,26 @@ def input_pipeline(*, images=1024):
 
 
 def tfrecord_input(*, images=512):
-    """TFRecord files of JPEGs beside tf.data as TensorFlow's guides write it."""
+    """Compares reading TFRecord files of JPEGs with tf.data as in TensorFlow's guides."""
     what = f"an epoch of {images} scans in a TFRecord file, 512 x 496 to 224 x 224, batch 32"
     return _against_guides(what, "tfrecord_input", "--dataset tfrecord", images=images)
 
 
 def npz_input(*, examples=60_000):
-    """Images in an npz file beside tf.data as TensorFlow's guides write it."""
+    """Compares reading images from an npz file with tf.data as in TensorFlow's guides."""
     what = f"an epoch of {examples} images of an npz file, 28 x 28, shuffled, batch 32"
     return _against_guides(what, "npz_input", "--dataset npz", {"examples": examples})
 
 
 def cached_input(*, images=512, epochs=10):
-    """Later epochs of decoded images beside those of Dataset.cache, as TensorFlow's guides write it."""
+    """Compares later epochs of decoded images with Dataset.cache as in TensorFlow's guides."""
     what = f"{epochs} later epochs of {images} scans decoded once, 224 x 224, shuffled, batch 32"
     ours = 'image_files(cache="memory"), one channel, as Estimator.train takes it'
     return _against_guides(what, "cached_input", ours, {"epochs": epochs}, images)
 
 
 def generator_input(*, examples=20_000):
-    """A Python generator of small examples beside Dataset.from_generator."""
+    """Compares a Python generator of small examples with Dataset.from_generator."""
     what = f"an epoch of {examples} rows of a table from a Python generator, batch 32"
     return _against_guides(what, "generator_input", "input_fns.generator", {"examples": examples})
 
@@ -91,7 +91,7 @@ def _against_guides(what, work, ours, options=None, images=0):
 
 
 def worker_input(*, images=512, epochs=3):
-    """A Python generator in worker processes beside PyTorch's DataLoader, both with a worker for each core."""
+    """Compares a Python generator in worker processes with PyTorch's DataLoader, both with a worker per core."""
     ours, theirs, options = "input_fns.generator with workers", "PyTorch's DataLoader", {"epochs": epochs}
     sides = {ours: Side("ours", "worker_input", options), theirs: Side("torch", "worker_input", options)}
     what = f"{epochs} epochs of {images} scans read by Pillow in worker processes, with their start, batch 32"
@@ -124,7 +124,7 @@ def model_fn_steps(*, steps=200):
 
 
 def step_overhead(*, steps=500):
-    """A step of a small CNN, and of a tiny one, beside tf_keras fit and a bare tf.function."""
+    """Compares steps of a small and of a tiny CNN with tf_keras fit and a bare tf.function."""
     sides, rows = {}, []
     for name, at_once in (("small_cnn", 50), ("tiny_cnn", 50), ("tiny_cnn", 1)):
         of_what = name.replace("_cnn", " CNN")
@@ -141,7 +141,7 @@ def step_overhead(*, steps=500):
 
 
 def keras3_steps(*, steps=500):
-    """A step of a Keras 3 model beside Keras 3's own fit."""
+    """Compares a step of a Keras 3 model with Keras 3's own fit."""
     sides, rows = {}, []
     for name in ("small_cnn", "tiny_cnn"):
         of_what = name.replace("_cnn", " CNN")
@@ -154,9 +154,9 @@ def keras3_steps(*, steps=500):
 
 
 def evaluated_training(*, evaluations=4, every=62):
-    """Training with an evaluation and a checkpoint every so many steps beside tf_keras fit and tf.estimator.
+    """Compares training with regular evaluations and checkpoints with tf_keras fit and tf.estimator.
 
-    tf.estimator takes legacy optimizers alone, whose Adam is one kernel of TensorFlow's.
+    tf.estimator accepts only legacy optimizers, whose Adam is a single TensorFlow kernel.
     """
     options = {"evaluations": evaluations, "every": every}
     sides = {
@@ -171,7 +171,7 @@ def evaluated_training(*, evaluations=4, every=62):
 
 
 def evaluated_throughput(*, steps=200, every=50):
-    """The examples a second that are printed of a training with evaluations on the way, beside the same without."""
+    """Compares the examples/s that are reported for training with evaluations with training without them."""
     with_evaluations, without = f"evaluated and saved every {every} steps", "neither evaluated nor saved on the way"
     sides = {
         with_evaluations: Side("ours", "trained_on", {"steps": steps, "every": every}),
@@ -182,7 +182,7 @@ def evaluated_throughput(*, steps=200, every=50):
 
 
 def evaluate_files(*, images=1000):
-    """Evaluations on one device and on two replicas beside tf_keras', and as the command makes them."""
+    """Compares evaluation on one device, on two replicas and with the command's metrics with tf_keras."""
     ours, theirs, in_two = "Estimator.evaluate", TF_KERAS.replace("fit", "evaluate"), {"replicas": 2}
     command = "estimator_train evaluate, with metrics of the classes"
     sides = {
@@ -197,7 +197,7 @@ def evaluate_files(*, images=1000):
 
 
 def predict_files(*, images=1000):
-    """Predictions for images in files, on one device, beside tf_keras' on one and on two replicas."""
+    """Compares predictions for image files on one device with tf_keras on one device and on two replicas."""
     ours, theirs = "Estimator.predict", TF_KERAS.replace("fit", "predict")
     sides = {
         ours: Side("ours", "predict_files"),
@@ -209,7 +209,7 @@ def predict_files(*, images=1000):
 
 
 def flagship_epoch(*, images=64):
-    """One epoch of VGG16, nothing cached, beside tf.estimator and tf_keras fit, as they come and with oneDNN."""
+    """Compares an epoch of VGG16 without caches with tf.estimator and tf_keras fit, by default and with oneDNN."""
     benchmark = _flagship(f"VGG16, 224 x 224, one epoch of {images} scans", images, 1, "image_files", (TF215, TF_KERAS))
     for name in (TF215, TF_KERAS):
         with_onednn = f"{name}, oneDNN on"
@@ -219,7 +219,7 @@ def flagship_epoch(*, images=64):
 
 
 def flagship_epochs(*, images=256, epochs=3):
-    """Epochs of VGG16, its frozen layers computed once, beside all peers."""
+    """Compares epochs of VGG16, with its frozen layers computed once, with all peers."""
     what = f"VGG16, 224 x 224, {epochs} epochs of {images} scans"
     return _flagship(what, images, epochs, "frozen_features", (TF215, TF_KERAS, KERAS3, TORCH))
 
@@ -232,12 +232,12 @@ def _flagship(what, images, epochs, ours, against):
 
 
 def evaluate_again():
-    """A second evaluate of one Estimator beside tf.estimator's."""
+    """Compares the second evaluate of an Estimator with tf.estimator's."""
     return _against_tf215("a second evaluate of a small CNN, two batches of 4", "evaluate_again", "Estimator.evaluate")
 
 
 def predict_again():
-    """A second predict of one Estimator, and two calls of a kept predictor, beside tf.estimator's second predict."""
+    """Compares the second predict of an Estimator, and two calls of a kept predictor, with tf.estimator's predict."""
     what = "a second predict of a small CNN, two batches of 4"
     benchmark = _against_tf215(what, "predict_again", "Estimator.predict")
     benchmark.sides["Estimator.predictor"] = Side("ours", "predict_again", {"kept": True})
@@ -246,7 +246,7 @@ def predict_again():
 
 
 def predict_one(*, calls=100):
-    """One example at a time through a kept predictor, beside tf.estimator's export and tf_keras."""
+    """Compares predicting one example at a time with a kept predictor with tf.estimator's export and tf_keras."""
     ours, options = "Estimator.predictor", {"calls": calls}
     export = "saved_model.load of an export, TensorFlow 2.15"
     sides = {ours: Side("ours", "predict_one", options), export: Side("tf215", "predict_one", options, ONEDNN)}
@@ -257,7 +257,7 @@ def predict_one(*, calls=100):
 
 
 def startup():
-    """From the start of a process to the end of its first step, beside tf.estimator."""
+    """Compares the time from a process's start to the end of its first step with tf.estimator."""
     what = "start of the process to the end of the first step, small CNN"
     return _against_tf215(what, "startup", "Estimator.train", fresh=True)
 
@@ -267,14 +267,14 @@ def _against_tf215(what, work, ours, **options):
 
 
 def replicas(*, steps=40):
-    """Two CPU replicas, a core each, beside one replica on one core: examples a second."""
+    """Compares the speed of two CPU replicas with a core each with one replica on one core."""
     one, two = "one replica on one core", "two replicas, a core each"
     sides = {name: Side("ours", "replicas", {"count": count, "steps": steps}) for name, count in ((two, 2), (one, 1))}
     return Benchmark(f"{steps} batches of a CNN of convolutions, batch 32 a replica", sides, [(two, one)])
 
 
 def workers(*, steps=200):
-    """Two worker processes on this machine beside tf_keras fit in two, and beside two replicas in one process."""
+    """Compares two worker processes on this machine with tf_keras fit in two, and with two replicas in one process."""
     sides, rows = {}, []
     model = {"model": "small_cnn", "steps": steps}
     for at_once in (1, 20):
@@ -291,10 +291,10 @@ def workers(*, steps=200):
 
 
 def step_options(*, steps=40):
-    """Each RunConfig keyword that changes the step, and oneDNN, beside the same without it."""
+    """Compares steps with and without each RunConfig keyword that changes them, and with and without oneDNN."""
     small, deep, wide = "a tiny CNN", "a CNN of convolutions", "8 million weights, 10 checkpoints"
     saving = {"save_checkpoints_steps": max(steps // 10, 1)}
-    # Name, model, steps, settings of RunConfig, what it is measured against.
+    # Name, model, steps, settings of RunConfig, and the side to compare with.
     table = [
         (small, "tiny_cnn", 10 * steps, {}, None),
         ("steps_per_loop=50", "tiny_cnn", 10 * steps, {"steps_per_loop": 50}, small),
@@ -318,7 +318,7 @@ def step_options(*, steps=40):
 
 
 def memory(*, images=64):
-    """Peak resident memory of a few steps of VGG16 beside tf_keras fit."""
+    """Compares the peak resident memory of a few steps of VGG16 with tf_keras fit."""
     sides = {"Estimator.train": Side("ours", "memory"), TF_KERAS: Side("tf_keras", "memory")}
     what = f"peak memory of VGG16, 224 x 224, {images} scans"
     return Benchmark(what, sides, [("Estimator.train", TF_KERAS)], images, measure="peak", fresh=True)

@@ -1,6 +1,6 @@
-"""Cats and dogs: MobileNetV2 on all GPUs that there are.
+"""Tells cats from dogs with MobileNetV2, on all available GPUs.
 
-A script in cells, which editors run one by one; `python examples/cats_vs_dogs.py` runs them all. Without any code it is
+Run it cell by cell in an editor, or all at once with `python examples/cats_vs_dogs.py`. The same without code:
 `estimator_train --recipe cats_vs_dogs --gpus 2`.
 """
 
@@ -19,8 +19,8 @@ EPOCHS = 5
 num_gpus = len(tf.config.list_physical_devices("GPU"))
 strategy = distribution.gpus(num_gpus) if num_gpus > 1 else None
 
-# %% Training on drawn faces. data_dir="tfds:cats_vs_dogs" or a folder has real ones; weights="imagenet" starts there.
-# Run this cell again with more epochs, and training goes on from the last checkpoint.
+# %% Train on drawn faces. For photographs, pass data_dir="tfds:cats_vs_dogs" or a directory, and weights="imagenet".
+# Run this cell again with more epochs to continue from the last checkpoint.
 timing = et.TimingHook("runs/cats_vs_dogs_script")
 metrics = cats_vs_dogs.train(
     "runs/cats_vs_dogs_script",
@@ -30,10 +30,10 @@ metrics = cats_vs_dogs.train(
     hooks=[timing, et.ProgressHook()],
 )
 
-# %% How fast that was, over all replicas.
+# %% The speed over all replicas.
 print(f"{timing.summary()['examples_per_second']:.1f} examples/s")
 
-# %% A new face, to the trained model. The weights are those of the last checkpoint.
+# %% Predict a new face with the weights of the last checkpoint.
 estimator = et.model_to_estimator(cats_vs_dogs.build_model(IMAGE_SIZE), model_dir="runs/cats_vs_dogs_script")
 face = drawn_pets.draw_pet("dogs", IMAGE_SIZE, np.random.default_rng(1000)).astype(np.float32) / 255
 (prediction,) = estimator.predict(lambda: tf.data.Dataset.from_tensors(face[np.newaxis]))

@@ -1,6 +1,6 @@
-"""CycleGAN on all GPUs that there are: apples into oranges and back.
+"""Turns apples into oranges and back with CycleGAN, on all available GPUs.
 
-A script in cells, which editors run one by one; `python examples/cyclegan.py` runs them all. Without any code it is
+Run it cell by cell in an editor, or all at once with `python examples/cyclegan.py`. The same without code:
 `estimator_train --recipe cyclegan --gpus 2`.
 """
 
@@ -15,12 +15,12 @@ from estimator_train.report.image_grid import write_image_grid
 
 IMAGE_SIZE, FILTERS, MAX_STEPS = (64, 64), 32, 288
 
-# %% A strategy for the GPUs. The batch is per replica: two GPUs take two pairs a step.
+# %% A strategy for the GPUs. The batch is per replica: two GPUs take two pairs per step.
 num_gpus = len(tf.config.list_physical_devices("GPU"))
 strategy = distribution.gpus(num_gpus) if num_gpus > 1 else None
 
-# %% Training on drawn fruit. data_dir="apple2orange", a folder, or "tfds:cycle_gan/horse2zebra" has photographs.
-# Run this cell again with more steps, and training goes on from the last checkpoint.
+# %% Train on drawn fruit. For photographs, pass data_dir="apple2orange", a directory, or "tfds:cycle_gan/horse2zebra".
+# Run this cell again with more steps to continue from the last checkpoint.
 metrics = cyclegan.train(
     "runs/cyclegan_script",
     image_size=IMAGE_SIZE,
@@ -30,10 +30,10 @@ metrics = cyclegan.train(
     hooks=[et.ProgressHook()],
 )
 
-# %% How far images are from themselves after a whole cycle: mean absolute errors of pixels in [-1, 1].
+# %% Mean absolute errors, for pixels in [-1, 1], including those of images after a whole cycle.
 print({name: round(float(value), 3) for name, value in metrics.items() if name.startswith("mae_")})
 
-# %% Other images, to the trained model: x, G(x) and F(G(x)) of each are a row of the grid.
+# %% Translate other images with the trained model. Each row of the grid shows x, G(x) and F(G(x)).
 apples = 2 * cyclegan.draw("testA", IMAGE_SIZE)[:2] - 1
 estimator = et.model_to_estimator(lambda: build_cyclegan(IMAGE_SIZE, FILTERS), model_dir="runs/cyclegan_script")
 cycles = estimator.predict(lambda: tf.data.Dataset.from_tensor_slices(apples).batch(1))

@@ -1,7 +1,7 @@
-"""Fashion-MNIST: a ConvNet of one's own as an Estimator, with arrays as input and a hook that takes the time.
+"""Trains a custom ConvNet on Fashion-MNIST as an Estimator, with arrays as input and a hook that measures time.
 
-A script in cells, which editors run one by one; `python examples/fashion_mnist.py` runs them all. The model and the
-settings are those of Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
+Run it cell by cell in an editor, or all at once with `python examples/fashion_mnist.py`. The model and the settings are
+from Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
 """
 
 import time
@@ -12,7 +12,7 @@ import tf_keras as keras
 import estimator_train as et
 from estimator_train import input_fns
 
-# %% The data, which Keras downloads.
+# %% The data, downloaded by Keras.
 (x_train, y_train), (x_test, y_test) = keras.datasets.fashion_mnist.load_data()
 x_train, x_test = (x[..., None].astype("float32") / 255 for x in (x_train, x_test))
 train_input_fn = input_fns.arrays(x_train, y_train, batch_size=512, shuffle=True, num_epochs=5)
@@ -33,12 +33,12 @@ model = keras.Sequential(
 )
 model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
 
-# %% The Estimator, on all GPUs that there are: each takes batches of 512.
+# %% The Estimator, on all available GPUs, each with batches of 512.
 strategy = tf.distribute.MirroredStrategy()
 estimator = et.model_to_estimator(model, config=et.RunConfig(train_distribute=strategy))
 
 
-# %% A hook that takes the time of every step.
+# %% A hook that times every step.
 class TimeHistory(et.SessionRunHook):
     def begin(self):
         self.times = []
@@ -50,11 +50,11 @@ class TimeHistory(et.SessionRunHook):
         self.times.append(time.time() - self.start)
 
 
-# %% Training and evaluation.
+# %% Train and evaluate.
 history = TimeHistory()
 estimator.train(train_input_fn, hooks=[history])
 print(estimator.evaluate(test_input_fn))
 
-# %% How fast it was, once compiled.
+# %% The speed, without the first step, which compiles.
 images = 512 * strategy.num_replicas_in_sync * (len(history.times) - 1)
 print(f"{images / sum(history.times[1:]):.0f} images a second on {strategy.num_replicas_in_sync} devices")

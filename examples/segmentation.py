@@ -1,6 +1,6 @@
-"""The ruled lines of tables, found by a U-Net that a Python generator feeds.
+"""Finds the ruled lines of tables with a U-Net that is fed by a Python generator.
 
-A script in cells, which editors run one by one; `python examples/segmentation.py` runs them all. Without any code it is
+Run it cell by cell in an editor, or all at once with `python examples/segmentation.py`. The same without code:
 `estimator_train --recipe segmentation --image-size 128`.
 """
 
@@ -17,21 +17,21 @@ folder = drawn_tables.folder()
 samples, eval_samples = masked_images.split(masked_images.list_samples(folder, segmentation.MASKS))
 print(f"{len(samples)} pages to train on, {len(eval_samples)} to evaluate on, in {folder}")
 
-# %% What the generator yields: a page, turned, flipped and scaled anew in every epoch, and its two masks.
+# %% The generator yields a page, rotated, flipped and scaled differently every epoch, and its two masks.
 for epoch in range(2):
     page, masks = next(masked_images.examples(samples, IMAGE_SIZE, seed=0, epoch=epoch))
     print(page.shape, masks.shape, f"{masks.mean():.0%} of the pixels are lines")
 
-# %% The input_fns: the generator runs in two processes beside this one, which need not import TensorFlow.
+# %% The input_fns. The generator runs in two worker processes, which do not import TensorFlow.
 train_input_fn = segmentation.training_images(samples, IMAGE_SIZE, BATCH_SIZE, workers=2)
 eval_input_fn = segmentation.evaluation_images(eval_samples, IMAGE_SIZE, BATCH_SIZE)
 
-# %% The model: any compiled one.
+# %% The model, which can be any compiled one.
 keras.utils.set_random_seed(0)
 model = segmentation.build_model(IMAGE_SIZE)
 model.summary()
 
-# %% The Estimator, trained with an evaluation after every epoch. Run this cell again, and it goes on.
+# %% The Estimator, evaluated after every epoch. Run this cell again to continue from the last checkpoint.
 estimator = et.model_to_estimator(model, model_dir="runs/segmentation_script")
 steps_per_epoch = -(-len(samples) // BATCH_SIZE)
 timing = et.TimingHook()
@@ -40,6 +40,6 @@ eval_spec = et.EvalSpec(eval_input_fn, None, exporters=et.BestCheckpointExporter
 metrics, _ = et.train_and_evaluate(estimator, train_spec, eval_spec)
 print(metrics, f"left out: {train_input_fn.skipped}", timing.summary())
 
-# %% The masks of a page that it has not seen.
+# %% Predict the masks of a held-out page.
 prediction = next(estimator.predict(eval_input_fn))["masks"]
 print([f"{name}: {mask.mean():.1%} of the page" for name, mask in zip(segmentation.MASKS, prediction.T, strict=True)])

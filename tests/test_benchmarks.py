@@ -198,7 +198,7 @@ def test_a_number_that_is_not_positive_is_refused(text, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "startup", "--pairs", text])
     with pytest.raises(SystemExit):
         main()
-    assert f"argument --pairs: '{text}' is no positive number; e.g. 5" in capsys.readouterr().err
+    assert f"argument --pairs: '{text}' is not a positive number, such as 5" in capsys.readouterr().err
 
 
 def test_a_side_that_fails_ends_the_benchmark_with_its_error(side):

@@ -1,1 +1,1 @@
-"""Packages of others that train through tf.estimator, on TensorFlow 2.15 and through the drop-in."""
+"""Third-party packages that use tf.estimator, run on TensorFlow 2.15 and with the drop-in."""

@@ -1,11 +1,11 @@
-"""Packages of others that train through tf.estimator, on TensorFlow 2.15 and through the drop-in: the same numbers?
+"""Checks that third-party packages that use tf.estimator give the same numbers with the drop-in as on TensorFlow 2.15.
 
     python -m benchmarks.clients [CLIENT ...] [--python tf215=PATH]
 
 Each package's Estimators train, evaluate, predict and export, in a process of TensorFlow 2.15 with its own tf.estimator
-and in one of this environment, after `import estimator_train.install`. pip installs a package into a folder of its own
-in the platform's cache folder, with what is named here and nothing else that it depends on, and the process has that
-folder on its path. Writes docs/clients.md, unless some clients are named. Both sides run on the CPU.
+and in a process of this environment after `import estimator_train.install`. pip installs each package, with only those
+dependencies that are named here, into a directory in the platform's cache, which is added to the process's path. It
+writes docs/clients.md unless clients are named. Both sides run on the CPU.
 """
 
 import argparse
@@ -30,7 +30,7 @@ STEPS = ("trains", "evaluates", "predicts", "exports")
 
 
 class Client(NamedTuple):
-    """A package of the last version with Estimators, what else it imports, and what stands in for the rest."""
+    """A package in its last version with Estimators, the packages it needs, and the shims for the rest."""
 
     package: str
     needs: tuple[str, ...] = ("six", "absl-py")
@@ -88,14 +88,14 @@ def main():
     parser = argparse.ArgumentParser(
         "python -m benchmarks.clients", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; none: all of them")
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"clients to run, from {', '.join(CLIENTS)} [all]")
     parser.add_argument(
         "--python",
         type=peers.peer_and_path,
         action="append",
         default=[],
         metavar="PEER=PATH",
-        help="run the peer tf215 in this Python instead of one set up",
+        help="run the peer tf215 in this Python instead of its own environment",
     )
     args = parser.parse_args()
     if unknown := set(args.clients) - CLIENTS.keys():
@@ -107,7 +107,7 @@ def main():
     for name in args.clients or CLIENTS:
         old, new = (run(name, side, python) for side, python in pythons.items())
         for case in {**old["cases"], **new["cases"]} or ["its import"]:
-            # A side that cannot import the package has one error and no cases.
+            # A side that cannot import the package has an error and no cases.
             rows.append(row(name, case, *(side["cases"].get(case) or {"error": side["error"]} for side in (old, new))))
         for shim in CLIENTS[name].shims:
             on = [version for version, side in zip(versions, (old, new), strict=True) if shim in side["shims"]]
@@ -131,7 +131,7 @@ def main():
 
 
 def row(name, case, old, new):
-    """The row of the table for one Estimator of a package."""
+    """Returns the table row for one Estimator of a package."""
     both = [{step: side[step] for step in STEPS if step in side} for side in (old, new)]
     ends = [
         ", ".join([*steps, *filter(None, [side.get("error")])]) for steps, side in zip(both, (old, new), strict=True)
@@ -142,7 +142,7 @@ def row(name, case, old, new):
 
 
 def run(name, side, python):
-    """What `benchmarks.clients.run` prints of a client on one side."""
+    """Runs `benchmarks.clients.run` for a client on one side and returns its results."""
     command = [python, "-m", "benchmarks.clients.run", name, *(["--ours"] if side == "ours" else [])]
     path = os.pathsep.join(map(str, (installed(CLIENTS[name], python), ROOT)))
     done = subprocess.run(
@@ -154,7 +154,7 @@ def run(name, side, python):
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("results: ")]
     if done.returncode or not lines:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        sys.exit(f"{' '.join(command)} exited with {done.returncode}:\n{done.stderr[-2000:]}")
     result = json.loads(lines[-1].removeprefix("results: "))
     if any("error" in each for each in (result, *result["cases"].values())):
         print(done.stderr[-2000:], file=sys.stderr)
@@ -162,12 +162,12 @@ def run(name, side, python):
 
 
 def installed(client, python):
-    """The folder of the package and its needs for a Python, filled when it is not there."""
+    """Returns the directory of a package and its dependencies for a Python, installing them if necessary."""
     tag = "import sys; print(sys.implementation.cache_tag)"
     tag = subprocess.run([python, "-c", tag], check=True, capture_output=True, text=True).stdout.strip()
     folder = platformdirs.user_cache_path("estimator_train") / "clients" / tag / client.package.replace("==", "-")
     if not folder.exists():
-        # TensorFlow is there already, in a version that the package does not ask for.
+        # TensorFlow is installed already, in a version that the package does not support.
         part = folder.with_name(f"{folder.name}.part")
         pip = [python, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps", "--target", part]
         subprocess.run([*pip, client.package, *client.needs], check=True)

@@ -1,4 +1,4 @@
-"""A client's Estimator, and the functions that it is trained, evaluated, asked and exported with."""
+"""A client's Estimator with the functions to train, evaluate, predict and export it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,12 +9,12 @@ class Case(NamedTuple):
     train_input_fn: Callable
     eval_input_fn: Callable
     predict_input_fn: Callable
-    features: dict | Any  # one batch, as arrays: the exported model serves it
+    features: dict | Any  # a batch of arrays for the exported model
     steps: int
 
 
 def from_arrays(estimator, features, labels, batch_size, steps):
-    """A Case whose input functions give batches of the arrays, in their order; a TPUEstimator needs their `params`."""
+    """Returns a Case whose input_fns yield batches of the arrays in order; they take `params` for a TPUEstimator."""
     import tensorflow as tf
 
     def dataset():

@@ -1,4 +1,4 @@
-"""DeepCTR's Estimators: clicks predicted from categories and numbers."""
+"""DeepCTR's Estimators, which predict clicks from categories and numbers."""
 
 import numpy as np
 import tensorflow as tf

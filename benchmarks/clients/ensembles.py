@@ -1,4 +1,4 @@
-"""AdaNet's Estimators: ensembles that grow."""
+"""AdaNet's Estimators, which grow ensembles."""
 
 import adanet
 import numpy as np

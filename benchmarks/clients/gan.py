@@ -1,4 +1,4 @@
-"""TF-GAN's Estimators: a generator and a discriminator of dense layers."""
+"""TF-GAN's Estimators with a generator and a discriminator of dense layers."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""TensorFlow Lattice's canned Estimators: monotonic calibrated models."""
+"""TensorFlow Lattice's canned Estimators for monotonic calibrated models."""
 
 import os
 
@@ -19,7 +19,7 @@ def cases():
 
 
 def calibrated(make, config, folder):
-    os.makedirs(folder)  # Lattice writes its keypoints there before it trains
+    os.makedirs(folder)  # Lattice writes its keypoints there before training
     features = {"x": np.linspace(0, 1, 64, dtype=np.float32), "z": np.linspace(1, 0, 64, dtype=np.float32) ** 2}
     labels = (features["x"] > 0.5).astype(np.int32 if make is tfl.estimators.CannedClassifier else np.float32)
 

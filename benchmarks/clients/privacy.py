@@ -44,7 +44,7 @@ def private_model_fn(features, labels, mode):
     optimizer = dp_optimizer.DPGradientDescentGaussianOptimizer(
         l2_norm_clip=1.0, noise_multiplier=0.1, num_microbatches=8, learning_rate=0.1
     )
-    train_op = optimizer.minimize(losses, global_step=v1.train.get_global_step())  # one loss an example
+    train_op = optimizer.minimize(losses, global_step=v1.train.get_global_step())  # one loss per example
     return tf.estimator.EstimatorSpec(mode, predictions, tf.reduce_mean(losses), train_op)
 
 

@@ -1,4 +1,4 @@
-"""TensorFlow Ranking's Estimators: lists of examples ranked by a score."""
+"""TensorFlow Ranking's Estimators, which rank lists of examples by a score."""
 
 import numpy as np
 import tensorflow as tf
@@ -41,7 +41,7 @@ def keras_network(folder):
 
 
 def lists(estimator):
-    """Sixteen lists of four examples; those of higher relevance are the better ones."""
+    """Returns sixteen lists of four examples; higher relevance is better."""
     relevance = np.random.RandomState(1).rand(16, 4, 1).astype(np.float32)
     labels = np.floor(relevance[..., 0] * 3)
     return from_arrays(estimator, {"relevance": relevance}, labels, batch_size=8, steps=12)

@@ -1,9 +1,9 @@
-"""Runs the cases of one client, and prints as JSON what came of them.
+"""Runs the cases of one client and prints the results as JSON.
 
     python -m benchmarks.clients.run CLIENT [--ours] [--shims SHIM ...]
 
-CLIENT is a module beside this one, which runs unmodified on both sides: on TensorFlow 2.15's own tf.estimator, and with
---ours after `import estimator_train.install`. SHIM is a function of shims.py.
+CLIENT is a module in this package. It runs unmodified on both sides: on TensorFlow 2.15's own tf.estimator and, with
+--ours, after `import estimator_train.install`. SHIM is a function of shims.py.
 """
 
 import argparse
@@ -35,10 +35,10 @@ def main():
 
 
 def use(build):
-    """Trains, evaluates, predicts and exports; returns the results so far, and the "error" if one of them failed."""
+    """Trains, evaluates, predicts and exports; returns the results, with an "error" if one of these steps failed."""
     import tensorflow as tf
 
-    tf.keras.utils.set_random_seed(1)  # tf.compat.v1.layers draw their seeds from Keras, not from RunConfig's
+    tf.keras.utils.set_random_seed(1)  # tf.compat.v1.layers use Keras' seed, not RunConfig's
     done = {}
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def use(build):
 
 
 def exported(estimator, features, folder):
-    """Calls the exported model with the features, by its signature with the most outputs."""
+    """Calls the exported model with the features, using its signature with the most outputs."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -79,7 +79,7 @@ def exported(estimator, features, folder):
 
 
 def plain(value):
-    """The value as JSON has it."""
+    """Converts a value to JSON types."""
     import numpy as np
 
     if isinstance(value, dict):
@@ -92,7 +92,7 @@ def plain(value):
 
 
 def said(error):
-    """The error in one line, with the module that raised it."""
+    """Returns the error in one line, with the module that raised it."""
     traceback.print_exception(error, file=sys.stderr)
     place = traceback.extract_tb(error.__traceback__)[-1]
     module = "/".join(place.filename.split("/")[-2:])

@@ -1,6 +1,6 @@
-"""Stands in for what Python, NumPy and TensorFlow have taken away since the packages were written.
+"""Replacements for names that Python, NumPy and TensorFlow have removed since the packages were written.
 
-None of it is the Estimator's. Each function returns whether the shim was needed, and docs/clients.md prints the first
+None of them concern Estimators. Each function returns whether the shim was needed, and docs/clients.md prints the first
 line of its docstring.
 """
 

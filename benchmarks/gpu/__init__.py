@@ -1,1 +1,1 @@
-"""Trainings on one GPU and on several beside Keras' fit, by `python -m benchmarks.gpu`; see docs/gpu.md."""
+"""Compares training on one and several GPUs with Keras' fit: `python -m benchmarks.gpu`; see docs/gpu.md."""

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.gpu`: trains on one GPU, two, four and on, beside Keras' fit, and prints a table in Markdown.
+"""`python -m benchmarks.gpu`: trains on 1, 2, 4 and more GPUs, compares with Keras' fit, and prints a Markdown table.
 
-Each line of the table is a training in a process of its own, and one that fails leaves its error in the table.
-docs/gpu.md says how to read it. `--devices cpu --quick` shows in minutes that every line runs, on two logical CPUs.
+Each line of the table is a training in a separate process; if it fails, the table shows its error. docs/gpu.md explains
+the table. `--devices cpu --quick` checks in minutes that every line runs, on two logical CPUs.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from benchmarks.arguments import folder, positive
 from benchmarks.gpu.lines import MOBILENET, VGG16, all_lines
 from benchmarks.gpu.table import table
 
-BATCH_SIZES = {VGG16: 32, MOBILENET: 64}  # of a replica
+BATCH_SIZES = {VGG16: 32, MOBILENET: 64}  # per replica
 IMAGE_SIZE, STEPS, IMAGES = (224, 224), 50, 512
 QUICK = {"image_size": (32, 32), "batch_size": 2, "steps": 2}
 CPU_DEVICES = 2
-MOST_SECONDS = 1200  # of one training: replicas that wait for each other never end
+MOST_SECONDS = 1200  # per training; replicas that wait for each other would never end
 
 
 def main():
@@ -36,7 +36,7 @@ def main():
         sys.exit("TensorFlow sees no GPU: docs/distribution.md says what to check; --devices cpu --quick needs none")
     lines = [line for line in all_lines(devices) if options.only in line.name]
     if not lines:
-        sys.exit(f"--only {options.only}: no line has that in its name; e.g. {VGG16}")
+        sys.exit(f"--only {options.only}: no line has that in its name; try {VGG16}")
     answers = {}
     with tempfile.TemporaryDirectory() as drawn:
         if not options.data_dir:
@@ -54,13 +54,13 @@ def main():
                         answers.setdefault(key, []).append(answer)
                         told = f"{answer['examples_per_second']:.1f} examples/s"
                     print(f"round {turn} of {options.rounds}: {line.name}, {line.devices}: {told}", file=sys.stderr)
-        finally:  # what there is, where Ctrl-C ends it
+        finally:  # also after Ctrl-C
             print(table(lines, answers, options.devices))
             print(f"\n{_circumstances(machine, options)}")
 
 
 def _train(line, options, data_dir):
-    """Runs the training of a line; returns the dict of `training.measure`, or a text that says why there is none."""
+    """Runs the training of a line; returns the dict of `training.measure`, or a text that says why it failed."""
     if line.needs_gpu and options.devices == "cpu":
         return "needs a GPU"
     sizes = {"image_size": IMAGE_SIZE, "batch_size": BATCH_SIZES[line.training.model], "steps": STEPS}
@@ -78,7 +78,7 @@ def _train(line, options, data_dir):
 
 
 def _run(module, environment):
-    """The ended process of a module and its arguments."""
+    """Runs a module with its arguments and returns the completed process."""
     return subprocess.run(
         [sys.executable, "-m", *module],
         env=runner.environment() | environment,
@@ -90,12 +90,12 @@ def _run(module, environment):
 
 
 def _told(process):
-    """The last line that a process has printed; libraries may print others."""
+    """Parses the last line that a process printed; libraries may print others before it."""
     return json.loads(process.stdout.splitlines()[-1])
 
 
 def _reason(process):
-    """The line of a failed process' standard error that says why: that memory ran out, else the last one."""
+    """Returns the line of a failed process's standard error that says why: out of memory, or else the last one."""
     lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
     out_of_memory = [line for line in lines if "OOM when allocating" in line]
     return next(iter([*out_of_memory, *lines[-1:]]), f"exit code {process.returncode}")[:200].replace("|", "\\|")
@@ -110,7 +110,7 @@ def _circumstances(machine, options):
 
 
 def _command(options):
-    """The command line, without the paths of this machine."""
+    """Returns the command line without paths on this machine."""
     words = ["python", "-m", "benchmarks.gpu"]
     for name, value in vars(options).items():
         if value != _parser().get_default(name):
@@ -124,10 +124,10 @@ def _parser():
         "python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--devices", choices=("gpu", "cpu"), default="gpu", help="all GPUs, or two logical CPUs")
-    parser.add_argument("--data-dir", type=folder, metavar="FOLDER", help="of class folders; without, scans are drawn")
-    parser.add_argument("--only", default="", metavar="TEXT", help='lines with that in their names, such as "fit"')
-    parser.add_argument("--rounds", type=positive, default=1, metavar="N", help="of all lines; medians are printed")
-    parser.add_argument("--quick", action="store_true", help="images of 32 x 32, batches of 2 and two steps: a check")
+    parser.add_argument("--data-dir", type=folder, metavar="FOLDER", help="class directories [drawn scans]")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run only lines whose names contain TEXT")
+    parser.add_argument("--rounds", type=positive, default=1, metavar="N", help="rounds; medians are printed")
+    parser.add_argument("--quick", action="store_true", help="only check: 32 x 32 images, batches of 2, two steps")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Batches that host memory has already: nothing is left but to move them to the device and to convert them there."""
+"""Batches that are already in host memory, so that they only have to be copied to the device and converted there."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,13 +7,13 @@ from estimator_train.input_fns.decoding import to_rgb_on_device
 
 
 class FromMemory:
-    """An input_fn of the same batch again and again, which follows `protocols.PreprocessesOnDevice`.
+    """An input_fn that repeats one batch and follows `protocols.PreprocessesOnDevice`.
 
     Args:
-      images: the type and the number of channels, such as "uint8 x 3".
+      images: type and number of channels, such as "uint8 x 3".
       batch_size: images on each replica.
       image_size: (height, width) in pixels.
-      num_classes: of the labels, which are int64 indices.
+      num_classes: number of classes; labels are int64 indices.
     """
 
     def __init__(self, images, batch_size, image_size, num_classes):
@@ -30,5 +30,5 @@ class FromMemory:
 
     @staticmethod
     def preprocess(images):
-        """The images as the model takes them: float32 of three channels in [0, 1]."""
+        """Converts images to the model's input, float32 with three channels in [0, 1]."""
         return to_rgb_on_device(tf.image.convert_image_dtype(images, tf.float32))

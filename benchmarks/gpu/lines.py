@@ -1,4 +1,4 @@
-"""The lines of the table: what is trained, on how many devices, and which line it is compared with."""
+"""The lines of the table: the trainings, their numbers of devices, and the lines they are compared with."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ VGG16, MOBILENET = "VGG16", "MobileNetV2"
 class Training(NamedTuple):
     """The training of one process.
 
-    `model` is VGG16 or MOBILENET. `side` is "ours" or "fit", Keras' own. `images` are "files"; "features",
-    which the frozen layers make of them; or the type and the channels of a batch that host memory has already, such as
-    "uint8 x 3". `settings` are RunConfig's; those of fit are Keras' own of the same names.
+    `model` is VGG16 or MOBILENET. `side` is "ours" or "fit", Keras' own. `images` is "files"; "features" for cached
+    outputs of the frozen layers; or the type and channels of a batch in host memory, such as "uint8 x 3". `settings`
+    are RunConfig's; for fit, they are Keras' settings of the same names.
     """
 
     model: str
@@ -21,7 +21,7 @@ class Training(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A training on `devices` devices, and `beside`: the name of the line on as many that its speed is divided by."""
+    """A training on `devices` devices. `beside` names the line, on as many devices, that its speed is compared with."""
 
     name: str
     devices: int
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def all_lines(device_count):
-    """The lines for a machine with so many devices: on 1, 2, 4 and so on, those of a model together."""
+    """Returns the lines for a machine with that many devices: on 1, 2, 4 and so on, grouped by model."""
     counts = [2**exponent for exponent in range(device_count.bit_length())]
     lines = []
     for model in (VGG16, MOBILENET):
@@ -67,7 +67,7 @@ def _features(counts):
 
 
 def _memory_growth():
-    # TensorFlow reads the variable in the place of what strategies set.
+    # The environment variable overrides what strategies set.
     at_once = {"TF_FORCE_GPU_ALLOW_GROWTH": "false"}
     yield Line(f"{VGG16}, all memory at the start", 1, Training(VGG16), beside=VGG16, environment=at_once)
 

@@ -1,4 +1,4 @@
-"""The devices that are measured: how many there are, and what they tell of a training."""
+"""Describes the devices, and reads their memory use and idle time during training."""
 
 import json
 import platform
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def describe():
-    """How many GPUs TensorFlow sees, and the names and versions of what computes: a dict."""
+    """Returns a dict with the number of GPUs that TensorFlow sees, their names, and software versions."""
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
@@ -21,7 +21,7 @@ def describe():
 
 
 def peak_bytes(devices):
-    """The most bytes of tensors on one of the GPUs so far; None on CPUs, which TensorFlow does not count."""
+    """Returns the peak bytes of tensors on any of the GPUs; None on CPUs, for which TensorFlow has no count."""
     import tensorflow as tf
 
     gpus = [name for name in devices if name.startswith("GPU")]
@@ -29,7 +29,7 @@ def peak_bytes(devices):
 
 
 def taken_bytes(devices):
-    """The bytes of one of the GPUs that are taken from the machine, by this process and others; None on CPUs."""
+    """Returns the most bytes in use on any of the GPUs, by this process and others; None on CPUs."""
     if not devices[0].startswith("GPU"):
         return None
     used = [float(mebibytes) * 2**20 for mebibytes in _of_nvidia_smi("memory.used")]
@@ -37,7 +37,7 @@ def taken_bytes(devices):
 
 
 def _of_nvidia_smi(field):
-    """A text for each GPU; none where the program is not there."""
+    """Returns a text for each GPU; none if nvidia-smi is not installed."""
     if not shutil.which("nvidia-smi"):
         return []
     command = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
@@ -45,12 +45,12 @@ def _of_nvidia_smi(field):
 
 
 def idle_share(folder):
-    """The share of the time of a profile in which no kernel ran on a GPU, the mean of all GPUs; None without kernels.
+    """Returns the share of a profile's time without a running kernel, averaged over GPUs; None without kernels.
 
-    The time is that from the beginning of the first kernel to the end of the last; copies are no kernels.
+    The time is from the start of the first kernel to the end of the last; copies do not count as kernels.
 
     Args:
-      folder: where `tf.profiler.experimental` has written one profile.
+      folder: directory with one profile written by `tf.profiler.experimental`.
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -62,11 +62,11 @@ def idle_share(folder):
 
 
 def _kernels(plane):
-    """(begin, end) in picoseconds of the kernels on all streams of a GPU, in order."""
+    """Returns (begin, end) in picoseconds of the kernels on all streams of a GPU, in order."""
     names = {number: metadata.name for number, metadata in plane.event_metadata.items()}
     kernels = []
     for line in plane.lines:
-        if line.name.startswith("Stream"):  # others repeat the same time by op or by step
+        if line.name.startswith("Stream"):  # other lines repeat the same time by op or by step
             for event in line.events:
                 if not names[event.metadata_id].startswith("Mem"):  # such as MemcpyH2D
                     begin = 1000 * line.timestamp_ns + event.offset_ps

@@ -12,11 +12,11 @@ _OF_GPUS = ("idle_share", "peak_bytes", "taken_bytes")
 
 
 def table(lines, answers, kind):
-    """One row a line: the medians of its answers, or why it has none.
+    """Returns a table with a row per line: the medians of its answers, or why it has none.
 
     Args:
-      lines: of `lines.all_lines`.
-      answers: {a line's (name, devices): a list of what `training.measure` returned, or a text that says why not}.
+      lines: the lines of `lines.all_lines`.
+      answers: {a line's (name, devices): list of results of `training.measure`, or of texts that say why it failed}.
       kind: "gpu" or "cpu".
     """
     medians = {key: _medians(of_line) for key, of_line in answers.items() if not isinstance(of_line, str)}

@@ -1,6 +1,6 @@
-"""The process of one line: it trains, and prints what the training took as a line of JSON.
+"""The process of one line: trains, and prints the measurements as a line of JSON.
 
-It runs three times as many steps: to warm up, to be measured, and under TensorFlow's profiler, which slows them down.
+It runs the steps three times: to warm up, to measure, and under TensorFlow's profiler, which slows them down.
 """
 
 import functools
@@ -28,7 +28,7 @@ from estimator_train.recipes import cats_vs_dogs
 
 
 class Work(NamedTuple):
-    """The work of both sides: `build()` makes the compiled model; sizes are in images per replica and in pixels."""
+    """The work of both sides. `build()` returns the compiled model; sizes are in images per replica and in pixels."""
 
     build: functools.partial
     one_hot: bool
@@ -50,7 +50,7 @@ _MODELS = {VGG16: (vgg16, True), MOBILENET: (cats_vs_dogs.build_model, False)}
 
 
 class Clock:
-    """Times the second third of the steps, reads what memory they took, and profiles the last third."""
+    """Times the second third of the steps, reads their memory use, and profiles the last third."""
 
     def __init__(self, devices, profile):
         self._devices, self._profile = devices, profile
@@ -68,12 +68,12 @@ class Clock:
 
 
 def measure(training, devices, data_dir, sizes):
-    """Runs the `Training` and returns a dict of numbers, None for those that cannot be measured there.
+    """Runs the `Training` and returns a dict of numbers, with None for those that cannot be measured on the devices.
 
     Args:
       devices: {"kind": "gpu" or "cpu", "count": number}.
-      data_dir: a folder of class folders.
-      sizes: {"image_size": (height, width), "batch_size": of a replica, "steps": of a third}.
+      data_dir: directory of class directories.
+      sizes: {"image_size": (height, width), "batch_size": per replica, "steps": per third}.
     """
     kind, count = devices["kind"], devices["count"]
     strategy = _strategy(kind, count, training.all_reduce)
@@ -99,11 +99,11 @@ def _strategy(kind, count, all_reduce):
         return distribution.gpus(count, all_reduce=all_reduce)
     if count > 1:
         return distribution.cpu_replicas(count, all_reduce=all_reduce)
-    return tf.distribute.get_strategy()  # XLA compiles the step of a MirroredStrategy on GPUs alone
+    return tf.distribute.get_strategy()  # XLA compiles a MirroredStrategy's step only on GPUs
 
 
 def _train(work, training, strategy, clock):
-    with tf.device("CPU:0"):  # so that the GPUs have the Estimator's copy alone
+    with tf.device("CPU:0"):  # so that only the Estimator's copy is on the GPUs
         model = work.build()
     timing = et.TimingHook()
     thirds = _Thirds(timing, work.steps, clock)
@@ -126,7 +126,7 @@ def _train(work, training, strategy, clock):
 
 
 class _Thirds(et.SessionRunHook):
-    """Tells the clock when a third has ended; the GPUs are done by then, because each step's loss is looked at."""
+    """Tells the clock when a third has ended. The GPUs are done by then, because every step's loss is read."""
 
     def __init__(self, timing, steps, clock):
         self._timing, self._steps, self._clock = timing, steps, clock
@@ -140,7 +140,7 @@ class _Thirds(et.SessionRunHook):
 
     @property
     def input_seconds(self):
-        """Seconds that the second third waited for input."""
+        """Returns the seconds that the second third waited for input."""
         first, second, _ = self._waited
         return second - first
 
@@ -163,7 +163,7 @@ def _input_fn(work, images):
 
 def _fit(work, training, strategy, clock):
     class Thirds(keras.callbacks.Callback):
-        """One for each batch would have fit wait for the values of every step."""
+        """Uses epochs, because a callback per batch would make fit wait for the values of every step."""
 
         def on_epoch_end(self, epoch, logs=None):
             clock.third_ended(epoch + 1)
@@ -179,7 +179,7 @@ def _fit(work, training, strategy, clock):
 
 
 def _guides_batches(work, batch_size):
-    """Batches without end of the image files, as TensorFlow's own guide to tf.data makes them."""
+    """Returns endless batches of the image files, as in TensorFlow's guide to tf.data."""
 
     def load(path):
         image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)

@@ -1,1 +1,1 @@
-"""One module a peer: what a user of it would write for each work, run in a process of the peer's environment."""
+"""A module per peer with the code that its user would write for each benchmark, run in the peer's environment."""

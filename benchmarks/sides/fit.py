@@ -1,4 +1,4 @@
-"""What tf_keras and Keras 3 have in common: `fit`, of the Keras that is given."""
+"""Code shared by tf_keras and Keras 3, using `fit` of the given Keras."""
 
 import contextlib
 import tempfile
@@ -11,7 +11,7 @@ from benchmarks.sides.serve import now, peak_bytes, since
 
 def fit_steps(keras, model, steps, steps_per_execution, strategy=None):
     class Clock(keras.callbacks.Callback):
-        """Times the last epoch. A callback for each batch would have fit wait for the values of every step."""
+        """Times the last epoch, because a callback per batch would make fit wait for the values of every step."""
 
         def on_epoch_begin(self, epoch, logs=None):
             self.begin = now()
@@ -70,7 +70,7 @@ def _over_files(keras, verb, files, replicas):
 
 
 def predict_one(keras, calls, through):
-    """`through`: "predict", the model's own loop over batches, or "call", the model as a function."""
+    """Predicts `through` "predict", the model's loop over batches, or "call", the model as a function."""
     model, x = parts.small_cnn(keras), parts.one_example()
 
     def run():

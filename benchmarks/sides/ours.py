@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 
-import estimator_train as et  # before TensorFlow, which else imports Keras 3
+import estimator_train as et  # before TensorFlow, which would otherwise import Keras 3
 
 # isort: split
 import numpy as np
@@ -82,9 +82,9 @@ def worker_input(files, epochs):
 
 
 def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, keras_3=False, **settings):
-    """`settings` are those of RunConfig; steps are timed from the end of the first call, without summaries and logs."""
+    """Times steps after the first call, without summaries and logs; `settings` are RunConfig's."""
     model = getattr(parts, model)(importlib.import_module("keras") if keras_3 else keras)
-    silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the others are
+    silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the other sides are
     settings = {"model_dir": tempfile.mkdtemp(), **silent, **settings}
     config = et.RunConfig(steps_per_loop=steps_per_loop, **settings)
     estimator = et.model_to_estimator(model, config=config)
@@ -111,7 +111,7 @@ def evaluated_training(evaluations, every, legacy_adam=False):
 
 
 def trained_on(steps, every=None):
-    """Seconds of the steps as TimingHook counts them, with an evaluation and a checkpoint after each `every`."""
+    """Returns TimingHook's seconds of the steps, with an evaluation and a checkpoint every `every` steps."""
 
     def run():
         estimator = et.model_to_estimator(parts.small_cnn(keras), model_dir=tempfile.mkdtemp())
@@ -129,7 +129,7 @@ def trained_on(steps, every=None):
 
 
 def evaluate_files(files, replicas=1, as_command=False):
-    """`as_command`: with the predictions that the command's metrics of the classes are computed from."""
+    """Evaluates files; `as_command` also collects the predictions that the command computes its class metrics from."""
     from estimator_train import distribution
     from estimator_train.cli.run.evaluation import CollectPredictions
 
@@ -185,7 +185,7 @@ def flagship(files, epochs, frozen=False):
 
         keras.backend.clear_session()
         model = models.build_model("vgg16", image_size=(224, 224), num_classes=len(parts.CLASSES), weights="none")
-        freeze_backbone(model, "block4_pool")  # as the peers have it; random weights are trained else
+        freeze_backbone(model, "block4_pool")  # as in the peers; by default, random weights are trained
         images = {"file_pattern": paths, "labels": parts.CLASSES, "batch_size": parts.BATCH}
         if frozen:
             from estimator_train.input_fns.frozen_features import frozen_features
@@ -266,7 +266,7 @@ def run_bare_graph(**options):
 
 
 def replicas(count, steps):
-    """Steps of `count` batches, with a core for each replica: of one thread, and no more cores to take another from."""
+    """Runs steps with `count` replicas, each on one core and one thread."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -280,7 +280,7 @@ def replicas(count, steps):
 
 
 def workers(model, steps, steps_per_loop, workers, cluster=None):
-    """Steps in as many processes, under a MultiWorkerMirroredStrategy."""
+    """Runs steps in `workers` processes under a MultiWorkerMirroredStrategy."""
     from estimator_train import distribution
 
     given = {"model": model, "steps": steps, "steps_per_loop": steps_per_loop}
@@ -292,7 +292,7 @@ def workers(model, steps, steps_per_loop, workers, cluster=None):
 
 
 def scaling(settings, workers, cluster=None):
-    """Steps of several settings of `train_steps`, one after the other, in as many processes."""
+    """Runs the steps of several settings of `train_steps`, one after another, in `workers` processes."""
     from estimator_train import distribution
 
     def set_up(folder):
@@ -312,21 +312,21 @@ def scaling(settings, workers, cluster=None):
 
 
 def mirrored(model, steps, steps_per_loop, count):
-    """Steps of as many replicas in one process."""
+    """Runs steps of `count` replicas in one process."""
     from estimator_train import distribution
 
     return train_steps(model, steps, steps_per_loop=steps_per_loop, train_distribute=distribution.cpu_replicas(count))
 
 
 def checkpoint(model):
-    """Seconds and bytes of a checkpoint."""
+    """Measures the seconds and bytes of a checkpoint."""
     model = getattr(parts, model)(keras)
     estimator = et.model_to_estimator(model, model_dir=tempfile.mkdtemp())
     batches = parts.repeated_batch(model.input_shape[1:])
 
     def run():
         timing = et.TimingHook()
-        estimator.train(lambda: batches, hooks=[timing], steps=1)  # saves before it and after it
+        estimator.train(lambda: batches, hooks=[timing], steps=1)  # saves before and after the step
         files = tf.io.gfile.glob(f"{estimator.latest_checkpoint()}.data*")
         return {"wall": timing.summary()["checkpoint_seconds"] / 2, "bytes": sum(map(os.path.getsize, files))}
 

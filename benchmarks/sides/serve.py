@@ -1,6 +1,6 @@
-"""The process of a side: it does its piece of work whenever it is told to, and tells what that took.
+"""The process of a side: runs its work on each request and reports the measurements.
 
-Only the standard library, and Python 3.9, which some peers need.
+It uses only the standard library and runs on Python 3.9, which some peers need.
 """
 
 import importlib.metadata
@@ -12,16 +12,16 @@ import time
 
 
 def serve(works, packages, device):
-    """Sets up the work that the command line names, and answers each line of stdin with a line of JSON on stdout.
+    """Sets up the work named on the command line and answers each line of stdin with a line of JSON on stdout.
 
     Args:
-      works: functions by name. Each takes the options of the command line, sets up and warms up, and returns the piece
-        to be measured: a function whose dict, if it returns one, is added to what is measured here.
-      packages: names of those whose versions tell what was measured.
-      device: a function that returns the name of what computes.
+      works: functions to choose from. Each takes the options of the command line, sets up and warms up, and returns the
+        function to measure. If that returns a dict, it is added to the measurements.
+      packages: names of packages whose versions to report.
+      device: a function that returns the name of the device.
     """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whoever prints does so to stderr
+    os.dup2(2, 1)  # redirects everything that is printed to stderr
     piece = works[sys.argv[1]](**json.loads(sys.argv[2]))
     print("{}", file=answers, flush=True)
     for _ in sys.stdin:
@@ -36,12 +36,12 @@ def serve(works, packages, device):
 
 
 def now():
-    """Seconds of the clock, and of the cores in this process and its children that have ended."""
+    """Returns wall-clock seconds, and processor seconds of this process and its finished children."""
     return time.perf_counter(), cpu_seconds()
 
 
 def since(begin, end=None):
-    """What an answer has of the time between two `now()`."""
+    """Returns an answer's times between two calls of `now()`."""
     end = end or now()
     return {"wall": end[0] - begin[0], "cpu": end[1] - begin[1]}
 
@@ -51,7 +51,7 @@ def cpu_seconds():
 
 
 def peak_bytes():
-    """The most memory that this process has had resident."""
+    """Returns the peak resident memory of this process."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

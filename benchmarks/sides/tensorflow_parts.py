@@ -1,4 +1,4 @@
-"""What the sides on TensorFlow share: models, made by the Keras they are given, and data."""
+"""Code shared by the sides on TensorFlow: models, built with the given Keras, and data."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ from benchmarks.scans import CLASSES
 from benchmarks.sides.serve import now, since
 
 BATCH = 32
-EVALUATED = 8  # batches of an evaluation on the way
+EVALUATED = 8  # batches per evaluation during training
 
 _IMAGENET_MEAN = (123.68, 116.779, 103.939)  # red, green, blue
 
@@ -22,7 +22,7 @@ def device():
 
 
 def vgg16(keras, optimizer, **compile_options):
-    """The model of estimator_train/models/vgg16.py with random weights."""
+    """The model that `models.build_model("vgg16")` builds, with random weights."""
     base = keras.applications.VGG16(weights=None, include_top=False, input_shape=(224, 224, 3))
     for layer in base.layers[:-4]:
         layer.trainable = False
@@ -40,7 +40,7 @@ def small_cnn(keras, optimizer="adam", **compile_options):
 
 
 def scan_cnn(keras):
-    """The same for scans: its prediction of one takes about as long as the decoding of its file."""
+    """The same network for scans; predicting one takes about as long as decoding its file."""
     return _classifier(keras, (224, 224, 3), _small_cnn(keras), "adam", classes=len(CLASSES))
 
 
@@ -52,24 +52,24 @@ def _small_cnn(keras):
 
 
 def tiny_cnn(keras, **compile_options):
-    """Its step takes about a millisecond."""
+    """A network whose step takes about a millisecond."""
     conv = keras.layers.Conv2D(4, 3, strides=3, activation="relu")
     return _classifier(keras, (28, 28, 1), [conv, keras.layers.MaxPooling2D()], "adam", **compile_options)
 
 
 def deep_cnn(keras):
-    """Nearly all of its step is convolutions."""
+    """A network whose step is nearly all convolutions."""
     layers = [keras.layers.Conv2D(32, 3, padding="same", activation="relu") for _ in range(4)]
     return _classifier(keras, (32, 32, 3), [*layers, keras.layers.GlobalAveragePooling2D()], "adam")
 
 
 def wide_network(keras):
-    """Its checkpoint takes about 100 MB: 8 million weights, and Adam's two slots of each."""
+    """A network with a checkpoint of about 100 MB: 8 million weights, and Adam's two slots for each."""
     return _classifier(keras, (28, 28, 1), [keras.layers.Flatten(), keras.layers.Dense(10_000, "relu")], "adam")
 
 
 def wide_cnn(keras, optimizer="adam"):
-    """A small CNN with 16 million weights, nearly all of them in one layer."""
+    """A small CNN with 16 million weights, nearly all in one layer."""
     layers = [keras.layers.Conv2D(64, 3, padding="same", activation="relu"), keras.layers.MaxPooling2D()]
     layers += [keras.layers.Flatten(), keras.layers.Dense(1000, "relu")]
     return _classifier(keras, (32, 32, 3), layers, optimizer)
@@ -83,26 +83,26 @@ def _classifier(keras, input_shape, layers, optimizer, classes=10, **compile_opt
 
 
 def repeated_batch(input_shape, batch_size=BATCH):
-    """The same batch, from memory, without end."""
+    """Returns a dataset that repeats one batch from memory forever."""
     images = np.random.default_rng(1).normal(size=(batch_size, *input_shape)).astype(np.float32)
     return tf.data.Dataset.from_tensors((images, np.eye(10, dtype=np.float32)[np.arange(batch_size) % 10])).repeat()
 
 
 def two_batches():
-    """Of small_cnn, 4 examples each."""
+    """Returns two batches of 4 examples for small_cnn."""
     return repeated_batch((32, 32, 3), 4).take(2)
 
 
 def one_example():
-    """A batch of one, of small_cnn."""
+    """Returns a batch of one example for small_cnn."""
     return next(iter(two_batches()))[0][:1].numpy()
 
 
 def epoch_of(batches, number):
-    """A function that reads all batches once, of `number` images; three epochs have gone before, as of a training.
+    """Returns a function that reads all batches, of `number` images, once, after three epochs of warm-up.
 
-    An epoch ends with its last batch: what the deletion of an iterator may wait for, see docs/performance.md, is left
-    out of all sides alike.
+    The epoch ends with its last batch. Deleting an iterator may have to wait, see docs/performance.md, and is excluded
+    on all sides.
     """
 
     for _ in range(3):
@@ -111,14 +111,14 @@ def epoch_of(batches, number):
 
 
 def read(batches, number):
-    """Reads all batches of `number` examples and returns the time it took, without the end of the iterator."""
+    """Reads all batches of `number` examples and returns the time it took, excluding the iterator's deletion."""
     begin, iterator = now(), iter(batches)
     assert sum(labels.shape[0] for _, labels in iterator) == number
     return since(begin)
 
 
 def cpu_devices(count):
-    """Names of `count` logical CPU devices; call before TensorFlow has started."""
+    """Creates `count` logical CPU devices and returns their names; call it before TensorFlow starts."""
     logical = [tf.config.LogicalDeviceConfiguration()] * count
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], logical)
     return [f"CPU:{index}" for index in range(count)]
@@ -129,13 +129,13 @@ def jpeg_paths(folder):
 
 
 def jpeg_batches(paths, epochs=1, batch_size=BATCH):
-    """Batches of images of 224 x 224 in [0, 1] and one-hot labels, as TensorFlow's own guide to tf.data has them."""
+    """Returns batches of 224 x 224 images in [0, 1] and one-hot labels, as in TensorFlow's guide to tf.data."""
     files = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths)).repeat(epochs)
     return files.map(_load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
 
 
 def cached_jpeg_batches(paths):
-    """The same, decoded once and shuffled after that."""
+    """Returns the same batches, decoded once and then shuffled."""
     images = tf.data.Dataset.from_tensor_slices(paths).map(_load, num_parallel_calls=tf.data.AUTOTUNE).cache()
     return images.shuffle(len(paths)).batch(BATCH).prefetch(tf.data.AUTOTUNE)
 
@@ -151,7 +151,7 @@ def _decode(encoded):
 
 
 def write_tfrecords(paths):
-    """Writes JPEG files into a TFRecord file for training, and one of them for evaluation; returns their folder."""
+    """Writes JPEGs into a TFRecord file for training, and one of them for evaluation; returns their directory."""
     folder = tempfile.mkdtemp()
     with open(os.path.join(folder, "labels.txt"), "w") as file:
         file.write("\n".join(CLASSES))
@@ -171,7 +171,7 @@ def write_tfrecords(paths):
 
 
 def tfrecord_batches(folder):
-    """Batches of the training images of `write_tfrecords`, as TensorFlow's guides to TFRecord and tf.data have them."""
+    """Returns batches of the training images of `write_tfrecords`, as in the guides to TFRecord and tf.data."""
     features = {
         "image/encoded": tf.io.FixedLenFeature([], tf.string),
         "image/class/label": tf.io.FixedLenFeature([], tf.int64),
@@ -186,7 +186,7 @@ def tfrecord_batches(folder):
 
 
 def write_npz(examples):
-    """Writes an npz file of grayscale images of 28 x 28 of ten classes; returns its path."""
+    """Writes an npz file of 28 x 28 grayscale images in ten classes; returns its path."""
     rng, path = np.random.default_rng(1), os.path.join(tempfile.mkdtemp(), "images.npz")
     arrays = {
         f"{name}_{side}": rng.integers(0, below, shape, np.uint8)
@@ -198,7 +198,7 @@ def write_npz(examples):
 
 
 def npz_batches(path):
-    """Batches of the training images of `write_npz`, as TensorFlow's guide to NumPy data has them."""
+    """Returns batches of the training images of `write_npz`, as in TensorFlow's guide to NumPy data."""
     with np.load(path) as arrays:
         images, labels = arrays["x_train"], arrays["y_train"]
 
@@ -211,7 +211,7 @@ def npz_batches(path):
 
 
 def rows_of_a_table(examples):
-    """A function that returns a generator of rows of 20 numbers, with labels."""
+    """Returns a function that creates a generator of rows of 20 numbers with labels."""
     table = np.random.default_rng(1).normal(size=(examples, 20)).astype(np.float32)
     labels = np.arange(examples) % 10
 
@@ -222,7 +222,7 @@ def rows_of_a_table(examples):
 
 
 def model_fn(estimator, blocks):
-    """A model_fn of `estimator`, a module with tf.estimator's names: `blocks` residual blocks of two convolutions."""
+    """Returns a model_fn with `blocks` residual blocks of two convolutions; `estimator` is a tf.estimator module."""
     v1 = tf.compat.v1
 
     def build(features, labels, mode):
@@ -242,9 +242,9 @@ def model_fn(estimator, blocks):
 
 
 def train_model_fn(estimator, blocks, steps, end=False):
-    """A function that trains `model_fn` for `steps` steps after the first, and answers with what these took.
+    """Returns a function that trains `model_fn` for `steps` steps after the first, and times these.
 
-    `end`: it answers with the time from the last step to the end of the training.
+    With `end`, it times the end of training after the last step instead.
     """
 
     class Clock(tf.compat.v1.train.SessionRunHook):

@@ -18,7 +18,7 @@ def input_pipeline(files):
 
 
 def blog(pattern, image_size=(224, 224), batch_size=64, buffer_size=4096):
-    """What the post "Multi-GPU training with Estimators, tf.keras and tf.data" does, with the names of TensorFlow 2."""
+    """The input_fn of the post "Multi-GPU training with Estimators, tf.keras and tf.data", with TensorFlow 2 names."""
     initializer = tf.lookup.KeyValueTensorInitializer(parts.CLASSES, range(len(parts.CLASSES)), tf.string, tf.int64)
     index_of = tf.lookup.StaticHashTable(initializer, -1)
 
@@ -51,9 +51,9 @@ def evaluated_training(evaluations, every):
         return parts.repeated_batch((32, 32, 3))
 
     def run():
-        # The next evaluation comes with the next checkpoint.
+        # Each checkpoint triggers an evaluation.
         config = tf.estimator.RunConfig(tempfile.mkdtemp(), save_checkpoints_steps=every)
-        keras.backend.clear_session()  # tf.estimator cannot take the same model twice
+        keras.backend.clear_session()  # tf.estimator cannot use the same model twice
         model = parts.wide_cnn(keras, keras.optimizers.legacy.Adam())
         estimator = keras.estimator.model_to_estimator(model, config=config)
         train_spec = tf.estimator.TrainSpec(batches, max_steps=evaluations * every)
@@ -74,7 +74,7 @@ def predict_again():
 
 
 def predict_one(calls):
-    """Through an export that is loaded, which took the place of tf.contrib.predictor.from_estimator."""
+    """Predicts with a loaded export, the successor of tf.contrib.predictor.from_estimator."""
 
     def receiver_fn():
         images = tf.compat.v1.placeholder(tf.float32, [None, *x.shape[1:]])

@@ -1,4 +1,4 @@
-"""tf_keras: Keras 2 on today's TensorFlow; its `fit`, and a bare tf.function of its `train_step`."""
+"""tf_keras, Keras 2 on today's TensorFlow: its `fit`, and its `train_step` in a bare tf.function."""
 
 import functools
 
@@ -24,7 +24,7 @@ def bare_steps(model, steps, steps_per_call):
     def run():
         for _ in range(steps // steps_per_call):
             train(iterator)
-        model.optimizer.iterations.numpy()  # waits, on a GPU, for the last
+        model.optimizer.iterations.numpy()  # on a GPU, waits for the last step
 
     run()
     return run
@@ -40,7 +40,7 @@ def npz_input(examples):
 
 
 def cached_input(files, epochs):
-    """Makes an iterator for each epoch, as `fit` does."""
+    """Creates an iterator per epoch, as `fit` does."""
     paths = parts.jpeg_paths(files)
     batches = parts.cached_jpeg_batches(paths)
 
@@ -58,7 +58,7 @@ def generator_input(examples):
 
 
 def workers(model, steps, steps_per_execution, workers, cluster=None):
-    """Steps of `fit` in as many processes, under a MultiWorkerMirroredStrategy."""
+    """Runs steps of `fit` in `workers` processes under a MultiWorkerMirroredStrategy."""
     given = {"model": model, "steps": steps, "steps_per_execution": steps_per_execution}
 
     def set_up(folder):

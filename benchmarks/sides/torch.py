@@ -16,7 +16,7 @@ CLASSES, BATCH = 4, 32
 
 
 def vgg16():
-    """What comes before the last convolutional block is frozen, as in the other sides' model."""
+    """Returns VGG16 with all layers before the last convolutional block frozen, as on the other sides."""
     base = torchvision.models.vgg16(weights=None).features
     for layer in base[:24]:
         layer.requires_grad_(False)
@@ -53,7 +53,7 @@ def flagship(files, epochs):
 
 
 class Scans(torch.utils.data.Dataset):
-    """The images that ours reads, by the same function."""
+    """The same images as ours, read by the same function."""
 
     def __init__(self, folder):
         self.paths = sorted(glob.glob(os.path.join(folder, "*", "*.jpeg")))
@@ -76,7 +76,7 @@ def worker_input(files, epochs):
         number = sum(len(labels) for _ in range(epochs) for _, labels in loader)
         assert number == epochs * len(dataset)
         answer = since(begin)
-        del loader  # ends the workers, whose processor time counts only then
+        del loader  # stops the workers, whose processor time counts only then
         return answer | {"cpu": since(begin)["cpu"]}
 
     return run

@@ -1,6 +1,6 @@
-"""Sides that are a cluster of workers on this machine: the first of them is the side's process, and starts the others.
+"""Sides that are a cluster of workers on this machine. The side's process is the first worker and starts the others.
 
-Only the standard library.
+It uses only the standard library.
 """
 
 import json
@@ -12,13 +12,13 @@ import tempfile
 
 
 def in_cluster(peer, work, options, set_up):
-    """Returns the piece of a `work` that all workers of a cluster do together, in this process and in others like it.
+    """Returns a function that runs `work` on all workers of a cluster, in this process and others like it.
 
     Args:
-      peer: the module of benchmarks/sides whose `work` takes a `cluster`, and calls this.
-      options: what it was given: a dict with `workers`, how many there are, and `cluster`, None in the first of them.
-      set_up: a function of a folder that all workers see; it returns the piece of this worker, warmed up. TF_CONFIG is
-        in the environment when it is called. The piece returns "wall" and "cpu".
+      peer: the module of benchmarks/sides whose `work` takes a `cluster` and calls this function.
+      options: the options of `work`, with `workers`, the number of workers, and `cluster`, None in the first worker.
+      set_up: takes a directory shared by all workers and returns this worker's function to measure, warmed up, which
+        returns "wall" and "cpu". It is called with TF_CONFIG in the environment.
     """
     cluster = options["cluster"]
     others = []
@@ -32,7 +32,7 @@ def in_cluster(peer, work, options, set_up):
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": cluster["addresses"]}, "task": task})
     piece = set_up(cluster["folder"])
     for other in others:
-        other.stdout.readline()  # it is ready
+        other.stdout.readline()  # the worker is ready
 
     def together():
         for other in others:

@@ -1,4 +1,4 @@
-"""examples/legacy/tf1/loans_hparams.py for TensorFlow 2.15: without tf.contrib."""
+"""examples/legacy/tf1/loans_hparams.py for TensorFlow 2.15, without tf.contrib."""
 
 import json
 import os
@@ -12,8 +12,8 @@ tf.disable_v2_behavior()
 tf.logging.set_verbosity(tf.logging.INFO)
 
 flags = tf.app.flags
-flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
-flags.DEFINE_integer("max_steps", 300, "The most training steps.")
+flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
+flags.DEFINE_integer("max_steps", 300, "Maximum number of training steps.")
 FLAGS = flags.FLAGS
 
 COLUMNS = ["income", "debt", "age", "years_employed"]

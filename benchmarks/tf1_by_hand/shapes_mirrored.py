@@ -1,4 +1,4 @@
-"""examples/legacy/tf1/shapes_mirrored.py for TensorFlow 2.15: without tf.contrib, on two logical CPUs."""
+"""examples/legacy/tf1/shapes_mirrored.py for TensorFlow 2.15, without tf.contrib and on two logical CPUs."""
 
 import json
 import os
@@ -12,10 +12,10 @@ tf.disable_v2_behavior()
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
-tf.flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
+tf.flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
 tf.flags.DEFINE_integer("num_gpus", 2, "GPUs to train on.")
-tf.flags.DEFINE_integer("batch_size", 8, "Images a step on each GPU.")
-tf.flags.DEFINE_integer("epochs", 3, "Times that all images are seen.")
+tf.flags.DEFINE_integer("batch_size", 8, "Images per step on each GPU.")
+tf.flags.DEFINE_integer("epochs", 3, "Passes over the images.")
 FLAGS = tf.flags.FLAGS
 
 LABELS = ["circle", "cross", "square"]
@@ -95,7 +95,7 @@ def make_model():
             layers.Dense(len(LABELS), activation="softmax", kernel_initializer=initializer(seed=3)),
         ]
     )
-    # TensorFlow 2.15 divides gradients by the replicas twice. Adam with half the epsilon makes the same of the halves.
+    # TensorFlow 2.15 divides gradients by the replicas twice. Adam with half the epsilon gives the same updates.
     model.compile(
         optimizer=tf.train.AdamOptimizer(learning_rate=0.01, epsilon=0.5e-8),
         loss="categorical_crossentropy",

@@ -1,4 +1,4 @@
-"""examples/legacy/tf1/surnames_rnn.py for TensorFlow 2.15: without tf.contrib."""
+"""examples/legacy/tf1/surnames_rnn.py for TensorFlow 2.15, without tf.contrib."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 
-tf.flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
+tf.flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
 tf.flags.DEFINE_integer("steps", 60, "Training steps.")
 tf.flags.DEFINE_integer("num_units", 12, "Units of each recurrent layer.")
 FLAGS = tf.flags.FLAGS
@@ -31,7 +31,7 @@ def draw_names(count, seed):
 
 def write_vocabulary(path):
     with tf.gfile.Open(path, "w") as vocabulary:
-        vocabulary.write("\n".join("abcdefghiklmnoprstuwy"))  # z is not there: out of vocabulary
+        vocabulary.write("\n".join("abcdefghiklmnoprstuwy"))  # without z, which is out of vocabulary
     return path
 
 

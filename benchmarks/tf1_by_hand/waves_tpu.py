@@ -1,4 +1,4 @@
-"""examples/legacy/tf1/waves_tpu.py for TensorFlow 2.15: without tf.contrib."""
+"""examples/legacy/tf1/waves_tpu.py for TensorFlow 2.15, without tf.contrib."""
 
 import json
 import os
@@ -11,11 +11,11 @@ summary = tf.compat.v2.summary
 tf.disable_v2_behavior()
 
 tf.flags.DEFINE_bool("use_tpu", False, "Use TPUs rather than CPUs or GPUs.")
-tf.flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
-tf.flags.DEFINE_integer("batch_size", 16, "Waves a step, of all shards.")
+tf.flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
+tf.flags.DEFINE_integer("batch_size", 16, "Waves per step over all shards.")
 tf.flags.DEFINE_integer("train_steps", 50, "Training steps.")
 tf.flags.DEFINE_integer("iterations", 10, "Steps between returns to the host.")
-tf.flags.DEFINE_bool("bfloat16", False, "Compute in bfloat16, which TPUs are made for.")
+tf.flags.DEFINE_bool("bfloat16", False, "Compute in bfloat16.")
 FLAGS = tf.flags.FLAGS
 
 LENGTH = 32

@@ -1,4 +1,4 @@
-"""The estimator_train command. A module a subcommand; arguments are checked before TensorFlow is imported."""
+"""The estimator_train command: one module per subcommand. Arguments are checked before TensorFlow is imported."""
 
 import errno
 import os
@@ -42,11 +42,11 @@ and zsh and fish after the same with zsh_source and fish_source.
 
 
 class _Commands(click.Group):
-    """Trains where no subcommand is named."""
+    """Runs `train` if no subcommand is given."""
 
     def parse_args(self, ctx, args):
         trains = args and args[0].startswith("-") and args[0] not in ("-h", "--help", "--version")
-        if trains or not (args or ctx.resilient_parsing):  # the shell, completing the first word, is told the commands
+        if trains or not (args or ctx.resilient_parsing):  # completing the first word offers the subcommands
             args = ["train", *args]
         return super().parse_args(ctx, args)
 
@@ -58,9 +58,9 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="estimator_train")
 def commands():
-    """Train, evaluate and look after Estimators on today's TensorFlow.
+    """Train, evaluate and manage Estimators on today's TensorFlow.
 
-    Without a command it trains; the flags of training: estimator_train train --help
+    Without a command, it trains; see estimator_train train --help for the flags.
     """
 
 
@@ -69,13 +69,13 @@ for _command in (train, evaluate, report, compare, predict, export, run, launch,
 
 
 def main():
-    """Runs the command; wrong input ends with one line on standard error and exit code 2.
+    """Runs the command; invalid input prints one line on standard error and exits with code 2.
 
-    An error that needs more lines has them as `lines`. A command may give back a function: it is called here, where
-    none of its errors is taken for wrong input, and signals are its own.
+    An error that needs several lines provides them as `lines`. A command may return a function, which is called here
+    last: its errors are not mistaken for invalid input, and it handles signals itself.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on how it was built
-    color = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides TensorFlow's notes on how it was built
+    color = False if os.environ.get("NO_COLOR") else None  # None: only on a terminal
     try:
         with raising_terminated():
             outcome = commands.main(prog_name="estimator_train", standalone_mode=False, color=color)
@@ -84,7 +84,7 @@ def main():
         if isinstance(error, click.NoSuchOption):
             error.possibilities = meant_by(error)
         prefix = click.style("estimator_train:", fg="red")
-        lines = getattr(error.__cause__, "lines", [error.format_message()])  # of an error that is meant to have several
+        lines = getattr(error.__cause__, "lines", [error.format_message()])  # set by errors that need several lines
         message = "\n".join(" ".join(line.split()) for line in lines)
         click.echo(f"{prefix} {message}", err=True, color=color)
         sys.exit(2)
@@ -94,7 +94,7 @@ def main():
     except Terminated as error:
         click.echo(f"estimator_train: stopped by {error.number.name}", err=True)
         sys.exit(128 + error.number)
-    except BrokenPipeError:  # its reader, such as head, wants no more
+    except BrokenPipeError:  # the reader, such as head, has exited
         sys.exit(1)
     except OSError as error:
         unwritten = _unwritten(error)
@@ -106,10 +106,10 @@ def main():
 
 
 def _unwritten(error):
-    """Names what could not be written: standard output, or a file on a full disk. None for any other error."""
+    """Returns what could not be written: standard output, or a file on a full disk. None for any other error."""
     if error.filename is None:
         try:
-            click.echo()  # what failed to be written is lost, so only another line can tell
+            click.echo()  # the failed output is lost, so write another line to see whether that fails, too
         except OSError:
             return "standard output"
     return error.filename or "a file" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None

@@ -1,4 +1,4 @@
-"""--checkpoint of the commands that read a run: the best, the latest or any other of its checkpoints."""
+"""The options --model-dir and --checkpoint of the commands that read a run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ import os
 
 import click
 
+from estimator_train.cli import completion, environment
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.plan import newest_checkpoint
 from estimator_train.host.model_dirs import checkpoints_among
 from estimator_train.host.paths import as_path
+
+model_dir_option = click.option(
+    "--model-dir",
+    type=Text(),
+    metavar="FOLDER",
+    required=True,
+    envvar=environment.MODEL_DIR,
+    shell_complete=completion.folders,
+    help="Directory of a run.",
+)
 
 checkpoint_option = click.option(
     "--checkpoint",
@@ -17,15 +28,15 @@ checkpoint_option = click.option(
     metavar="best|latest|STEP|PATH",
     default="latest",
     show_default=True,
-    help="Checkpoint to use: the one kept by --keep-best, the newest, or another by its step or its path.",
+    help="Checkpoint to use: the one kept by --keep-best, the newest, or any other by its step or path.",
 )
 
 
 def checkpoint_prefix(model_dir: str, checkpoint: str) -> str | None:
-    """Returns the path prefix of the checkpoint that `--checkpoint` gives, or None for the newest of `model_dir`.
+    """Returns the path prefix of the checkpoint that `--checkpoint` selects, or None for the newest in `model_dir`.
 
     Raises:
-      click.ClickException: there is no such checkpoint.
+      click.ClickException: the checkpoint does not exist.
     """
     if checkpoint == "latest":
         return None

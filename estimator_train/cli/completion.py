@@ -1,10 +1,10 @@
-"""Shell completion of the values of flags, called by click."""
+"""Shell completion of flag values, called by click."""
 
 from click.shell_completion import CompletionItem
 
 
 def names(choices):
-    """Completes one of `choices()`."""
+    """Returns a function that completes to one of `choices()`."""
     return lambda ctx, param, incomplete: [name for name in choices() if name.startswith(incomplete)]
 
 

@@ -1,4 +1,4 @@
-"""Which flags of `train` exclude or need each other: a row each, looked through before TensorFlow is imported."""
+"""Rules for flags of `train` that exclude or require each other, checked before TensorFlow is imported."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 
 
 class Excludes(NamedTuple):
-    """None of `flags` goes with any of `others`, all by their names in Python; `reason` may name {flag} and {other}.
+    """None of `flags` can be combined with any of `others`. `reason` may use {flag} and {other}.
 
-    "name=value" is a flag where it is given that value.
+    Flags are given by their Python names; "name=value" matches a flag only if it has that value.
     """
 
     flags: tuple[str, ...]
@@ -21,7 +21,7 @@ class Excludes(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """Each of `flags` goes with one of `others` alone. `reason` may name {flag}."""
+    """Each of `flags` requires at least one of `others`. `reason` may use {flag}."""
 
     flags: tuple[str, ...]
     others: tuple[str, ...]
@@ -35,12 +35,12 @@ RULES = (
     Excludes(
         ("split_over",),
         ("gpus", "replicas"),
-        "--split-over has one model on several devices, --gpus and --replicas have one on each; give one",
+        "--split-over spreads one model over several devices, --gpus and --replicas put a copy on each; give one",
     ),
     Needs(
         ("all_reduce",),
         ("gpus", "replicas"),
-        "--all-reduce is over replicas; give --gpus N or --replicas N, too",
+        "--all-reduce sums over replicas; give --gpus N or --replicas N, too",
     ),
     Needs(("filters", "volume", "split_over"), ("recipe",), "{flag} is for recipes; give --recipe NAME, too"),
     Excludes(("gpus",), ("replicas",)),
@@ -55,43 +55,43 @@ RULES = (
         ("early_stopping", "schedule", "warmup_steps"),
         "each of the --phases has a number of epochs and one learning rate; leave out {other}",
     ),
-    Excludes(("phases",), ("ema",), "the averages of --ema would begin anew in each of the --phases; leave one out"),
+    Excludes(("phases",), ("ema",), "the averages of --ema would start over in each of the --phases; leave one out"),
     Excludes(
         ("phases", "freeze=none"),
         ("cache=features",),
-        "--cache features keeps what frozen layers give; leave it out, or freeze all",
+        "--cache features keeps the outputs of frozen layers; leave it out, or freeze all",
     ),
     Excludes(
         ("phases", "freeze"),
         ("recipe", "input_fn"),
-        "{flag} is for a dataset and a model with a backbone of keras.applications; leave out {other}",
+        "{flag} needs a dataset and a model with a backbone of keras.applications; leave out {other}",
     ),
     Needs(
         ("early_stopping", "keep_best"),
         ("evaluate_every",),
-        "{flag} goes by evaluations on the way; give --evaluate-every STEPS, too",
+        "{flag} needs evaluations during training; give --evaluate-every STEPS, too",
     ),
     Needs(
         ("monitor",),
         ("early_stopping", "keep_best"),
-        "--monitor is what --early-stopping and --keep-best go by; give one of them, too",
+        "--monitor is the metric for --early-stopping and --keep-best; give one of them, too",
     ),
     Excludes(
         ("input_fn",),
         ("dataset", "data_dir"),
-        "--input-fn takes the place of --dataset and --data-dir; give one or the other",
+        "--input-fn replaces --dataset and --data-dir; give one or the other",
     ),
     Needs(("input_fn",), ("eval_input_fn",), "--input-fn and --eval-input-fn go together; give both"),
     Needs(("eval_input_fn",), ("input_fn",), "--input-fn and --eval-input-fn go together; give both"),
     Excludes(
         ("input_fn",),
         ("epochs",),
-        "--input-fn decides itself how often it gives its data; leave out --epochs",
+        "--input-fn decides how often it repeats its data; leave out --epochs",
     ),
     Excludes(
         ("input_fn",),
         _OF_DATASETS,
-        "--input-fn decides itself what is in its batches; leave out {other}",
+        "--input-fn decides what is in its batches; leave out {other}",
     ),
     Needs(
         ("input_fn",),
@@ -101,38 +101,38 @@ RULES = (
     Excludes(
         ("augment",),
         ("cache=features",),
-        "--cache features computes once what --augment changes each time; leave one of them out",
+        "--cache features computes features once, but --augment changes them every epoch; leave one of them out",
     ),
     Excludes(
         ("class_weights",),
         ("input_fn",),
-        "--class-weights are of a dataset's classes; let the --input-fn give weights, as its batches' third part",
+        "--class-weights needs a dataset's classes; return weights as the third part of the --input-fn's batches",
     ),
     Excludes(
         ("class_weights",),
         ("task=multilabel", "task=regression"),
-        "--class-weights are of the classes of a classification; give weights of examples as a column of the manifest",
+        "--class-weights is for classification; give the weights of examples in the manifest's column weight",
     ),
     Excludes(
         ("find_learning_rate",),
         ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema"),
-        "--find-learning-rate tries rates of its own; leave out {other}",
+        "--find-learning-rate chooses the rates itself; leave out {other}",
     ),
     Excludes(
         ("find_learning_rate",),
         (*("resume", "evaluate_every", "early_stopping", "keep_best", "epochs", "max_steps"), "save_checkpoints_steps"),
-        "--find-learning-rate trains nothing that is kept; leave out {other}",
+        "--find-learning-rate does not keep what it trains; leave out {other}",
     ),
 )
 
 
 def check_conflicts(flags: SimpleNamespace, rules: Iterable[Excludes | Needs] = RULES) -> None:
-    """Refuses `flags`, by their names in Python, in the words of the first of the rules that they break.
+    """Rejects `flags`, given by their Python names, with the reason of the first rule that they break.
 
-    A flag is given where its value is true, so one with a default that is true is in no rule.
+    A flag counts as given if its value is true, so no rule can name a flag whose default is true.
 
     Raises:
-      click.ClickException: a rule is broken.
+      click.ClickException: the flags break a rule.
     """
     for rule in rules:
         given, others = ([name for name in names if _is_given(flags, name)] for names in rule[:2])
@@ -147,5 +147,5 @@ def _is_given(flags, name):
 
 
 def flag_of(name: str) -> str:
-    """`name`, that of a parameter, as it is typed."""
+    """Returns the flag of a parameter, such as --data-dir for data_dir."""
     return f"--{name.replace('_', '-')}"

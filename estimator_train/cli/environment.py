@@ -1,4 +1,4 @@
-"""Folders that training services name in environment variables: Vertex AI's AIP_ and SageMaker's SM_ ones.
+"""Directories that training services pass in environment variables: Vertex AI's AIP_* and SageMaker's SM_*.
 
 Sources: Vertex AI, "Environment variables for special Cloud Storage directories"; SageMaker Training Toolkit,
 ENVIRONMENT_VARIABLES.md.
@@ -14,15 +14,15 @@ _CHANNEL = "SM_CHANNEL_"
 
 
 def model_dir_variable() -> str:
-    """Returns the variable that `MODEL_DIR`'s default comes from, which must be set."""
+    """Returns the variable that --model-dir's default comes from; one of `MODEL_DIR` must be set."""
     return next(name for name in MODEL_DIR if os.environ.get(name))
 
 
 def data_dir() -> tuple[str | None, str | None]:
     """Returns the default of --data-dir and the variables that it comes from, or (None, None).
 
-    A single channel is the directory of the data. Several, such as train and test, share a parent, which is then the
-    directory, as `datasets.images.open_folder` takes it.
+    A single channel is the data directory itself. Of several, such as train and test, it is the common parent, the
+    layout that `datasets.images.open_folder` expects.
     """
     channels = sorted(name for name in os.environ if name.startswith(_CHANNEL) and os.environ[name])
     if not channels:

@@ -1,4 +1,4 @@
-"""The evaluations of a run, kept in its folder as JSON lines."""
+"""The evaluations of a run, kept in its directory as JSON lines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from estimator_train.host.paths import RemotePath, as_path
 
 
 def append(model_dir, checkpoint, metrics, result=None):
-    """Adds a line to evaluations.jsonl in `model_dir`, and returns the dict that it holds.
+    """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds.
 
-    Its keys are checkpoint, the name without the folder; step; time, in UTC, as ISO 8601 has it; metrics; and
-    classification, multilabel or regression, where there is a result. Numbers that are not finite are null.
+    Its keys are checkpoint (the name without the directory), step, time (ISO 8601, in UTC), metrics, and, if there is a
+    result, classification, multilabel or regression. Non-finite numbers become null.
 
     Args:
       checkpoint: path prefix.
-      metrics: what `Estimator.evaluate` returned.
-      result: a `report.tasks.Result`.
+      metrics: dict returned by `Estimator.evaluate`.
+      result: a `report.tasks.Result`, or None.
     """
     entry = {
         "checkpoint": Path(checkpoint).name,
@@ -36,7 +36,7 @@ def append(model_dir, checkpoint, metrics, result=None):
     line = json.dumps(entry).encode() + b"\n"
     path = as_path(model_dir, "evaluations.jsonl")
     with one_line_errors():
-        if isinstance(path, RemotePath):  # an object store appends nothing, and tears nothing
+        if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
             write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
         else:
             _append(path, line)
@@ -44,13 +44,13 @@ def append(model_dir, checkpoint, metrics, result=None):
 
 
 def _append(path, line):
-    with path.open("ab+", buffering=0) as file:  # one write, so that processes do not mix lines
+    with path.open("ab+", buffering=0) as file:  # unbuffered: a single write keeps the lines of several processes apart
         file.write(_end_of_torn_line(file) + line)
         os.fsync(file.fileno())
 
 
 def _end_of_torn_line(file):
-    """A newline, if a killed process has left the last line unfinished."""
+    """Returns a newline if a killed process left the last line unfinished, else nothing."""
     if file.seek(0, os.SEEK_END) == 0:
         return b""
     file.seek(-1, os.SEEK_END)
@@ -58,5 +58,5 @@ def _end_of_torn_line(file):
 
 
 def _finite(value):
-    """A number or a list of numbers; JSON has no NaN."""
+    """Returns a number or a list of numbers with NaN and infinities replaced by None, since JSON has neither."""
     return np.where(np.isfinite(value), value, None).tolist()

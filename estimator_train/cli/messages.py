@@ -1,4 +1,4 @@
-"""The lines that a training begins and ends with."""
+"""The lines that training prints at its start and end."""
 
 import os
 import shlex
@@ -10,16 +10,16 @@ import textwrap
 def on_terminal(lines, indent=0):
     """Joins `lines`; on a terminal, wraps them to its width and indents continuation lines."""
     if sys.stdout.isatty():
-        # A path is not broken, so that it can be copied.
+        # Paths are never broken, so that they can be copied.
         options = {"width": shutil.get_terminal_size().columns, "break_long_words": False, "break_on_hyphens": False}
         lines = [textwrap.fill(line, subsequent_indent=" " * indent, **options) for line in lines]
     return "\n".join(lines)
 
 
 def timing_lines(timing, model_dir, step):
-    """How fast training went, from `TimingHook.summary()`; `step` is the global step that it ended at."""
+    """Says how fast training was, from `TimingHook.summary()`; `step` is the last global step."""
     if not timing["warmup_steps"]:
-        return f"{model_dir} is trained to step {step} already" if step else "the input_fn gave no data"
+        return f"{model_dir} is already trained to step {step}" if step else "the input_fn gave no data"
     parts = [f"{timing['steps'] + timing['warmup_steps']} steps"]
     if timing["examples_per_second"]:
         parts.append(f"{timing['examples_per_second']:.1f} examples/s")
@@ -31,18 +31,18 @@ def timing_lines(timing, model_dir, step):
 
 
 def as_typed(model_dir, checkpoint):
-    """The path of a checkpoint of the run in `model_dir`, which may be relative; None: there is none."""
+    """Returns a checkpoint's path below `model_dir` as the user gave it, perhaps relative; None for no checkpoint."""
     return checkpoint and os.path.join(model_dir, os.path.basename(checkpoint))
 
 
 def metrics_line(checkpoint, metrics):
-    """The metrics of the checkpoint at that path."""
+    """Returns the line that reports the metrics of a checkpoint."""
     values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if name != "global_step")
     return f"evaluated {checkpoint}: {values}"
 
 
 def stopped_line(signal, checkpoint, model_dir):
-    """Says which `signal.Signals` stopped the training in `model_dir`, and how to continue; `checkpoint`: or None."""
+    """Says which `signal.Signals` stopped training, which checkpoint, if any, was saved, and how to continue."""
     again = shlex.join(["estimator_train", "--model-dir", model_dir, "--resume"])
-    saved = f"with {checkpoint} saved; go on with" if checkpoint else "before the first checkpoint; start again with"
+    saved = f"with {checkpoint} saved; continue with" if checkpoint else "before the first checkpoint; start again with"
     return f"estimator_train: stopped by {signal.name} {saved}: {again}"

@@ -1,4 +1,4 @@
-"""--monitor: the metric that early stopping and the best checkpoint go by, and which of its values are better."""
+"""--monitor: the metric used for early stopping and the best checkpoint, and whether lower or higher is better."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import click
 from estimator_train.cli.parameters import Text
 from estimator_train.host.paths import as_path
 
-# Numbers of a `report.classification.Classification`; training computes the one that is monitored in its evaluations.
+# Fields of `report.classification.Classification`; evaluations during training compute the monitored one.
 OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc")
 
-# Words in the names of the usual metrics, Keras' among them.
+# Words that occur in the names of common metrics, including Keras' own.
 _LOWER = {"loss", "error", "crossentropy", "mse", "mae", "mape", "msle", "rmse", "logcosh", "hinge", "perplexity"}
 _HIGHER = {"accuracy", "acc", "auc", "precision", "recall", "sensitivity", "specificity", "f1", "dice", "iou", "kappa"}
 
 
 class Monitor(NamedTuple):
-    """A metric by its name in evaluations, and the direction of better values, "min" or "max"."""
+    """A metric's name in evaluation results, and whether to minimize or maximize it, "min" or "max"."""
 
     metric: str
     direction: str
 
     @classmethod
     def of(cls, text: str | None) -> Monitor:
-        """That of a checked --monitor; of None, the loss.
+        """Parses a checked value of --monitor; None means the loss.
 
         >>> Monitor.of("macro_f1:max").better
         'higher'
@@ -41,12 +41,12 @@ class Monitor(NamedTuple):
 
 
 class Metric(Text):
-    """METRIC:min or METRIC:max, where METRIC alone is given its usual direction."""
+    """METRIC:min or METRIC:max; METRIC alone gets its usual direction."""
 
     name = "METRIC[:min|max]"
 
     def convert(self, value, param, ctx):
-        value = super().convert(value, param, ctx).removeprefix("val_")  # Keras' name of an evaluation's metric
+        value = super().convert(value, param, ctx).removeprefix("val_")  # Keras' prefix of validation metrics
         metric, colon, direction = value.rpartition(":")
         if metric and direction in ("min", "max"):
             return value
@@ -59,24 +59,25 @@ class Metric(Text):
 
 
 def check_monitor(monitor: Monitor, class_names: tuple[str, ...], best_checkpoint: str | None) -> None:
-    """Refuses a metric that the run, or the best checkpoint that it has kept so far, cannot be judged by.
+    """Rejects a metric that is not available for this run or for the best checkpoint it has kept so far.
 
     Args:
       best_checkpoint: path prefix, or None.
 
     Raises:
-      click.ClickException: it is a metric of classes, and the run has none; or the best so far does not tell it.
+      click.ClickException: the metric needs classes and the run has none, or the best checkpoint's saved results lack
+        it.
     """
     metric = monitor.metric
     if metric in OF_CLASSES and not class_names:
-        raise click.ClickException(f"--monitor {metric} is computed of classes, and this run has none")
+        raise click.ClickException(f"--monitor {metric} is computed from classes, and this run has none")
     result = as_path(f"{best_checkpoint}.eval_result.json")
     try:
         values = json.loads(result.read_text()) if best_checkpoint else {metric: None}
-    except (OSError, ValueError):  # the exporter says what is wrong with it
+    except (OSError, ValueError):  # the exporter reports what is wrong with it
         return
     if isinstance(values, dict) and metric not in values:
         raise click.ClickException(
-            f"--monitor {metric}: {result} does not tell it of the best checkpoint so far; give one of "
-            f"{', '.join(sorted(set(values) - {'global_step'}))}, or move {result.parent} to another place"
+            f"--monitor {metric}: {result} does not have it for the best checkpoint so far; give one of "
+            f"{', '.join(sorted(set(values) - {'global_step'}))}, or move {result.parent} elsewhere"
         )

@@ -1,4 +1,4 @@
-"""Kinds of values that flags take, checked beyond what click checks: a wrong one is named in one line."""
+"""Parameter types for flags, with checks beyond click's own. An invalid value is reported in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
 
 
 class Text(click.ParamType):
-    """A name or a path; an empty one, as of a shell variable that is not set, is refused."""
+    """A name or a path. An empty one, which usually comes from an unset shell variable, is rejected."""
 
     name = "TEXT"
 
@@ -26,13 +26,13 @@ class Text(click.ParamType):
 
 
 class Loggers(click.ParamType):
-    """Names of loggers, separated by commas, a tuple; the packages that they need must be installed."""
+    """A tuple of logger names, given separated by commas; the packages that they need must be installed."""
 
     name = "NAME,NAME"
 
     def convert(self, value, param, ctx):
-        given = value.split(",") if isinstance(value, str) else value  # a run.json has a list
-        names = [name for name in given if name != "tensorboard"]  # whose events every run has
+        given = value.split(",") if isinstance(value, str) else value  # run.json stores a list
+        names = [name for name in given if name != "tensorboard"]  # every run writes its events
         for name in names:
             if name not in loggers.NAMES:
                 known = ", ".join([*loggers.NAMES, "tensorboard"])
@@ -55,7 +55,7 @@ class OutputFile(click.Path):
 
 
 class Count(click.IntRange):
-    """A number of things, such as the images of a batch: small enough for TensorFlow's 32 bits."""
+    """A number of things, such as images in a batch, that fits TensorFlow's 32-bit integers."""
 
     def __init__(self, least=1, most=_MOST):
         super().__init__(least)
@@ -76,7 +76,7 @@ class Steps(Count):
 
 
 class Number(click.FloatRange):
-    """A finite number, from 0 on, as `Number(below=1)`, or above it."""
+    """A finite number of 0 or more, or above 0 if `positive`, and less than `below` if that is given."""
 
     def __init__(self, *, positive=False, below=None):
         super().__init__(0, below, min_open=positive, max_open=True)
@@ -89,7 +89,7 @@ class Number(click.FloatRange):
 
 
 class Augmentations(click.ParamType):
-    """Names between commas, kept as they are: some of `NAMES`, those of `input_fns.augmented`."""
+    """Some of `NAMES`, the augmentations of `input_fns.augmented`, separated by commas; the text is kept unparsed."""
 
     name = "NAMES"
     NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "light", "medium")
@@ -114,7 +114,7 @@ class ImageSize(click.ParamType):
 
 
 class Phases(Text):
-    """Phases of a fine-tuning, as `models.parse_phases` reads them; the value is the text."""
+    """Fine-tuning phases in the syntax of `models.parse_phases`; the value stays text."""
 
     name = "PHASES"
 
@@ -127,4 +127,4 @@ class Phases(Text):
         return text
 
 
-SEED = click.IntRange(0, 2**32 - 1)  # what numpy takes
+SEED = click.IntRange(0, 2**32 - 1)  # NumPy's range of seeds

@@ -1,4 +1,4 @@
-"""Describes what a training is going to do, as lines of text."""
+"""Describes in a few lines what training is going to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from estimator_train.host.paths import as_path, is_remote
 
 
 def newest_checkpoint(model_dir):
-    """Name of the newest checkpoint in `model_dir`, or None; whether it is whole, TensorFlow finds out later."""
+    """Returns the name of the newest checkpoint in `model_dir`, or None; TensorFlow checks later that it is intact."""
     folder = as_path(model_dir)
     state = folder / "checkpoint"
     text = state.read_text(errors="replace") if state.is_file() else ""
@@ -29,14 +29,17 @@ def newest_checkpoint(model_dir):
 
 
 def steps_per_epoch(settings, training, data):
-    """Global steps that go through the training data once."""
+    """Returns the number of global steps in one pass over the training data."""
     return math.ceil(data.train_examples / (settings.batch_size * _batches(training)))
 
 
 def plan(settings, training, data, model_dir, last_step, variables):
-    """The lines; `data` is None for an input_fn, and `last_step` is, too, where training ends with its data.
+    """Returns the lines of the plan.
 
-    `variables`: of the environment, by the facts that they set.
+    Args:
+      data: the dataset, or None for an input_fn.
+      last_step: global step at which training ends; None if it ends with the input_fn's data.
+      variables: dict of facts in the plan to the environment variables that set them.
     """
     checkpoint = newest_checkpoint(model_dir)
     facts = {
@@ -57,7 +60,7 @@ def plan(settings, training, data, model_dir, last_step, variables):
         "callbacks": training.callbacks,
         "log": ", ".join(training.log) if training.log else None,
         "seed": settings.seed,
-        "folder": f"{model_dir}, going on from {checkpoint}" if checkpoint else model_dir,
+        "folder": f"{model_dir}, continuing from {checkpoint}" if checkpoint else model_dir,
     }
     for name, variable in variables.items():
         facts[name] = f"{facts[name]}, from {variable}"
@@ -85,7 +88,7 @@ def _kind(data):
 
 
 def _classes(data):
-    """The first ten classes, and how many images each has to train and to evaluate on, where that is known."""
+    """Lists the first ten classes with their numbers of training and evaluation images, if known."""
     if data is None or not data.class_names:
         return None
     counts = data.class_counts()
@@ -101,7 +104,7 @@ def _files(settings, data):
     local = paths and not is_remote(paths[0])
     where = os.path.commonpath(paths) if local else settings.data_dir
     if local and not os.path.exists(where):
-        return f"{where}, which training draws first"
+        return f"{where}, drawn when training starts"
     return f"{where}, without {', '.join(left_out)}" if left_out else where
 
 
@@ -140,11 +143,11 @@ def _devices(training):
         return f"{training.replicas} replicas on the CPU"
     if training.gpus:
         return f"the first {training.gpus} GPUs" if training.gpus > 1 else "the first GPU"
-    return "the first GPU, or the CPU where there is none"
+    return "the first GPU, or the CPU if there is none"
 
 
 def _optimizer(settings, training):
-    """The optimizer settings that the flags change, besides the rate; None if they change none."""
+    """Lists the optimizer settings that flags change, except the learning rate; None if there are none."""
     optimization = optimization_of(settings, training)
     named = {
         "weight decay": optimization.weight_decay,
@@ -157,7 +160,7 @@ def _optimizer(settings, training):
 
 
 def _learning_rate(settings, training):
-    """The rate and its schedule; with several replicas always, as it says whether they count."""
+    """Describes the rate and its schedule; with several replicas always, to say whether the rate is scaled by them."""
     optimization, replicas = optimization_of(settings, training), training.num_replicas
     rate, of_optimizer = (
         optimization.learning_rate,
@@ -195,10 +198,10 @@ def _evaluation(training, data):
     stop = f"; {training.early_stopping} {without} end it" if training.early_stopping else ""
     best = f"; the checkpoint of the best {monitor.metric} is kept" if training.keep_best else ""
     unused = [name for name in getattr(data, "left_out", ()) if name in HELD_OUT] if stop or best else []
-    same = f"; by the images of the final numbers, for {unused[0]} is not used" if unused else ""
+    same = f"; on the same images as the final metrics, since {unused[0]} is not used" if unused else ""
     return f"every {training.evaluate_every} steps and at the end{stop}{best}{same}"
 
 
 def _batches(training):
-    """How many batches a step takes."""
+    """Returns the number of batches per step."""
     return training.accumulate_steps * training.num_replicas

@@ -1,4 +1,4 @@
-"""predictions.csv in the folder of a run: how the last evaluation classified each example, for `compare`."""
+"""predictions.csv in the directory of a run: how the last evaluation classified each example, for `compare`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(
     """Replaces the predictions of the run in `model_dir`.
 
     Args:
-      data: the dataset that was evaluated on.
+      data: the dataset that was evaluated.
       labels: class indices, of shape (examples,).
       probabilities: of shape (examples, classes).
     """
@@ -46,12 +46,12 @@ def write(
 
 
 def write_all(file: str, settings: Settings, data: Any, labels: np.ndarray, outputs: np.ndarray) -> None:
-    """Writes what is true and what is predicted of each example to `file`, with every probability or number.
+    """Writes the true and the predicted value of each example to `file`, with every probability or number.
 
     Args:
-      data, labels, outputs: as an evaluation of `settings` gives them; None for the data of an input_fn.
+      data, labels, outputs: the dataset, or None for an input_fn, and the examples of its evaluation.
     """
-    # A dataset of image files evaluates on all of them, once and sorted; others have no names for their examples.
+    # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
     paths = image_paths(data)
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:
@@ -65,7 +65,7 @@ def write_all(file: str, settings: Settings, data: Any, labels: np.ndarray, outp
 
 
 def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
-    """Returns the predictions of the run in `model_dir` by the examples' names; None where there are none to read."""
+    """Returns {example name: prediction} of the run in `model_dir`, or None if it has no readable predictions.csv."""
     try:
         header, *rows = csv.reader(io.StringIO(as_path(model_dir, NAME).read_text(encoding="utf-8"), newline=""))
     except (OSError, ValueError, csv.Error):
@@ -76,10 +76,10 @@ def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
 
 
 def image_paths(data: Any) -> list[str]:
-    """Returns the paths of the examples that are evaluated, in order; none of data that is not in image files."""
+    """Returns the paths of the evaluation images in order; empty for data that is not stored as image files."""
     return sorted(getattr(data, "eval_paths", []))
 
 
 def image_names(data: Any) -> list[str]:
-    """Returns FOLDER/FILE of those, where FOLDER is that of the file."""
+    """Returns each evaluation image as DIRECTORY/FILE, where DIRECTORY is the name of its parent."""
     return [printable(os.path.join(Path(path).parent.name, Path(path).name)) for path in image_paths(data)]

@@ -1,4 +1,4 @@
-"""The settings of a run: read from flags, kept in its directory, and checked, all without TensorFlow."""
+"""The settings of a run: read from flags, saved in its directory and checked, all without TensorFlow."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from estimator_train.models import Optimization, parse_phases
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The data and the model of a run, as given or as the dataset has them by default.
+    """The data and the model of a run, as given or by the dataset's defaults.
 
-    `input_fn`, `eval_input_fn` and, in place of a name, `model` are FILE:FUNCTION of the user's own. An input_fn has a
-    batch size of its own.
+    `input_fn` and `eval_input_fn`, and `model` if it is not a name, refer to the user's code as FILE:FUNCTION. With an
+    input_fn, `batch_size` is None.
     """
 
     dataset: str | None
@@ -52,24 +52,24 @@ class Settings:
     label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
 
     def save(self, model_dir, **about):
-        """Saves the settings in `model_dir`, completely or not at all, with further facts `about` the run."""
+        """Saves the settings in `model_dir` atomically, together with other facts `about` the run."""
         save_run(model_dir, dataclasses.asdict(self), **about)
 
     def in_phases(self):
-        """Pairs of the settings in each phase and the `Phase`; none without --phases."""
+        """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""
         phases = parse_phases(self.phases) if self.phases else ()
         return [(dataclasses.replace(self, freeze=phase.freeze, phases=None), phase) for phase in phases]
 
     @classmethod
     def load(cls, model_dir):
-        """The settings of the run in `model_dir`, or None where there is no run."""
+        """Returns the settings of the run in `model_dir`, or None if there is no run."""
         path = run_file(model_dir)
         if not path.exists():
             return None
         values = _read(path)["settings"]
         if isinstance(values.get("recipe"), str):
             raise click.ClickException(
-                f"{model_dir} holds a run of the recipe {values['recipe']}, which evaluates it itself: "
+                f"{model_dir} holds a run of the recipe {values['recipe']}, which does its own evaluation: "
                 f"estimator_train --model-dir {model_dir} --resume"
             )
         try:
@@ -83,35 +83,35 @@ class Settings:
 
     @classmethod
     def of_run(cls, model_dir):
-        """The settings of the run that must be in `model_dir`."""
+        """Returns the settings of the run in `model_dir`, which must exist."""
         check_model_dir(model_dir)
         if not as_path(model_dir).is_dir():
-            raise click.ClickException(f"{model_dir}: there is no such folder; give that of a run")
+            raise click.ClickException(f"{model_dir}: there is no such folder; give the folder of a run")
         settings = cls.load(model_dir)
         if settings is None:
             raise click.ClickException(f"{model_dir} holds no run: it has no run.json")
         return settings
 
     def check_same(self, earlier, model_dir):
-        """Refuses to continue a run with different settings, except `_MAY_CHANGE`."""
+        """Raises ClickException if a run would be continued with different settings, except `_MAY_CHANGE`."""
         for field in dataclasses.fields(self):
             ours, theirs = getattr(self, field.name), getattr(earlier, field.name)
             if ours != theirs and field.name not in _MAY_CHANGE:
                 raise click.ClickException(
-                    f"the run in {model_dir} has {field.name} {_text(theirs)}, not {_text(ours)}; go on with the same, "
-                    "or give another --model-dir"
+                    f"the run in {model_dir} has {field.name} {_text(theirs)}, not {_text(ours)}; continue with the "
+                    "same, or give another --model-dir"
                 )
 
 
-# The files may have moved to another directory, and a resumed run may train other layers than before.
+# The files may have moved, and a resumed run may train different layers than before.
 _MAY_CHANGE = ("data_dir", "freeze", "phases")
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """How a run is trained: its length, devices, evaluations and rates, as its flags say, or else the defaults.
+    """How to train: length, devices, evaluations and learning rates, from the flags or their defaults.
 
-    They may change when a run is resumed.
+    A resumed run may change them.
     """
 
     epochs: int | None
@@ -144,12 +144,12 @@ class Training:
 
     @property
     def num_replicas(self):
-        """How many replicas train, those of all workers together."""
+        """Returns the number of replicas, over all workers."""
         return this_task().num_training_tasks * (self.gpus or self.replicas or 1)
 
 
 def optimization_of(settings, training=None):
-    """The `Optimization` of a run; without `training` what of it evaluation needs, too."""
+    """Returns the `Optimization` of a run; without `training`, only the parts that evaluation needs, too."""
     given = dataclasses.asdict(settings) | (dataclasses.asdict(training) if training else {})
     names = given.keys() & {field.name for field in dataclasses.fields(Optimization)}
     factor = training.num_replicas if training and training.scale_learning_rate else 1
@@ -157,7 +157,7 @@ def optimization_of(settings, training=None):
 
 
 def _check_types(settings):
-    """Raises TypeError if one of them, which may come from a file, is of another type than `Settings` says."""
+    """Raises TypeError if a setting, which may have been read from a file, does not have its annotated type."""
     for name, kind in typing.get_type_hints(Settings).items():
         value = getattr(settings, name)
         if not _is_of(value, kind):
@@ -165,7 +165,7 @@ def _check_types(settings):
 
 
 def _is_of(value, kind):
-    """Whether a value is of a type of `Settings`: a class, a tuple of one class, or one of these or None."""
+    """Checks a value against a type used in `Settings`: a class, a tuple of one class, or either of them or None."""
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return any(_is_of(value, each) for each in typing.get_args(kind))
     if typing.get_origin(kind) is not tuple:
@@ -176,12 +176,12 @@ def _is_of(value, kind):
 
 
 def run_file(model_dir):
-    """Path of the file that a run is described in."""
+    """Returns the path of run.json, which describes a run."""
     return as_path(model_dir, "run.json")
 
 
 def save_run(model_dir, settings, **about):
-    """Writes the run.json of `model_dir`, completely or not at all: the settings, a dict, and facts about the run."""
+    """Writes run.json in `model_dir` atomically: the settings, a dict, and other facts about the run."""
     path = run_file(model_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
@@ -200,29 +200,29 @@ _FILES = (
 )
 _FOLDERS = ("eval", "report", "export")
 
-# Settings of a recipe that may change when a run is resumed.
+# Recipe settings that may change when a run is resumed.
 _FREE = ("recipe", "data_dir", "epochs", "max_steps", "split_over")
 
 
 def check_same_settings(settings, path):
-    """Refuses to continue the run of a recipe, described in the run.json at `path`, with different settings."""
+    """Raises ClickException if a recipe's run, whose run.json is at `path`, would continue with other settings."""
     earlier = _read(path)["settings"]
     for name, ours in settings.items():
         theirs = tuple(value) if isinstance(value := earlier.get(name), list) else value
         if ours != theirs and name not in _FREE:
             raise click.ClickException(
-                f"the run in {path.parent} has {name} {_text(theirs)}, not {_text(ours)}; go on with the same, or give "
-                "another --model-dir"
+                f"the run in {path.parent} has {name} {_text(theirs)}, not {_text(ours)}; continue with the same, or "
+                "give another --model-dir"
             )
 
 
 def flags_of(path):
-    """The flags of `train`, by their names in Python, that make the run which the run.json at `path` describes."""
+    """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
     values = _read(path)
     flags = values["settings"] | values.get("training", {})
-    for name in ("class_names", "label_moments"):  # the dataset's
+    for name in ("class_names", "label_moments"):  # come from the dataset
         flags.pop(name, None)
-    if flags.get("task") == "classification":  # the default, which is not given as a flag
+    if flags.get("task") == "classification":  # the default
         del flags["task"]
     if isinstance(flags.get("image_size"), list):
         flags["image_size"] = "x".join(map(str, flags["image_size"]))
@@ -236,7 +236,7 @@ def _read(path):
             raise ValueError("it is not a file")
         values = json.loads(path.read_text())
         if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
-            raise ValueError("it has no settings of a run")
+            raise ValueError("it holds no run's settings")
         if not isinstance(values.get("training", {}), dict):
             raise ValueError(f"its training is {json.dumps(values['training'])}")
     except (OSError, ValueError, RecursionError) as error:
@@ -245,9 +245,9 @@ def _read(path):
 
 
 def open_data(dataset, data_dir, *, limit, split, seed, task="classification", draw=True):
-    """Opens the dataset of a run; the arguments are those of its settings.
+    """Opens the dataset of a run, given its settings.
 
-    Without `draw`, an embedded dataset that is not there yet names the files that it will have.
+    Without `draw`, an embedded dataset that does not exist yet lists its future files without drawing them.
     """
     options = {"split": split} if split else {}
     if task != "classification":
@@ -260,7 +260,7 @@ def open_data(dataset, data_dir, *, limit, split, seed, task="classification", d
 
 @contextlib.contextmanager
 def one_line_errors():
-    """Errors of the user's input inside end as one line with exit code 2."""
+    """Turns a ValueError or OSError, caused by the user's input, into one line and exit code 2."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -286,7 +286,7 @@ def check_function(reference, flag):
 
 
 def _names_made_by(node):
-    """Names that a statement at the top level of a file may give to the file, those of its branches too."""
+    """Returns the names that a top-level statement may define, including those in its branches."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return {node.name}
     names = {
@@ -300,7 +300,7 @@ def _names_made_by(node):
 
 
 def check_folder(folder, flag):
-    """Checks that `folder` can be written to, or made; whether a remote one can is seen when it is."""
+    """Checks that `folder` can be written to or created; a remote one is only checked when it is written."""
     if is_remote(folder):
         if as_path(folder).is_file():
             raise click.ClickException(f"{flag} {folder} is a file; give a folder")
@@ -315,19 +315,21 @@ def check_folder(folder, flag):
 
 
 def check_model_dir(model_dir):
-    """Checks that TensorFlow does not take `--model-dir` for a pattern, and that a run can keep its files there."""
+    """Checks that `--model-dir` is not a glob pattern to TensorFlow, and that a run can keep its files there."""
     folder = as_path(model_dir)
     try:
         absolute(model_dir)
-        folder.exists()  # of a remote one, whether TensorFlow can tell
+        folder.exists()  # raises if TensorFlow cannot access a remote one
     except (ValueError, OSError) as error:
         raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
     for path in [*(folder / name for name in _FILES), *folder.glob("model.ckpt-*.*")]:
         if path.exists() and not path.is_file():
-            raise click.ClickException(f"{path} is not a file, and a run keeps one of that name; move it elsewhere")
+            raise click.ClickException(f"{path} is not a file, but a run keeps a file of that name; move it elsewhere")
     for path in (folder / name for name in _FOLDERS):
         if path.exists() and not path.is_dir():
-            raise click.ClickException(f"{path} is not a folder, and a run keeps one of that name; move it elsewhere")
+            raise click.ClickException(
+                f"{path} is not a folder, but a run keeps a folder of that name; move it elsewhere"
+            )
 
 
 def _text(value):

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a training with its last checkpoint saved."""
+"""Saves a last checkpoint and stops training on Ctrl-C, SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from estimator_train.distribution import synchronous
 
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 
-_NUMBERS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # of several, the last says how all workers stop
+_NUMBERS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # if workers receive different ones, the last counts
 
 
 class Stopped(Exception):
-    """A signal has come, and there is nothing more to do; half an evaluation tells nothing."""
+    """Raised after a signal when there is nothing left to save; half an evaluation is worthless."""
 
 
 class StopOnSignal(SessionRunHook):
-    """A hook that ends training at the next step's end if SIGINT, SIGTERM or SIGHUP comes in its `with` block.
+    """A hook that stops training after the current step if SIGINT, SIGTERM or SIGHUP arrives inside its `with` block.
 
-    Before the first training begins, while a model is copied or features are cached, the signal raises `Stopped` at
-    once, because there is nothing to save. A second Ctrl-C ends the process at once. A second SIGTERM does not: some
-    that send it do so to a process and to its group. A signal that the process was started to ignore, as SIGHUP by
-    nohup, stays ignored.
+    Before training begins, while a model is copied or features are cached, the signal raises `Stopped` immediately,
+    because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM does not, because
+    some senders signal both the process and its group. A signal that the process ignored from the start, as nohup does
+    with SIGHUP, stays ignored.
 
-    In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved: for what waits
-    for their end, such as an evaluator, they have not come to it.
+    In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved. Tasks that wait
+    for them to finish, such as an evaluator, thus do not take the training for complete.
     """
 
     def __init__(self, strategy=None):
-        self.received = None  # the first signal that has come, here or to another process
+        self.received = None  # the first signal received, by this process or another
         self._is_said = False
         self._sums = synchronous.summing(strategy) if synchronous.spans_workers(strategy) else None
-        self._waits_for_step = self._sums is not None  # the other workers would miss this one
+        self._waits_for_step = self._sums is not None  # leaving earlier would make the other workers wait
 
     def __enter__(self):
-        # Python calls handlers once TensorFlow's call has returned, which may wait for data. A thread knows at once.
+        # Python runs handlers only after the current TensorFlow call returns, which may be waiting for data. A thread
+        # notices the signal immediately.
         reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         self._watcher = threading.Thread(target=self._watch, args=(reader,), daemon=True)
@@ -60,7 +61,7 @@ class StopOnSignal(SessionRunHook):
         self._watcher.join()
 
     def check(self):
-        """Raises `Stopped` where a signal has come."""
+        """Raises `Stopped` if a signal was received."""
         if self.received:
             raise Stopped
 
@@ -69,7 +70,7 @@ class StopOnSignal(SessionRunHook):
 
     def after_run(self, run_context, run_values):
         if self.received:
-            run_context.request_stop()  # hooks that save checkpoints do so at the end of the session
+            run_context.request_stop()  # checkpoint hooks save at the end of the session
 
     def end(self, session):
         if self._sums is None:
@@ -82,7 +83,7 @@ class StopOnSignal(SessionRunHook):
 
     def _handle(self, number, frame):
         if not self._waits_for_step:
-            self.received = self.received or signal.Signals(number)  # the watcher may not have had its turn
+            self.received = self.received or signal.Signals(number)  # the watcher may not have run yet
             raise Stopped
 
     def _watch(self, reader):
@@ -94,14 +95,14 @@ class StopOnSignal(SessionRunHook):
         leave_lost_terminal()
         if not self._is_said and number in self._handlers:
             self._is_said, self.received = True, self.received or number
-            with tqdm.tqdm.external_write_mode():  # a progress bar makes room
+            with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 click.echo(f"estimator_train: {number.name}: stopping; Ctrl-C now stops at once", err=True)
         elif number == signal.SIGINT:
             os._exit(128 + number)
 
 
 class StopEvaluation(SessionRunHook):
-    """A hook that has an evaluation raise `Stopped` once `stop`, a `StopOnSignal`, has had its signal."""
+    """A hook that makes an evaluation raise `Stopped` once `stop`, a `StopOnSignal`, has received a signal."""
 
     def __init__(self, stop):
         self._stop = stop
@@ -111,7 +112,7 @@ class StopEvaluation(SessionRunHook):
 
 
 class StopAfterTraining(SessionRunHook):
-    """A hook that has a training raise `Stopped` at its end where `stop`, a `StopOnSignal`, has had its signal."""
+    """A hook that raises `Stopped` at the end of training if `stop`, a `StopOnSignal`, has received a signal."""
 
     def __init__(self, stop):
         self._stop = stop

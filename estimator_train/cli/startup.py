@@ -1,9 +1,9 @@
-"""Starting TensorFlow: a line says so on a terminal, and its notes about the machine stay off the screen.
+"""Starts TensorFlow: prints a line on a terminal, and keeps TensorFlow's notes about the machine off the screen.
 
-TF_CPP_MIN_LOG_LEVEL turns such notes off, but libraries of TensorFlow print some before they have read it, while they
-are loaded, and some as errors, such as that a machine without a GPU has no driver for one. So what is written to
-standard error while TensorFlow starts goes through a small process, this file run as a script, which leaves the notes
-out. It is a process because it passes on, at once, what a crash writes last.
+TF_CPP_MIN_LOG_LEVEL turns such notes off. But TensorFlow's libraries print some while they are loaded, before they read
+it, and some as errors, such as a missing GPU driver on a machine without a GPU. So standard error is piped through a
+small process while TensorFlow starts: this file, run as a script, which filters out the notes. A process rather than a
+thread also passes on the last lines of a crash.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 
-# Lines of a level that TF_CPP_MIN_LOG_LEVEL=2 turns off, in absl's format and in TensorFlow's own. The one error among
-# them says nothing of the machine: XLA's factories are linked in twice.
+# Lines at the levels that TF_CPP_MIN_LOG_LEVEL=2 turns off, in absl's format and in TensorFlow's own. The one error
+# among them is harmless: XLA's factories are linked in twice.
 _NOTES = re.compile(
     rb"[IW]\d{4} \d\d:\d\d:|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IW] "
     rb"|WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
@@ -22,19 +22,19 @@ _NOTES = re.compile(
     rb"|.* Unable to register cu(FFT|DNN|BLAS) factory: "
 )
 _NO_DRIVER = re.compile(rb".* failed call to cuInit: ")
-_GPUS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the last is that of Windows' Linux
+_GPUS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the last is the device of WSL
 _UNSEEN = (
-    "estimator_train: there is an NVIDIA GPU, and TensorFlow sees none: training uses the CPU. --verbose shows what "
-    'TensorFlow says of it; see "Installing for GPUs" in docs/distribution.md'
+    "estimator_train: there is an NVIDIA GPU, but TensorFlow does not see it: training uses the CPU. --verbose shows "
+    'what TensorFlow says about it; see "Installing for GPUs" in docs/distribution.md'
 )
 
 
 @contextlib.contextmanager
 def starting_tensorflow(verbosity="normal"):
-    """Imports of TensorFlow go inside; at the end, TensorFlow has looked for GPUs.
+    """Keeps the screen clean while the block imports TensorFlow. On exit, TensorFlow has looked for GPUs.
 
     Args:
-      verbosity: "quiet" prints no line, and "verbose" shows all that TensorFlow prints.
+      verbosity: "quiet" prints nothing; "verbose" shows everything that TensorFlow prints.
     """
     if verbosity == "verbose":
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
@@ -55,7 +55,7 @@ def starting_tensorflow(verbosity="normal"):
 
 @contextlib.contextmanager
 def without_notes():
-    """Leaves TensorFlow's notes out of what is written to file descriptor 2 inside."""
+    """Filters TensorFlow's notes out of everything written to file descriptor 2 in the block."""
     try:
         stderr = os.dup(2)
     except OSError:  # it is closed
@@ -67,27 +67,27 @@ def without_notes():
     try:
         yield
     finally:
-        with contextlib.suppress(OSError, AttributeError):  # of a standard error that is closed, or None
+        with contextlib.suppress(OSError, AttributeError):  # standard error may be closed, or None
             sys.stderr.flush()
         os.dup2(stderr, 2)
         os.close(stderr)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a process that was started inside holds the pipe open
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process started in the block holds the pipe open
             notes.wait(timeout=5)
 
 
 def has_gpu():
-    """Whether the machine, or what a container sees of it, has an NVIDIA GPU, even if TensorFlow cannot use it."""
+    """Returns whether the machine or container has an NVIDIA GPU, even if TensorFlow cannot use it."""
     return any(map(os.path.exists, _GPUS))
 
 
 def is_note(line):
-    """Whether a line, as bytes, tells nothing: a driver that cannot be started is an error where there is a GPU."""
+    """Returns whether a line (bytes) can be dropped. A driver that cannot be started matters only if there is a GPU."""
     return bool(_NOTES.match(line) or (_NO_DRIVER.match(line) and not has_gpu()))
 
 
 def _pass_on():
-    """Copies the lines of standard input to standard error, but for the notes."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # meant for the process whose lines these are
+    """Copies standard input to standard error, without the notes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # meant for the process that writes the lines
         signal.signal(number, signal.SIG_IGN)
     for line in sys.stdin.buffer:
         if not is_note(line):

@@ -1,10 +1,10 @@
-"""Flags under other names: what users of other commands type, to suggest ours."""
+"""Names that other tools use for our flags, to suggest ours when a user types them."""
 
 from __future__ import annotations
 
 import click
 
-# Names without their dashes. yolo, timm, Lightning, Keras and Hugging Face's run_image_classification.py have them.
+# Without dashes; from yolo, timm, Lightning, Keras and Hugging Face's run_image_classification.py.
 SYNONYMS = {
     "--accumulate-steps": "accumulate accumulate-grad-batches grad-accum gradient-accumulation-steps",
     "--augment": "aa aug augmentation augmentations auto-augment data-augmentation transforms",
@@ -56,7 +56,7 @@ SYNONYMS = {
 
 
 def meant_by(error: click.NoSuchOption) -> list[str]:
-    """Returns the flags of the command that mean the same as the one it does not have, or else look like it."""
+    """Returns the command's flags that mean the same as an unknown one, or else those spelled like it."""
     flags = {flag for param in error.ctx.command.params for flag in param.opts} if error.ctx else set()
     typed = error.option_name.lstrip("-").replace("_", "-").lower()
     same = [flag for flag, names in SYNONYMS.items() if flag in flags and typed in names.split()]

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: with what it has open closed, one line, and 128 and the number."""
+"""Lets SIGTERM and SIGHUP end a command as Ctrl-C does: with cleanup, one line, and exit code 128 + signal number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NUMBERS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(BaseException):
-    """Raised in the main thread by a signal, whose `number` it has; no handler of ordinary errors catches it."""
+    """Raised in the main thread by the signal `number`; a BaseException, so that `except Exception` lets it pass."""
 
     def __init__(self, number):
         super().__init__(number)
@@ -20,7 +20,7 @@ class Terminated(BaseException):
 
 @contextlib.contextmanager
 def raising_terminated():
-    """Raises `Terminated` inside for these signals, unless the process was started to ignore them, as by nohup."""
+    """Makes these signals raise `Terminated` in the block, unless they were ignored from the start, as under nohup."""
     handlers = {number: signal.getsignal(number) for number in _NUMBERS}
     for number, handler in handlers.items():
         if handler is not signal.SIG_IGN:
@@ -33,7 +33,7 @@ def raising_terminated():
 
 
 def _raise(number, frame):
-    # Some that send a signal send it twice, to a process and to its group; what is open is closed once.
+    # Some senders signal both the process and its group; clean up only once.
     for each in _NUMBERS:
         signal.signal(each, signal.SIG_IGN)
     leave_lost_terminal()
@@ -41,10 +41,10 @@ def _raise(number, frame):
 
 
 def leave_lost_terminal():
-    """Drops what is still to be written to a terminal that has hung up, because writing there would be an error."""
+    """Discards further output to a terminal that has hung up, because writing there would raise an error."""
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):  # it is closed
-            # A device that is no terminal (any more); of those that never were one, /dev/null is not changed by this.
+            # A character device that is not, or no longer, a terminal; replacing /dev/null by itself does no harm.
             if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
                 nothing = os.open(os.devnull, os.O_RDWR)
                 os.dup2(nothing, descriptor)

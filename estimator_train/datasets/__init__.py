@@ -1,9 +1,9 @@
-"""Datasets by name. Opening one lists its files, draws or downloads them, without TensorFlow.
+"""Datasets by name. Opening one lists, draws or downloads its files, without TensorFlow.
 
-Each is a module that has `ABOUT`, of `dataset.About`, and `open_dataset(data_dir=None, **options)`, which returns a
-`dataset.Dataset`. Those that need no files of the user's own have, too, `download(data_dir=None)`, which returns the
-folder that the data is then in, and `is_here()`. Modules of other packages join by the entry-point group
-`estimator_train.datasets`; of two with one name, the one here is taken:
+Each dataset is a module with `ABOUT`, a `dataset.About`, and `open_dataset(data_dir=None, **options)`, which returns a
+`dataset.Dataset`. Datasets that do not need the user's own files also have `download(data_dir=None)`, which returns the
+data's directory, and `is_here()`. Other packages add modules with the entry-point group `estimator_train.datasets`; if
+names collide, the module here is used:
 
     setup(..., entry_points={"estimator_train.datasets": ["my_scans = my_package.my_scans"]})
 """
@@ -40,32 +40,36 @@ def open_dataset(
 ) -> Dataset:
     """Returns a `dataset.Dataset`.
 
+        >>> data = open_dataset("synthetic_oct", "scans", draw=False)
+        >>> data.train_examples, data.class_names
+        (800, ('CNV', 'DME', 'DRUSEN', 'NORMAL'))
+
     Args:
       name: one of `names()`, tfds:NAME of TensorFlow Datasets, or hf:NAME of Hugging Face.
-      data_dir: the folder or file of the data; None where the dataset can do without.
-      limit: takes at most so many examples to train on, and to evaluate on: see `dataset.stratified`.
-      limit_seed: of the choice of these.
-      **options: of that dataset, such as `seed` of synthetic_oct or `split` of oct2017.
+      data_dir: directory or file of the data; None for datasets with a default place.
+      limit: maximum number of training examples, and of evaluation examples; see `dataset.stratified`.
+      limit_seed: seed for choosing these examples.
+      **options: options of the dataset, such as `seed` of synthetic_oct or `split` of oct2017.
 
     Raises:
-      ValueError: there is no dataset of this name, it has no such option, `data_dir` holds other files than it should,
-        or a package that only this dataset needs is not installed.
-      FileNotFoundError, NotADirectoryError: there is no `data_dir`, or it is no folder.
+      ValueError: the name or an option is unknown, `data_dir` does not hold the expected files, or a package that only
+        this dataset needs is not installed.
+      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
       ConnectionError: the data could not be downloaded.
     """
     module = named(name)
     unknown = options.keys() - inspect.signature(module.open_dataset).parameters.keys()
     if unknown:
-        raise ValueError(f"{name} has no {', '.join(sorted(unknown))} to choose")
+        raise ValueError(f"{name} takes no option {', '.join(sorted(unknown))}")
     data = module.open_dataset(data_dir, **options)
     return data if limit is None else data.limited(limit, limit_seed)
 
 
 def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str | os.PathLike[str]:
-    """Gets the data of a dataset into `data_dir`, or where it is looked for without one, and returns the folder.
+    """Downloads or draws a dataset into `data_dir`, or its default directory, and returns the directory.
 
     Raises:
-      ValueError: the dataset is of files of the user's own.
+      ValueError: the dataset consists of the user's own files.
     """
     module = named(name)
     if not hasattr(module, "download"):
@@ -74,12 +78,12 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str |
 
 
 def names() -> tuple[str, ...]:
-    """Returns the names of all datasets, of other packages too."""
+    """Returns the names of all datasets, including those of other packages."""
     return (*NAMES, *sorted(_entry_points().keys() - set(NAMES)))
 
 
 def named(name: str) -> ModuleType | hf.Named | tfds.Named:
-    """Returns the module of a dataset."""
+    """Returns the module of a dataset, or an object with the same interface."""
     if name.startswith("tfds:"):
         from estimator_train.datasets import tfds
 

@@ -1,4 +1,4 @@
-"""Unpacking zip archives: safely, and on from where it was interrupted."""
+"""Unpacks zip archives safely, and resumes after interruptions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from estimator_train.datasets.disk import full_disk_in_one_line, require_room
 
 
 def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
-    """Unpacks a zip archive into `folder`, which appears once it is complete.
+    """Unpacks a zip archive into `folder`, which appears only when it is complete.
 
-    Until then the files are in a hidden directory next to it, where each has its name only once it is complete, so an
-    interrupted run can be continued. The CRC of every file is checked.
+    Until then the files are in a hidden directory next to it. A file gets its final name there once it is complete, so
+    that an interrupted run can be resumed. The CRC of every file is checked.
 
     Args:
-      place: a function of the parts of an entry's path that gives its path in `folder`, or None to leave it out. Of
-        entries with one path, the first is taken.
+      place: maps the parts of an entry's path to its path in `folder`, or to None to skip the entry. If several entries
+        map to one path, the first is used.
 
     Raises:
-      ValueError: the archive is damaged, has a path that leads out of the folder, or nothing that has a place.
+      ValueError: the archive is damaged, has a path that leads out of the directory, or has no entry to unpack.
       OSError: the disk is full.
     """
     unfinished = folder.with_name(f".{folder.name}.part")
@@ -40,14 +40,14 @@ def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str |
                 for path, entry in missing.items():
                     _extract(source, entry, unfinished / path, unfinished / ".file")
                     progress.update(entry.file_size)
-    # RuntimeError and NotImplementedError are zipfile's words for encryption and unknown compression.
+    # zipfile raises RuntimeError for encryption and NotImplementedError for unknown compression.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"the archive {archive} is damaged: {error}") from error
     unfinished.rename(folder)
 
 
 def _files(source, place):
-    """Returns {path in the folder: entry} of the entries that have a place."""
+    """Returns {path in the directory: entry} for the entries to unpack."""
     files = {}
     for entry in source.infolist():
         if not entry.filename:

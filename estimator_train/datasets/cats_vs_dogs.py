@@ -1,4 +1,4 @@
-"""Cats and dogs (Elson et al. 2007): a local folder, or TensorFlow Datasets."""
+"""Cats and dogs (Elson et al. 2007), from a local directory or TensorFlow Datasets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _IMAGE_SIZE = (224, 224)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-    """Returns the dataset of TensorFlow Datasets, or that of the class folders in `data_dir`.
+    """Returns the dataset from TensorFlow Datasets, or from the class directories in `data_dir`.
 
-    A `data_dir` with a file dataset_info.json was downloaded by TensorFlow Datasets.
+    A `data_dir` with a file dataset_info.json is treated as a download of TensorFlow Datasets.
 
     Raises:
       ValueError, FileNotFoundError, NotADirectoryError: see `images.open_folder`.
@@ -33,7 +33,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def _is_prepared(folder):
-    """Whether TensorFlow Datasets has put it into `folder`."""
+    """Returns whether TensorFlow Datasets has prepared the data in `folder`."""
     return any((version / "dataset_info.json").exists() for version in as_path(folder, "cats_vs_dogs").glob("*"))
 
 

@@ -1,4 +1,4 @@
-"""Weights of the classes of a dataset, by their counts or from a file."""
+"""Class weights, computed from a dataset's class counts or read from a file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -
     ::
 
         data = datasets.open_dataset("oct2017", "OCT2017")
-        class_weights(data)  # of rare classes more
-        class_weights(data, "weights.csv")  # lines such as DRUSEN,2.5
+        class_weights(data)  # higher weights for rare classes
+        class_weights(data, "weights.csv")  # a file of lines such as DRUSEN,2.5
 
     Args:
-      weights: "balanced", for the training examples over the number of classes over those of the class (King and Zeng,
-        2001): each class counts the same then. Or a JSON file with an object of names to weights, or a CSV file with a
-        name and a weight in each line.
+      weights: "balanced" for n / (k * n_c), where n is the number of training examples, k the number of classes and n_c
+        the examples of the class, so that all classes count the same (King and Zeng, 2001). Or a JSON file with an
+        object of names to weights, or a CSV file with a name and a weight per line.
 
     Raises:
-      ValueError: the dataset does not know its counts, a class has no examples to train on, or the file is no such
-        file, or of other classes, or a weight is negative or no finite number.
+      ValueError: the dataset does not know its counts, a class has no training examples, the file is malformed or has
+        other classes, or a weight is negative or not finite.
       OSError: the file cannot be read.
     """
     if weights == "balanced":
@@ -53,13 +53,13 @@ def _balanced(data):
     counts = data.class_counts()
     if counts is None:
         raise ValueError(
-            f"{data.name} does not know how many examples its classes have; give class weights as a file, not balanced"
+            f"{data.name} does not know how many examples its classes have; give a file of class weights, not balanced"
         )
     of_training = [counts["train"][name] for name in data.class_names]
     if not all(of_training):
         empty = data.class_names[of_training.index(0)]
         raise ValueError(
-            f"class {empty} has no examples to train on, and so no balanced weight; give a file of weights"
+            f"class {empty} has no training examples, so it has no balanced weight; give a file of weights"
         )
     return tuple(sum(of_training) / len(of_training) / count for count in of_training)
 
@@ -68,7 +68,7 @@ def _read_json(path):
     try:
         weights = json.loads(path.read_text())
         if not isinstance(weights, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         return {name: float(weight) for name, weight in weights.items()}
     except (ValueError, TypeError) as error:
         raise ValueError(f'class weights {path} must be a JSON object such as {{"DRUSEN": 2.5}}: {error}') from error

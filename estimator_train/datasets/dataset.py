@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """A line of the list of datasets: `size` is the number of examples and what they take on a disk."""
+    """A row in the list of datasets; `size` is the number of examples and their size on disk."""
 
     task: str
     size: str
@@ -22,14 +22,17 @@ class About(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Labelled images to train and to evaluate on, and what to train with unless told otherwise.
+    """Labelled images for training and evaluation, with default settings for training.
 
-    A subclass has the numbers `train_examples` and `eval_examples`, and gives `train_input_fn` and `eval_input_fn`.
-    Their elements are batches (images, labels) or, to train on, (images, labels, weights of the examples): images
-    float32 RGB of shape (batch, height, width, 3) in [0, 1], labels float32. By the task these are one-hot of shape
-    (batch, number of classes); 0 or 1 for each label, in that shape, where `class_names` are the labels; or numbers of
-    shape (batch, 1), where `class_names` is empty. Tasks other than classification are chosen by an option `task` of
-    `open_dataset`.
+    A subclass defines the numbers `train_examples` and `eval_examples` and the methods `train_input_fn` and
+    `eval_input_fn`. Their elements are batches (images, labels) or, for training, (images, labels, example weights).
+    Images are float32 RGB of shape (batch, height, width, 3) in [0, 1]. Labels are float32 and depend on the task:
+
+    - classification: one-hot, of shape (batch, number of classes);
+    - multilabel: 0 or 1 for each label, of shape (batch, number of labels); `class_names` are the labels;
+    - regression: numbers of shape (batch, 1); `class_names` is empty.
+
+    Datasets that support several tasks have an option `task` in `open_dataset`.
     """
 
     name: str
@@ -51,7 +54,7 @@ class Dataset:
     def train_input_fn(
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
     ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the training examples, shuffled anew each epoch; num_epochs None is endless."""
+        """Returns an input_fn over the training examples, reshuffled each epoch; num_epochs None repeats forever."""
         raise NotImplementedError
 
     def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
@@ -59,27 +62,27 @@ class Dataset:
         raise NotImplementedError
 
     def class_counts(self) -> dict[str, dict[str, int]] | None:
-        """Returns {"train" or "eval": {class name: examples}}, or None where only reading all the data would tell."""
+        """Returns {"train" or "eval": {class name: examples}}, or None if counting would mean reading all the data."""
         return None
 
     def label_moments(self) -> tuple[float, float] | None:
-        """Returns the mean and the standard deviation of the training labels of a regression; None for other tasks."""
+        """Returns the mean and standard deviation of the training labels for regression; None for other tasks."""
         return None
 
     def limited(self, limit: int, seed: int = 0) -> Dataset:
-        """Returns the dataset with at most `limit` examples to train on and as many to evaluate on: see `stratified`.
+        """Returns the dataset with at most `limit` training and `limit` evaluation examples; see `stratified`.
 
         Raises:
-          ValueError: the dataset cannot be cut, or `limit` is less than the number of classes.
+          ValueError: the dataset cannot be limited, or `limit` is less than the number of classes.
         """
-        raise ValueError(f"{self.name} cannot be limited: its labels are not known before the data is read")
+        raise ValueError(f"{self.name} cannot be limited: its labels are unknown until the data is read")
 
 
 def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int) -> list[Any]:
-    """Returns the examples of {class name: examples}, in order, cut down to `limit` of them in all.
+    """Returns at most `limit` examples, in order, chosen so that classes keep their proportions.
 
-    The classes keep their shares, and none is left without an example. Examples are chosen by hashes of `seed` and of
-    their names: the same wherever they lie, and a smaller limit chooses among those of a larger one.
+    Every class keeps at least one example. The choice depends on hashes of `seed` and the examples' names, not on where
+    the files are, and a smaller limit chooses a subset of a larger one's examples.
 
     Args:
       examples: {class name: {name: example}}.
@@ -92,7 +95,7 @@ def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int)
     ranks = []
     for class_name, named in examples.items():
         by_hash = sorted(named, key=lambda name: hashlib.sha256(os.fsencode(f"{seed} {name}")).digest())
-        # Evenly spaced from 0 to 1: of all classes together, the first ones are the same share of each.
+        # Ranks are evenly spaced from 0 to 1 in each class, so the lowest overall are the same share of every class.
         ranks += [((rank + 0.5) / len(named) if rank else 0, class_name, name) for rank, name in enumerate(by_hash)]
     chosen = {(class_name, name) for _, class_name, name in sorted(ranks)[:limit]}
     return [

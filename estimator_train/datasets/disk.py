@@ -1,4 +1,4 @@
-"""Room on a disk."""
+"""Checks for disk space."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from collections.abc import Iterator
 
 
 def require_room(folder: str | os.PathLike[str], num_bytes: int, what: str) -> None:
-    """Raises OSError unless the disk of `folder` has room for `num_bytes`, which are `what`."""
+    """Raises OSError unless the disk of `folder` has room for `num_bytes`; `what` says in the message what needs it."""
     free = shutil.disk_usage(folder).free
     if free < num_bytes:
         raise OSError(
-            f"{what} needs {_gigabytes(num_bytes)} of disk, and {folder} has {_gigabytes(free)} left; "
+            f"{what} needs {_gigabytes(num_bytes)} of disk space, but {folder} has only {_gigabytes(free)} left; "
             "free some, or give another --data-dir"
         )
 
 
 @contextlib.contextmanager
 def full_disk_in_one_line(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Says of the system's errors inside that mean a full disk or quota, that it is the disk of `folder`."""
+    """Turns errors that mean a full disk or quota into an OSError that names the disk of `folder`."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        again = "free some room and run the command again: what is done is kept"
+        again = "free some space and run the command again: finished work is kept"
         raise OSError(f"the disk of {folder} is full; {again}") from error
 
 

@@ -1,4 +1,4 @@
-"""Drawn faces of cats and dogs, the embedded default of the recipe cats_vs_dogs: nothing to download."""
+"""Drawn faces of cats and dogs, the default data of the recipe cats_vs_dogs, which needs no download."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 CLASS_NAMES = ("cats", "dogs")
 
-_FINER = 2  # drawn so many times larger, and reduced, which smooths the edges
+_FINER = 2  # draw at this multiple of the size and scale down, which smooths the edges
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrawnPets(Dataset):
-    """Equally many cats and dogs, drawn for each image size and kept in memory."""
+    """Equal numbers of cats and dogs, drawn at the requested image size and kept in memory."""
 
     train_examples: int = 320  # five steps of 64
     eval_examples: int = 64
@@ -56,7 +56,7 @@ class DrawnPets(Dataset):
 
 
 def open_dataset() -> DrawnPets:
-    """Returns the dataset: the same faces each time."""
+    """Returns the dataset, with the same faces every time."""
     return DrawnPets(
         name="drawn_pets",
         class_names=CLASS_NAMES,
@@ -67,9 +67,9 @@ def open_dataset() -> DrawnPets:
 
 
 def draw_pet(class_name: str, image_size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-    """Returns a face, uint8 RGB of shape (*image_size, 3), of one of `CLASS_NAMES`, drawn by a NumPy Generator.
+    """Returns a face of one of `CLASS_NAMES`, uint8 RGB of shape (*image_size, 3), drawn with a NumPy Generator.
 
-    Cats have pointed ears that stand, and whiskers; dogs have ears that hang, and a long muzzle. The rest is chance.
+    Cats have pointed, upright ears and whiskers; dogs have floppy ears and a long muzzle. Everything else is random.
     """
     height, width = (_FINER * side for side in image_size)
     colors = rng.integers(40, 220, (2, 3))

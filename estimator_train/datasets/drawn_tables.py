@@ -1,4 +1,4 @@
-"""Drawn pages with ruled tables, and masks of their lines: data of the segmentation recipe that needs no download."""
+"""Drawn pages with ruled tables and masks of their lines, for the segmentation recipe without a download."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIDE = 512  # pixels
 
 
 def folder() -> Path:
-    """Returns the folder of `PAGES` pages, in the user's cache folder, drawn there where they are not there yet."""
+    """Returns the directory of `PAGES` pages in the user's cache, drawing them first if necessary."""
     home = Path(platformdirs.user_cache_dir("estimator_train"), "drawn_tables")
     if not home.is_dir():
         draw_pages(home, PAGES)
@@ -27,9 +27,9 @@ def folder() -> Path:
 
 
 def draw_pages(home: str | os.PathLike[str], number: int) -> None:
-    """Draws `home`/images/NAME.jpeg and `home`/masks/{rows,columns}/NAME.png, the same bytes each time.
+    """Draws `home`/images/NAME.jpeg and `home`/masks/{rows,columns}/NAME.png, with the same bytes every time.
 
-    The directory appears once it is complete. If two processes draw it at the same time, the first to finish wins.
+    The directory appears only when it is complete. If two processes draw it at the same time, the first to finish wins.
     """
     home = Path(home)
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def draw_pages(home: str | os.PathLike[str], number: int) -> None:
     try:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             list(threads.map(draw, range(number)))
-        unfinished.chmod(0o755)  # mkdtemp gives access to the owner alone
+        unfinished.chmod(0o755)  # mkdtemp gives access only to the owner
         try:
             unfinished.rename(home)
         except OSError:
@@ -60,7 +60,7 @@ def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
     """Draws a page of 512 x 512 pixels with a `numpy.random.Generator`.
 
     Returns:
-      Three Pillow images: the page, RGB; the lines between rows, and those between columns, black and white.
+      Three Pillow images: the RGB page, and black-and-white masks of the lines between rows and between columns.
     """
     page = Image.new("L", (_SIDE, _SIDE), int(rng.integers(215, 250)))
     masks = [Image.new("L", (_SIDE, _SIDE)) for _ in MASKS]
@@ -86,13 +86,13 @@ def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
 
 
 def _places(rng, start, end, number):
-    """Returns where `number` rows or columns begin and the last one ends; no two have the same size."""
+    """Returns the starts of `number` rows or columns and the end of the last; no two have the same size."""
     sizes = rng.uniform(1, 2, number)
     return (start + (end - start) * np.cumsum([0, *sizes]) / sizes.sum()).astype(int)
 
 
 def _write(rng, draw, x, y, end):
-    """Strokes in groups, like words, from `x` to some place before `end`."""
+    """Draws strokes in groups, like words, from `x` to somewhere before `end`."""
     end = x + (end - x) * rng.uniform(0.3, 1)
     while x < end - 4:
         if rng.random() < 0.8:
@@ -101,7 +101,7 @@ def _write(rng, draw, x, y, end):
 
 
 def _scan(rng, page):
-    """The page in uneven light, in colour, with noise."""
+    """Returns the page as a noisy color scan in uneven light."""
     across = np.linspace(-1, 1, _SIDE, dtype=np.float32)
     light = 1 + rng.uniform(-0.12, 0.12) * across + rng.uniform(-0.12, 0.12) * across[:, np.newaxis]
     noise = rng.uniform(2, 8) * rng.standard_normal((_SIDE, _SIDE), np.float32)

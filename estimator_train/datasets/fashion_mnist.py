@@ -1,6 +1,7 @@
-"""Fashion-MNIST (Xiao et al. 2017), which Keras downloads.
+"""Fashion-MNIST (Xiao et al. 2017), downloaded by Keras.
 
-The settings are those of Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
+The default settings are from Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow
+blog).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FILES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FashionMnist(Dataset):
-    """The images are read, and downloaded if need be, when an input_fn is asked for: Keras comes with TensorFlow."""
+    """Fashion-MNIST. Images are read, or downloaded, when an input_fn is created, because Keras imports TensorFlow."""
 
     limit: int | None = None
     limit_seed: int = 0
@@ -65,12 +66,12 @@ class FashionMnist(Dataset):
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist:
-    """Returns the dataset, of grayscale images of 28 x 28 pixels.
+    """Returns the dataset of 28 x 28 grayscale images.
 
-    Its input_fns raise ConnectionError where the images are not here and cannot be downloaded.
+    Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
 
     Raises:
-      ValueError: there is a `data_dir`: Keras decides where the files are.
+      ValueError: `data_dir` is given, but Keras decides where the files are.
     """
     _refuse(data_dir)
     return FashionMnist(
@@ -110,7 +111,7 @@ def _load():
 
     try:
         return keras.datasets.fashion_mnist.load_data()
-    except Exception as error:  # the class that Keras raises where a download fails
+    except Exception as error:  # Keras raises a bare Exception if a download fails
         raise ConnectionError(
-            f"fashion_mnist could not be downloaded; get online once, or put its four .gz files into {_home()}"
+            f"fashion_mnist could not be downloaded; connect once, or put its four .gz files into {_home()}"
         ) from error

@@ -1,4 +1,4 @@
-"""Image classification sets of Hugging Face: hf:NAME of their hub, or a local folder of theirs."""
+"""Image classification datasets from Hugging Face: hf:NAME from the hub, or a local directory."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Named:
         self.name, _, self._config = name.partition(":")
 
     def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
-        """Returns the dataset, which is downloaded into `data_dir` where it is not there yet.
+        """Returns the dataset, downloading it into `data_dir` if necessary.
 
         Raises:
-          ValueError: see `open_splits`, or the package `datasets` is not installed.
+          ValueError: see `open_splits`; or the package `datasets` is not installed.
           ConnectionError: the data could not be downloaded.
         """
         return open_splits(f"hf:{self.name}", self._loaded(data_dir))
@@ -56,14 +56,14 @@ class Named:
         package = _package(f"hf:{self.name}")
         try:
             return package.load_dataset(self.name, self._config or None, cache_dir=data_dir)
-        except Exception as error:  # of its many sources; the reason is what the user must see
+        except Exception as error:  # it raises errors of many classes; the user needs the reason
             reason = " ".join(str(error).split())[:300]
             raise ConnectionError(f"hf:{self.name} could not be loaded ({type(error).__name__}: {reason})") from error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HfDataset(Dataset):
-    """Two splits of the package `datasets`; the column `image` of each has encoded images."""
+    """Two splits of the package `datasets`, each with a column of encoded images."""
 
     image: str
     train_split: Any
@@ -126,17 +126,17 @@ class HfDataset(Dataset):
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
-    """Returns the dataset in a folder: one of `save_to_disk`, of Parquet files, or of images as their imagefolder has.
+    """Returns the dataset in a directory: saved by `save_to_disk`, Parquet files, or images laid out for imagefolder.
 
     Raises:
-      ValueError: `data_dir` is None, it cannot be loaded, or see `open_splits`.
-      FileNotFoundError: there is no such folder.
+      ValueError: `data_dir` is None or cannot be loaded; or see `open_splits`.
+      FileNotFoundError: there is no such directory.
 
     Example:
       data = datasets.open_dataset("hf", "saved/beans")
     """
     if data_dir is None:
-        raise ValueError(f"hf needs --data-dir, {ABOUT.source}; hf:NAME takes NAME from their hub")
+        raise ValueError(f"hf needs --data-dir, {ABOUT.source}; hf:NAME takes NAME from the hub")
     folder = local(data_dir)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
@@ -144,7 +144,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
     is_saved = any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
     try:
         splits = package.load_from_disk(str(folder)) if is_saved else package.load_dataset(str(folder))
-    except Exception as error:  # of its many readers of files
+    except Exception as error:  # its file readers raise errors of many classes
         reason = " ".join(str(error).split())[:300]
         raise ValueError(f"{folder} cannot be loaded ({type(error).__name__}: {reason})") from error
     return open_splits("hf", splits)
@@ -153,11 +153,11 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
 def open_splits(name: str, splits: Any) -> HfDataset:
     """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
 
-    It trains on the split `train`, and evaluates on `test` or `validation`, if its labels are known, or else on a fifth
-    of `train`, in which the classes have their shares.
+    It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a stratified
+    fifth of `train`.
 
     Raises:
-      ValueError: there is no split `train`, or its examples are not an image with a class each.
+      ValueError: there is no split `train`, or its examples do not have exactly one image and one class each.
     """
     package = _package(name)
     if isinstance(splits, package.Dataset):
@@ -168,7 +168,7 @@ def open_splits(name: str, splits: Any) -> HfDataset:
     images = [column for column, kind in columns.items() if isinstance(kind, package.Image)]
     labels = [column for column, kind in columns.items() if isinstance(kind, package.ClassLabel)]
     if len(images) != 1 or len(labels) != 1:
-        raise ValueError(f"{name} is not of one image with one class each: its columns are {', '.join(columns)}")
+        raise ValueError(f"{name} does not have one image and one class per example: it has {', '.join(columns)}")
     (image,), (label,) = images, labels
     held_out = next((side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0), None)
     if held_out is None:
@@ -195,7 +195,7 @@ def open_splits(name: str, splits: Any) -> HfDataset:
 
 
 def _encoded(split, column, rows):
-    """The encoded images of some rows, an array of bytes; they lie in the table or in files that it names."""
+    """Returns the encoded images of some rows as an array of bytes, from the table or from files that it names."""
     cells = split[rows.tolist()][column]
     return np.array([cell["bytes"] or _content(cell["path"]) for cell in cells], object)
 

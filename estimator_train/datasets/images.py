@@ -1,4 +1,4 @@
-"""Any folder of image files with one folder a class."""
+"""Any directory of image files with one subdirectory per class."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 ABOUT = About("classification", "any", "a folder of class folders")
 
 _SUFFIXES = (".jpg", ".jpeg", ".png")
-HELD_OUT = ("test", "val", "valid", "validation")  # what people call the folder to evaluate on; the first one is taken
+HELD_OUT = ("test", "val", "valid", "validation")  # common names of evaluation folders; the first that exists is used
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageDataset(Dataset):
-    """Image files; the class of one is the name of its folder."""
+    """Image files whose class is the name of their directory."""
 
     train_paths: list[str]
     eval_paths: list[str]
-    left_out: tuple[str, ...] = ()  # names of the directories next to train that are not used
+    left_out: tuple[str, ...] = ()  # names of unused directories next to train
 
     @property
     def train_examples(self) -> int:
@@ -117,15 +117,15 @@ def open_folder(
 ) -> ImageDataset:
     """Returns the `ImageDataset` of `folder`.
 
-    `folder` holds either the class folders, or `train` and one of `test`, `val`, `valid`, `validation` that do. Where
-    there is nothing to evaluate on, a fifth of each class is set apart by the hashes of the file names. Folders beside
-    `train` that are not used are in `left_out`.
+    `folder` holds either the class directories, or `train` and one of `test`, `val`, `valid` and `validation`, each
+    with class directories. Without evaluation images, a fifth of each class is held out, chosen by hashes of the file
+    names. `left_out` names the directories next to `train` that are not used.
 
     Args:
-      class_names: the classes that must be there, in the order of their indices; None takes those found, sorted.
+      class_names: the required classes in the order of their indices; None uses those found, sorted.
 
     Raises:
-      FileNotFoundError, NotADirectoryError: `folder` is no folder.
+      FileNotFoundError, NotADirectoryError: `folder` does not exist, or is not a directory.
       ValueError: the files are not laid out like that.
     """
     folder = as_path(folder)
@@ -162,7 +162,7 @@ def open_folder(
 
 
 def paths_by_class(paths: Iterable[str], class_names: Sequence[str]) -> dict[str, list[str]]:
-    """Returns {class name: those of the paths that are in a folder of its name}, in order."""
+    """Returns {class name: the paths in a directory of that name}, in order."""
     by_class = {class_name: [] for class_name in class_names}
     for path in paths:
         by_class[os.path.basename(os.path.dirname(path))].append(path)
@@ -170,7 +170,7 @@ def paths_by_class(paths: Iterable[str], class_names: Sequence[str]) -> dict[str
 
 
 def subfolders(folder: Path | RemotePath) -> list[Path | RemotePath]:
-    """Returns the sorted folders in `folder`, less hidden ones and __MACOSX; none where it is no folder."""
+    """Returns the sorted subdirectories, except hidden ones and __MACOSX; none if `folder` is not a directory."""
     if not folder.is_dir():
         return []
     return sorted(
@@ -182,9 +182,9 @@ def _files_by_class(folder, class_names):
     """Returns {class name: sorted paths of its images}, in order of the names."""
     files = {class_folder.name: _image_files(class_folder) for class_folder in subfolders(folder)}
     if not files:
-        raise ValueError(f"{folder} has no class folders: put the images of each class in a folder of its own")
+        raise ValueError(f"{folder} has no class folders: put the images of each class into a separate folder")
     if not any(files.values()):
-        raise ValueError(f"no class folder in {folder} has JPEG or PNG files: {', '.join(files)}")
+        raise ValueError(f"none of the class folders in {folder} has JPEG or PNG files: {', '.join(files)}")
     for class_name, paths in files.items():
         if not paths:
             raise ValueError(f"class folder {folder / class_name} has no JPEG or PNG files: fill or remove it")
@@ -203,13 +203,13 @@ def _image_files(folder):
         entry for entry in scandir(folder) if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
     ]
     for entry in entries:
-        if not (is_remote(entry) or entry.is_file()):  # asking for each remote one takes too long
+        if not (is_remote(entry) or entry.is_file()):  # checking each remote file takes too long
             raise ValueError(f"{entry.path} is a folder, pipe, device or broken link, not an image file: remove it")
     return sorted(entry.path for entry in entries)
 
 
 def _split(class_name, paths):
-    """Returns (training paths, evaluation paths): the same whatever the order and the place of the files."""
+    """Returns (training paths, evaluation paths), independent of the files' order and location."""
     if len(paths) == 1:
         raise ValueError(f"class {class_name} has one image, {paths[0]}: at least two are needed")
     by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(os.path.basename(path))).digest())

@@ -1,4 +1,4 @@
-"""Images in a CSV file, a row each, with a class, several labels or a number."""
+"""Images listed in a CSV file, one per row, with a class, several labels or a number."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
-_COLUMNS = ("path", "label", "split", "weight")  # the last two may be missing
+_COLUMNS = ("path", "label", "split", "weight")  # the last two are optional
 _BETWEEN_LABELS = "|"
-_SHOWN = 10  # of what is wrong
+_SHOWN = 10  # errors listed in a message
 
 
 class Row(NamedTuple):
-    """A row whose cells are right."""
+    """A valid row."""
 
     path: str
     label: Any  # a class name, a set of labels or a number
     split: str | None
     weight: float
-    key: str  # its path as it is written, and its line: the same wherever the files lie
+    key: str  # the path as written and the line number, independent of where the files are
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ManifestDataset(ImageDataset):
-    """Image files whose labels and weights are given, in the order of the paths.
+    """Image files with labels and weights in the order of the paths.
 
     Labels are class indices of shape (n,); 0 or 1 for each label, float32 of shape (n, labels); or float32 numbers of
-    shape (n, 1). `train_weights`, float32 of shape (n,), weigh the examples of the loss in training alone.
+    shape (n, 1). `train_weights`, float32 of shape (n,), weight the examples in the training loss only.
     """
 
     train_labels: np.ndarray
@@ -107,7 +107,7 @@ class ManifestDataset(ImageDataset):
         return len(self.class_names) if self.task == "classification" else None
 
     def class_counts(self) -> dict[str, dict[str, int]]:
-        """Returns {"train" or "eval": {class or label: how many images have it}}; numbers have none."""
+        """Returns {"train" or "eval": {class or label: number of images with it}}, empty for regression."""
         if self.task == "regression":
             return {"train": {}, "eval": {}}
         counts: dict[str, dict[str, int]] = {}
@@ -141,20 +141,20 @@ class ManifestDataset(ImageDataset):
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = "classification") -> ManifestDataset:
-    """Returns the dataset of a CSV file, given as `data_dir`.
+    """Returns the dataset in a CSV file, given as `data_dir`.
 
-    Its first line names the columns: `path`, relative to the file, and `label`; `split` (train, or one of test, val,
-    valid, validation) and `weight` (of the example in the loss of training) may be there, and others are not read.
-    Without `split`, a fifth is set apart by the hashes of the paths, of each class.
+    Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
+    one of test, val, valid, validation) and `weight` (the example's weight in the training loss); others are ignored.
+    Without `split`, a fifth of each class is held out, chosen by hashes of the paths.
 
     Args:
-      task: what `label` is: "classification", a class name; "multilabel", any number of labels with | between them;
-        "regression", a number.
+      task: the meaning of `label`: "classification" for a class name; "multilabel" for any number of labels separated
+        by |; "regression" for a number.
 
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: `data_dir` is None or `task` another one; a column is missing; rows are bad, such as those whose image
-        is not there: the first ten are named with their lines.
+      ValueError: `data_dir` is None, `task` is unknown, a column is missing, or rows are invalid, for example because
+        their image does not exist. The message lists the first ten with their line numbers.
 
     Example:
       data = open_dataset("labels.csv", task="multilabel")
@@ -169,7 +169,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
     names = _class_names(file, train, rows, task)
     weights = [row.weight for row in train]
     if not any(weights):
-        raise ValueError(f"{file} has no row to train on whose weight is more than 0")
+        raise ValueError(f"{file} has no training row with a weight above 0")
     return ManifestDataset(
         name="manifest",
         task=task,
@@ -189,7 +189,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
 
 
 def _read(file, task):
-    """Returns the rows of a file."""
+    """Returns the valid rows of a file, or raises ValueError for invalid ones."""
     path = as_path(file)
     if path.is_dir():
         raise ValueError(f"{file} is a folder; give the CSV file in it")
@@ -202,7 +202,7 @@ def _read(file, task):
         for name in _COLUMNS[:2]:
             if columns.count(name) != 1:
                 other = next((sign for sign in ";\t" if columns[:1] and sign in columns[0]), None)
-                commas = f", and {other!r} where commas must be" if other else ""
+                commas = f", and {other!r} instead of commas" if other else ""
                 there = ", ".join(columns) or "nothing"
                 raise ValueError(f"{file} needs one column {name}; its first line has {there}{commas}")
         for cells in reader:
@@ -211,11 +211,11 @@ def _read(file, task):
             try:
                 rows.append(_row(cells, columns, reader.line_num, file, task))
                 if not is_there(rows[-1].path):
-                    raise ValueError(f"has the path {cells[columns.index('path')]}, and there is no such file")
+                    raise ValueError(f"has the path {cells[columns.index('path')]}, but there is no such file")
             except ValueError as error:
                 faults.append(f"line {reader.line_num} {error}")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is no UTF-8 text: {error}") from error
+        raise ValueError(f"{file} is not UTF-8 text: {error}") from error
     except csv.Error as error:
         raise ValueError(f"{file} line {reader.line_num}: {error}") from error
     if faults:
@@ -248,7 +248,7 @@ def _label(text, task):
     if not text:
         raise ValueError("has no label")
     if _BETWEEN_LABELS in text:
-        raise ValueError(f"has several labels, {text}, which take the task multilabel")
+        raise ValueError(f"has several labels, {text}, which need the task multilabel")
     return text
 
 
@@ -270,7 +270,7 @@ def _is_number(text):
 
 
 def _sides(file, rows, task):
-    """Returns the rows to train on, and those to evaluate on."""
+    """Returns the training rows and the evaluation rows."""
     if rows and rows[0].split is None:
         groups = {}
         for row in rows:
@@ -283,14 +283,14 @@ def _sides(file, rows, task):
         sides = [row for row in rows if row.split == "train"], [row for row in rows if row.split == taken]
     if not all(sides):
         raise ValueError(
-            f"{file} has {len(sides[0])} rows to train on and {len(sides[1])} to evaluate on: add rows, or give each a "
+            f"{file} has {len(sides[0])} training rows and {len(sides[1])} evaluation rows: add rows, or give each a "
             f"split, train or {HELD_OUT[0]}"
         )
     return sides
 
 
 def _a_fifth(rows, task):
-    """Returns a fifth of the rows, by the hashes of their paths, but none that is the last one of a label."""
+    """Returns a fifth of the rows, chosen by hashes of their paths, except the only remaining row of a label."""
     left = collections.Counter(name for row in rows for name in _names([row], task))
     chosen = []
     for row in sorted(rows, key=lambda row: hashlib.sha256(os.fsencode(row.key.rpartition(":")[0])).digest()):
@@ -301,27 +301,27 @@ def _a_fifth(rows, task):
 
 
 def _class_names(file, train, rows, task):
-    """Returns the sorted names of the classes or labels, of each of which there must be an image to train on."""
+    """Returns the sorted names of the classes or labels; each must have a training image."""
     of_train, of_all = (_names(side, task) for side in (train, rows))
     if lacking := sorted(of_all - of_train):
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
         numbers = "; for labels that are numbers, choose the task regression" if all(map(_is_number, of_all)) else ""
-        raise ValueError(f"{file} has no rows to train on of {', '.join(lacking[:_SHOWN])}{more}{numbers}")
+        raise ValueError(f"{file} has no training rows for {', '.join(lacking[:_SHOWN])}{more}{numbers}")
     least = {"classification": 2, "multilabel": 1, "regression": 0}[task]
     if len(of_all) < least:
-        raise ValueError(f"{file} has {len(of_all)} classes or labels in its column label: at least {least} are needed")
+        raise ValueError(f"{file} has {len(of_all)} classes or labels in its column label; it needs at least {least}")
     return tuple(sorted(of_all))
 
 
 def _names(rows, task):
-    """Returns the set of the classes or labels of rows."""
+    """Returns the set of the rows' classes or labels."""
     if task == "regression":
         return set()
     return {row.label for row in rows} if task == "classification" else {name for row in rows for name in row.label}
 
 
 def _encoded(rows, names, task):
-    """Returns the labels as `ManifestDataset` has them."""
+    """Returns the labels in the format of `ManifestDataset`."""
     if task == "regression":
         return np.array([[row.label] for row in rows], np.float32)
     if task == "multilabel":

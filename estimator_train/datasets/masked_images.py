@@ -1,7 +1,7 @@
-"""Images and their masks in a folder, read and augmented one by one. No TensorFlow: worker processes start without it.
+"""Images and their masks in a directory, read and augmented one by one, without TensorFlow so that workers start fast.
 
 FOLDER/images/NAME.png, .jpg or .jpeg
-FOLDER/masks/MASK/NAME.png, of the size of the image; every pixel that is not black belongs to the mask
+FOLDER/masks/MASK/NAME.png, of the image's size; every pixel that is not black belongs to the mask
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
-_UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # Pillow has all of them for such files
+_UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # Pillow raises all of these
 _BILINEAR = Image.Resampling.BILINEAR
 _WHITE = (255, 255, 255)
 
 
 class Sample(NamedTuple):
-    """Paths of an image and of its masks."""
+    """Paths of an image and its masks."""
 
     image: Path
     masks: list[Path]
@@ -37,9 +37,9 @@ def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> l
     """Returns the `Sample` of every image, sorted by name.
 
     Raises:
-      FileNotFoundError: there are no images, or one has no mask of one of the names.
-      ValueError: a mask is of another size than its image, or an image or mask is a folder, pipe or device. A file that
-        cannot be read has no size, and passes.
+      FileNotFoundError: there are no images, or an image lacks a mask.
+      ValueError: a mask and its image differ in size, or an image or mask is a directory, pipe or device. The size of
+        an unreadable file is not checked.
     """
     images = sorted(path for path in Path(folder, "images").glob("*") if path.suffix.lower() in _SUFFIXES)
     if not images:
@@ -48,15 +48,15 @@ def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> l
     samples = [Sample(image, [masks / f"{image.stem}.png" for masks in folders]) for image in images]
     for path in (path for image, masks in samples for path in (image, *masks)):
         if path.exists() and not path.is_file():
-            # Opening a pipe that nothing writes to would wait for ever.
+            # Opening a pipe that nothing writes to would block forever.
             raise ValueError(f"{path} is a folder, pipe, socket or device, not an image file: remove it")
     for image, masks in samples:
         for mask in masks:
             if not mask.exists():
-                raise FileNotFoundError(f"{image} has no mask {mask}; where there is nothing to find, it is black")
+                raise FileNotFoundError(f"{image} has no mask {mask}; use a black image for an empty mask")
             sizes = _size(image), _size(mask)
             if None not in sizes and sizes[0] != sizes[1]:
-                raise ValueError(f"{mask} is {_text(sizes[1])} pixels, its image {image} is {_text(sizes[0])}")
+                raise ValueError(f"{mask} is {_text(sizes[1])} pixels, but its image {image} is {_text(sizes[0])}")
     return samples
 
 
@@ -69,7 +69,7 @@ def _size(path):
 
 
 def _open(path):
-    # Others of Pillow's many formats start programs or take memory without bound.
+    # Some of Pillow's other formats start programs or use unbounded memory.
     return Image.open(path, formats=("JPEG", "PNG"))
 
 
@@ -78,17 +78,17 @@ def _text(size):
 
 
 def split(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """Returns the samples to train on, and every fifth, to evaluate on.
+    """Returns the training samples and the evaluation samples, which are every fifth.
 
     Raises:
-      ValueError: there are fewer than five, or none of one part can be read.
+      ValueError: there are fewer than five samples, or no sample of one part can be read.
     """
     if len(samples) < 5:
-        raise ValueError(f"every fifth image is to evaluate on; there are {len(samples)}: give at least 5")
+        raise ValueError(f"every fifth image is held out for evaluation, so at least 5 are needed, got {len(samples)}")
     parts = [sample for index, sample in enumerate(samples) if index % 5 != 4], samples[4::5]
     for part, purpose in zip(parts, ("train", "evaluate"), strict=True):
         if all(None in map(_size, (sample.image, *sample.masks)) for sample in part):
-            raise ValueError(f"no image to {purpose} on can be read, such as {part[0].image}, or its masks cannot")
+            raise ValueError(f"none of the images to {purpose} on can be read with its masks, such as {part[0].image}")
     return parts
 
 
@@ -101,18 +101,18 @@ def examples(
     first: int = 0,
     input_context: tf.distribute.InputContext | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray] | Skipped]:
-    """Yields (image, masks), arrays of uint8, and `Skipped` for those whose files cannot be read.
+    """Yields (image, masks) as uint8 arrays, and `Skipped` for samples whose files cannot be read.
 
-    Images have the shape (height, width, 3); masks (height, width, number of masks), with values 0 and 1. They depend
-    on the arguments alone, whatever the number of workers.
+    Images have shape (height, width, 3); masks have shape (height, width, number of masks) and values 0 and 1. They
+    depend only on the arguments, not on the number of workers.
 
     Args:
       samples: list of `Sample`.
       image_size: (height, width) that images and masks are resized to.
-      seed: of a new order, and of new rotations, flips and scales, in every epoch. None: in order, as they are.
-      epoch: its number.
-      first: how many of this input pipeline's share are left out at its beginning.
-      input_context: a `tf.distribute.InputContext`, or what has its numbers: each input pipeline gets a share.
+      seed: seed for each epoch's order, rotations, flips and scales. None yields the images in order, unchanged.
+      epoch: number of the epoch.
+      first: how many examples to skip at the start of this input pipeline's share.
+      input_context: a `tf.distribute.InputContext`, or an object with its numbers; each input pipeline gets a share.
     """
     order = range(len(samples)) if seed is None else np.random.default_rng([seed, epoch]).permutation(len(samples))
     if input_context is not None:
@@ -131,7 +131,7 @@ def examples(
 def _read(sample, image_size):
     size = image_size[::-1]
     with _open(sample.image) as file:
-        file.draft("RGB", size)  # a JPEG is decoded to an eighth, a quarter or half of its size where that is enough
+        file.draft("RGB", size)  # decodes a JPEG at 1/8, 1/4 or 1/2 of its size if that is enough
         image = file.convert("RGB").resize(size, _BILINEAR)
     return image, [_read_mask(path, size) for path in sample.masks]
 
@@ -142,12 +142,12 @@ def _read_mask(path, size):
 
 
 def _augmented(image, masks, rng):
-    """Turned by up to 8 degrees, scaled by 0.8 to 1.25, flipped, around the centre, all at once."""
+    """Rotates by up to 8 degrees, scales by 0.8 to 1.25 and flips, around the center, in one transformation."""
     angle, scale = math.radians(rng.uniform(-8, 8)), math.exp(rng.uniform(-1, 1) * math.log(1.25))
     flip_x, flip_y = rng.choice([-1, 1], 2)
     a, b = math.cos(angle) * flip_x / scale, -math.sin(angle) * flip_y / scale
     d, e = math.sin(angle) * flip_x / scale, math.cos(angle) * flip_y / scale
     x, y = image.width / 2, image.height / 2
-    places = (a, b, x - a * x - b * y, d, e, y - d * x - e * y)  # of pixels of the result in the image
+    places = (a, b, x - a * x - b * y, d, e, y - d * x - e * y)  # maps pixels of the result to the image
     image = image.transform(image.size, Image.Transform.AFFINE, places, _BILINEAR, fillcolor=_WHITE)
     return image, [mask.transform(mask.size, Image.Transform.AFFINE, places, _BILINEAR) for mask in masks]

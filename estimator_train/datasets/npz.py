@@ -1,4 +1,4 @@
-"""Images in a numpy file, laid out as Keras' mnist.npz."""
+"""Images in a NumPy file with the layout of Keras' mnist.npz."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ArrayDataset(Dataset):
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset:
-    """Returns the dataset of an npz file, given as `data_dir`.
+    """Returns the dataset in an npz file, given as `data_dir`.
 
     The images `x_train` and `x_test` have shape (n, height, width[, 1 or 3]): integers from 0 to their type's maximum,
     or floats in [0, 1]. `y_train` and `y_test` are class indices of shape (n,). An array `class_names` names the
@@ -117,7 +117,7 @@ def _read(path):
         with path.open("rb") as opened, np.load(opened) as file:
             arrays = {name: file[name] for name in (*names, "class_names") if name in file}
     except (ValueError, zipfile.BadZipFile, TypeError, AttributeError) as error:  # pickles, torn files, single arrays
-        raise ValueError(f"{path} is no npz file of arrays: {error}") from error
+        raise ValueError(f"{path} is not an npz file of arrays: {error}") from error
     missing = [name for name in names if name not in arrays]
     if missing:
         raise ValueError(f"{path} has no {', '.join(missing)}")
@@ -130,4 +130,4 @@ def _check(path, x_name, x, y_name, y):
     if y.ndim != 1 or y.dtype.kind not in "iu" or (y.size and y.min() < 0):
         raise ValueError(f"{path}: {y_name} must be class indices of shape (n,), got {y.dtype} of shape {y.shape}")
     if len(x) != len(y) or not len(x):
-        raise ValueError(f"{path}: {x_name} and {y_name} must have one length above 0, got {len(x)} and {len(y)}")
+        raise ValueError(f"{path}: {x_name} and {y_name} must have the same length above 0, got {len(x)} and {len(y)}")

@@ -24,7 +24,7 @@ CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "84,452, 5.8 GB", "Kaggle: paultimothymooney/kermany2018")
 
 _KAGGLE_NAME = "paultimothymooney/kermany2018"
-_ARCHIVES = ("kermany2018.zip", "archive.zip")  # as the client and as a browser name it
+_ARCHIVES = ("kermany2018.zip", "archive.zip")  # names given by the client and by a browser
 _PUBLISHED = {
     "train": {"CNV": 37205, "DME": 11348, "DRUSEN": 8616, "NORMAL": 26315},
     "eval": {"CNV": 242, "DME": 242, "DRUSEN": 242, "NORMAL": 242},
@@ -33,17 +33,17 @@ _log = logging.getLogger(__name__)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str | None = None) -> ImageDataset:
-    """Returns the dataset in `data_dir`, or in the user's cache folder, into which it is downloaded on first use.
+    """Returns the dataset in `data_dir`, or in the user's cache, where it is downloaded on first use.
 
-    Counts of images that are not the published ones, and patients with images on both sides, are logged as warnings.
+    It warns if image counts differ from the published ones, and about patients with images in both train and test.
 
     Args:
-      data_dir: the zip file, its unpacked tree, or a folder above either; a zip is extracted next to itself.
-      split: "patient" evaluates on training images of a fifth of the patients, instead of the test images.
+      data_dir: the zip file, its unpacked tree, or a directory above either; a zip is extracted next to itself.
+      split: "patient" evaluates on the training images of a fifth of the patients instead of the test images.
 
     Raises:
-      ValueError: `data_dir` does not hold the dataset, or a zip file that is damaged.
-      FileNotFoundError, NotADirectoryError: there is no `data_dir`.
+      ValueError: `data_dir` does not hold the dataset, or its zip file is damaged.
+      FileNotFoundError, NotADirectoryError: `data_dir` does not exist, or is not a directory.
       OSError: see `kaggle.download`.
     """
     if split not in (None, "patient"):
@@ -74,9 +74,9 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
 
 
 def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Gets the dataset into `data_dir`, None being the user's cache folder, unless it is there; returns the folder.
+    """Downloads the dataset into `data_dir`, or the user's cache for None, unless it is there; returns the directory.
 
-    One process at a time does so; what an interrupted one has left is gone on with. See `kaggle.download`.
+    A lock lets one process download at a time, and an interrupted download is resumed. See `kaggle.download`.
     """
     folder = local(data_dir or _home())
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def is_here() -> bool:
-    """Returns whether the dataset is in the user's cache folder."""
+    """Returns whether the dataset is in the user's cache."""
     return _home().is_dir() and _tree(_home()) is not None
 
 
@@ -100,24 +100,24 @@ def _fetch(folder, downloads):
     archive = downloads / _ARCHIVES[0]
     downloads.mkdir(exist_ok=True)
     try:
-        if not zipfile.is_zipfile(archive):  # the directory of a zip is at its end: half of one is none
+        if not zipfile.is_zipfile(archive):  # a partial zip lacks the directory at its end
             kaggle.download(_KAGGLE_NAME, downloads)
             if not zipfile.is_zipfile(archive):
                 raise ValueError(f"the archive {archive} that Kaggle sent is truncated")
         unpack(archive, folder / archive.stem, _place)
     except ValueError as error:
         archive.unlink(missing_ok=True)
-        raise ValueError(f"{error}; it is deleted: run again to download it anew") from error
+        raise ValueError(f"{error}; it was deleted: run again to download it again") from error
 
 
 def _find(data_dir):
-    """Returns the tree in `data_dir`, unpacking a zip file; None where there is none."""
+    """Returns the tree in `data_dir`, unpacking a zip file if necessary, or None if there is none."""
     path = as_path(data_dir)
     if isinstance(path, RemotePath):
         return _tree(path)
     if path.is_file():
         if not zipfile.is_zipfile(path):
-            raise ValueError(f"{path} is no zip file, or only the beginning of one")
+            raise ValueError(f"{path} is not a zip file, or is truncated")
         return _unpacked(path)
     if not path.exists() and _tree(path) is None:
         raise FileNotFoundError(f"there is no folder {path}")
@@ -126,7 +126,7 @@ def _find(data_dir):
 
 
 def _unpacked(archive):
-    """Returns the tree of a zip file, extracted next to it."""
+    """Returns the tree extracted from a zip file, next to it."""
     folder = archive.with_suffix("")
     if not folder.exists():
         with _alone(archive.with_name(f".{archive.name}.lock")):
@@ -136,7 +136,7 @@ def _unpacked(archive):
 
 
 def _tree(folder):
-    # The archive nests and doubles its tree. Its own folder is named with a blank at the end, which is easily left out.
+    # The archive contains its tree twice, nested, in a directory whose name ends in a space, which is easily lost.
     level = [folder, as_path(f"{folder} ")]
     for _ in range(3):
         for candidate in level:
@@ -147,7 +147,7 @@ def _tree(folder):
 
 
 def _place(parts):
-    """Returns where a file of the archive goes: train/CNV/name, whatever is above it. The doubled tree becomes one."""
+    """Returns the destination of a file, train/CNV/NAME, whatever is above it, which merges the archive's two trees."""
     split, class_name, name = parts[-3:] if len(parts) > 2 else (None, None, "")
     if split not in ("train", "test", "val") or class_name not in CLASS_NAMES or name.startswith("."):
         return None
@@ -162,17 +162,17 @@ def _check_counts(data, tree):
             for side, counts in sides.items()
             for name, number in counts.items()
         )
-        _log.warning("oct2017: %s is not the whole set that was published: %s", tree, held)
+        _log.warning("oct2017: %s is not the complete published dataset: %s", tree, held)
 
 
 @contextlib.contextmanager
 def _alone(path):
-    """Lets one process at a time in, by a lock on the file `path`."""
+    """Lets one process at a time into the block, with a lock on the file `path`."""
     lock = filelock.FileLock(path)
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        print(f"waiting for another process that is getting data into {path.parent}", file=sys.stderr)
+        print(f"waiting for another process that is downloading to {path.parent}", file=sys.stderr)
         lock.acquire()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Patients, by the file names <CLASS>-<patient>-<number>.jpeg of the OCT images."""
+"""Groups OCT images by patient, using their file names <CLASS>-<patient>-<number>.jpeg."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from estimator_train.datasets.images import ImageDataset, paths_by_class
 
 
 def patient_of(path: str) -> str:
-    """Returns the patient's number, a string, or the whole name of a file that tells none.
+    """Returns the patient's number as a string, or the whole file name if it has none.
+
+        >>> patient_of("train/CNV/CNV-732516-3.jpeg")
+        '732516'
 
     A patient may have images in several classes: 732516 of OCT2017 has CNV and drusen.
     """
@@ -23,14 +26,14 @@ def patient_of(path: str) -> str:
 
 
 def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str]:
-    """Returns the set of the patients who have images in both lists."""
+    """Returns the set of patients with images in both lists."""
     return {patient_of(path) for path in paths} & {patient_of(path) for path in other_paths}
 
 
 def split_by_patient(data: ImageDataset) -> ImageDataset:
-    """Returns an ImageDataset that evaluates on a part of the training images of `data`, of patients of its own.
+    """Returns an ImageDataset that holds out some patients of the training images of `data` for evaluation.
 
-    It is about a fifth of each class, chosen by hashes of the patients: the same on every call.
+    They have about a fifth of the images of each class, and are chosen by hashes, so every call makes the same split.
 
     Raises:
       ValueError: a class has too few patients.

@@ -1,4 +1,4 @@
-"""From decoded images and class indices to what models take."""
+"""Input pipelines from decoded images and class indices to the inputs of models."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BUFFER_SIZE = 4096
 def as_model_input(
     images: tf.Tensor, labels: tf.Tensor, image_size: tuple[int, int], num_classes: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (images, labels) as `dataset.Dataset` describes them, of one example or of a batch.
+    """Returns (images, labels) in the format of `dataset.Dataset`, for one example or a batch.
 
     Args:
-      images: of shape (…, height, width, 1 or 3), integers from 0 to their type's maximum or floats in [0, 1].
+      images: shape (…, height, width, 1 or 3), integers from 0 to their type's maximum or floats in [0, 1].
       labels: class indices.
     """
     images = tf.image.convert_image_dtype(images, tf.float32)
@@ -32,7 +32,7 @@ def as_model_input(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MappedBatches:
-    """An input_fn of what `function` makes of the batches of `input_fn`; both follow the protocol StartsAnywhere."""
+    """An input_fn that applies `function` to the batches of `input_fn`; both follow the protocol StartsAnywhere."""
 
     input_fn: StartsAnywhere
     function: Callable[..., Any]
@@ -47,21 +47,21 @@ class MappedBatches:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExampleBatches:
-    """An input_fn over the batches of `load` of the examples of a tf.data.Dataset. Follows the protocol StartsAnywhere.
+    """An input_fn that maps `load` over the examples of a tf.data.Dataset and batches them.
 
-    It takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the examples. With
-    `shuffle`, those of an epoch are drawn from a buffer of 4096. Where it begins inside an epoch, the examples before
-    are read, but `load` does not get them.
+    It follows the protocol StartsAnywhere. With a `tf.distribute.InputContext`, each input pipeline gets its shard of
+    the examples. Shuffling uses a buffer of 4096 examples. If it starts inside an epoch, the earlier examples are read
+    but not passed to `load`.
 
     Attributes:
       examples: returns the dataset of one epoch.
-      load: makes an element of an example.
-      batch_size: examples in a batch.
-      num_epochs: passes over the examples; None is forever.
-      shuffle: whether each epoch has an order of its own.
-      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
-      num_examples: how many examples the dataset has; None: it tells itself.
-      first: how many examples are left out at the beginning, over all epochs and input pipelines.
+      load: maps an example to an element.
+      batch_size: examples per batch.
+      num_epochs: passes over the examples; None repeats forever.
+      shuffle: whether to shuffle each epoch differently.
+      seed: seed for shuffling; None draws one, from TensorFlow's global seed if that is set.
+      num_examples: number of examples; None uses the dataset's cardinality.
+      first: number of examples to skip at the beginning, over all epochs and input pipelines.
     """
 
     examples: Callable[[], tf.data.Dataset]

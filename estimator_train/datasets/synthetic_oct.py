@@ -1,4 +1,4 @@
-"""Drawn retinal OCT images, the embedded default: like OCT2017 to look at and to train on, without a download."""
+"""Drawn retinal OCT images, the default dataset: they look and train like OCT2017, without a download."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "1,000, 60 MB", "drawn on first use")
 IMAGES_PER_CLASS = {"train": 200, "test": 50}
 
-_HEIGHT, _WIDTH = 496, 512  # of most images of OCT2017
+_HEIGHT, _WIDTH = 496, 512  # the size of most OCT2017 images
 
 # From the vitreous down: layer, brightness out of 255, thickness in pixels away from the fovea.
 _LAYERS = (
@@ -48,9 +48,9 @@ _VITREOUS, _BEYOND = 32, 18
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0, draw: bool = True) -> ImageDataset:
-    """Returns the dataset of `seed`, drawn into `data_dir`, or the user's cache folder, where that is not there yet.
+    """Returns the dataset for `seed`, drawing it into `data_dir`, or the user's cache, if it is not there yet.
 
-    Without `draw` nothing is written: the paths of files that do not exist yet are those they will have.
+    Without `draw`, nothing is written; the dataset then lists the paths that the files will have.
     """
     about: dict[str, Any] = {
         "name": "synthetic_oct",
@@ -68,7 +68,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 
 
 
 def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:
-    """Draws the images of `seed` where they are not there yet: see `open_dataset`. Returns their folder."""
+    """Draws the images for `seed` if they do not exist yet, see `open_dataset`, and returns their directory."""
     folder = local(data_dir or _home(seed))
     if _is_to_draw(folder):
         draw_dataset(folder, seed=seed)
@@ -76,7 +76,7 @@ def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -
 
 
 def is_here() -> bool:
-    """Returns whether the images of seed 0 are in the user's cache folder."""
+    """Returns whether the images for seed 0 are in the user's cache."""
     return _home(0).is_dir()
 
 
@@ -85,10 +85,10 @@ def draw_dataset(
 ) -> None:
     """Draws `folder`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
 
-    The directory appears once it is complete. If two processes draw it at the same time, the first to finish wins.
+    The directory appears only when it is complete. If two processes draw it at the same time, the first to finish wins.
 
     Args:
-      folder: not there yet, or empty.
+      folder: a directory that does not exist yet or is empty.
       seed: 0 or above.
       images_per_class: {"train": number, "test": number}; None is `IMAGES_PER_CLASS`.
     """
@@ -99,7 +99,7 @@ def draw_dataset(
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         _draw_files(unfinished, seed, images_per_class or IMAGES_PER_CLASS)
-        unfinished.chmod(0o755)  # mkdtemp gives access to the owner alone
+        unfinished.chmod(0o755)  # mkdtemp gives access only to the owner
         try:
             unfinished.rename(folder)
         except OSError:
@@ -118,7 +118,7 @@ def _is_to_draw(folder):
 
 
 def _drawings(folder, seed, images_per_class):
-    """Yields (path, class name, key of the random generator) of every image."""
+    """Yields (path, class name, key of the random generator) for every image."""
     for split, (split_name, number) in enumerate(images_per_class.items()):
         for label, class_name in enumerate(CLASS_NAMES):
             for index in range(number):
@@ -135,7 +135,7 @@ def _draw_files(folder, seed, images_per_class):
         path, class_name, key = drawing
         Image.fromarray(draw_image(class_name, np.random.default_rng(key))).save(path, quality=75)
 
-    # Threads: NumPy and Pillow release the GIL, and new processes would run an unguarded main script once more.
+    # Threads suffice because NumPy and Pillow release the GIL; processes would rerun a main script without a guard.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         progress = {"total": len(drawings), "desc": "drawing synthetic_oct", "disable": not sys.stderr.isatty()}
         for _ in tqdm(threads.map(draw, drawings), **progress):
@@ -143,7 +143,7 @@ def _draw_files(folder, seed, images_per_class):
 
 
 def draw_image(class_name: str, rng: np.random.Generator) -> np.ndarray:
-    """Returns a B-scan, uint8 of shape (496, 512), of one of `CLASS_NAMES`, drawn by a `numpy.random.Generator`."""
+    """Returns a B-scan of one of `CLASS_NAMES`, uint8 of shape (496, 512), drawn with a `numpy.random.Generator`."""
     x = np.linspace(-1, 1, _WIDTH, dtype=np.float32)
     fovea = rng.uniform(-0.3, 0.3)
     layers = _healthy_layers(rng, x, fovea)
@@ -221,7 +221,7 @@ def _neovascularisation(rng, x, fovea, layers):
     beside = centre + rng.choice([-1, 1]) * width
     fluid = rng.uniform(12, 28) * _bump(x, beside, rng.uniform(0.14, 0.26))
     layers["subretinal fluid"] += fluid
-    # What is ragged below evens out towards the inner surface.
+    # Irregularities below even out towards the inner surface.
     excess = sum(layers.values()) - before - 0.8 * hill - 0.8 * material - fluid
     inner = _NAMES[: _NAMES.index("ellipsoid")]
     squeeze = 1 - excess / sum(layers[name] for name in inner)
@@ -243,7 +243,7 @@ _LESIONS = {"CNV": _neovascularisation, "DME": _oedema, "DRUSEN": _drusen, "NORM
 
 def _paint_layers(rng, tops, thickness):
     rows = np.arange(_HEIGHT, dtype=np.float32)[:, None]
-    depth = np.zeros((_HEIGHT, _WIDTH), np.float32)  # counted in layers: 2.5 is the middle of the third
+    depth = np.zeros((_HEIGHT, _WIDTH), np.float32)  # in layers: 2.5 is the middle of the third
     for top, pixels in zip(tops, np.maximum(thickness, 0.5), strict=True):
         first, end = max(int(top.min()), 0), max(int((top + pixels).max()) + 1, 0)
         depth[first:end] += np.clip((rows[first:end] - top) / pixels, 0, 1)
@@ -259,7 +259,7 @@ def _paint_layers(rng, tops, thickness):
     choroid = _NAMES.index("choroid")
     mottling = [(0, 0), (0.1, 0.1), (choroid, 0.1), (choroid + 0.1, 0.3), (choroid + 1, 0.1), (choroid + 2, 0)]
     image *= 1 + _look_up(depth, mottling) * _noise(rng, 60, 60)
-    shadows = np.clip(_noise(rng, 1, 80) - 1.5, 0, 1) * rng.uniform(0, 0.6)  # of vessels, on all that lies below
+    shadows = np.clip(_noise(rng, 1, 80) - 1.5, 0, 1) * rng.uniform(0, 0.6)  # cast by vessels on everything below
     image *= 1 - _look_up(depth, [(0, 0), (1, 0), (4, 1)]) * shadows
     return image
 
@@ -274,7 +274,7 @@ def _paint_spot(image, row, column, radii, brightness):
 
 
 def _scan(rng, image, x):
-    """Returns the image as a scanner shows it: speckle, contrast, white where the scan was moved into place."""
+    """Returns the image as a scanner would show it: with speckle, contrast, and white borders from registration."""
     power = rng.standard_exponential((_HEIGHT + 1, _WIDTH + 1), np.float32)
     power = power[1:] + power[:-1]
     power = power[:, 1:] + power[:, :-1]
@@ -288,14 +288,14 @@ def _scan(rng, image, x):
 
 
 def _look_up(depth, points):
-    """Returns the values at `depth` on the lines through `points`, which are (depth, value)."""
+    """Interpolates linearly between `points`, pairs (depth, value), at `depth`."""
     steps_per_layer = 32
     table = np.interp(np.arange(len(_LAYERS) * steps_per_layer + 1) / steps_per_layer, *zip(*points, strict=True))
     return table.astype(np.float32)[(depth * steps_per_layer).astype(np.intp)]
 
 
 def _noise(rng, rows, columns):
-    """Returns smooth noise of mean 0 and deviation about 1, of shape (1 or 496, 512), from a grid rows by columns."""
+    """Returns smooth noise of mean 0 and deviation about 1, of shape (1 or 496, 512), from a grid of rows x columns."""
     grid = Image.fromarray(rng.standard_normal((rows, columns), np.float32))
     noise = np.asarray(grid.resize((_WIDTH, 1 if rows == 1 else _HEIGHT), Image.Resampling.BICUBIC))
     return noise[0] if rows == 1 else noise

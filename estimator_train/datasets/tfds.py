@@ -1,4 +1,4 @@
-"""Any image classification set of TensorFlow Datasets, as tfds:NAME."""
+"""Any image classification dataset of TensorFlow Datasets, as tfds:NAME."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Named:
         self.name = name
 
     def open_dataset(self, data_dir: str | os.PathLike[str] | None = None) -> TfdsDataset:
-        """Returns the dataset, which is downloaded into `data_dir` where it is not there yet: see `open_prepared`."""
+        """Returns the dataset, downloading it into `data_dir` if necessary; see `open_prepared`."""
         return open_prepared(self.name, data_dir)
 
     def download(self, data_dir: str | os.PathLike[str] | None = None) -> str:
@@ -78,11 +78,12 @@ class TfdsDataset(Dataset):
 def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> TfdsDataset:
     """Returns the dataset `name` of TensorFlow Datasets.
 
-    It trains on the split `train`, and evaluates on `test` or `validation`, or on the last fifth of `train` where there
-    is neither.
+    It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there is
+    neither.
 
     Raises:
-      ValueError: TensorFlow Datasets is not installed, has no such set, or one that is not of images with a class each.
+      ValueError: TensorFlow Datasets is not installed or has no such dataset, or the dataset's examples are not images
+        with one class each.
       ConnectionError: the data could not be downloaded.
     """
     info = _builder(name, data_dir).info
@@ -90,7 +91,7 @@ def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> 
     features = [info.features[key] for key in keys if isinstance(key, str)]  # a key may be a tuple of keys
     if [type(feature).__name__ for feature in features] != ["Image", "ClassLabel"]:
         raise ValueError(
-            f"tfds:{name} is not of images with a class each: its examples have {', '.join(info.features)}"
+            f"tfds:{name} does not have an image and a class per example: it has {', '.join(info.features)}"
         )
     image, label = features
     builder = prepared(name, data_dir)
@@ -110,12 +111,12 @@ def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> 
 
 
 def prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> Any:
-    """Returns the builder of `name`, whose data is downloaded and prepared if need be: see `open_prepared`."""
+    """Returns the builder of `name` after downloading and preparing its data if necessary; see `open_prepared`."""
     builder = _builder(name, data_dir)
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # of its progress
+        with contextlib.redirect_stdout(sys.stderr):  # it prints progress to standard output
             builder.download_and_prepare()
-    except Exception as error:  # of its many sources; the reason is what the user must see
+    except Exception as error:  # it raises errors of many classes; the user needs the reason
         reason = " ".join(str(error).split())[:200]
         raise ConnectionError(f"tfds:{name} could not be downloaded ({type(error).__name__}: {reason})") from error
     return builder
@@ -132,7 +133,7 @@ def _builder(name, data_dir):
         from tensorflow_datasets.core.download import downloader
     except ModuleNotFoundError as error:
         raise ValueError(f"{name} needs TensorFlow Datasets: pip install 'estimator_train[tfds]'") from error
-    downloader.MAX_RETRIES = 4  # instead of 10, which offline take more than three minutes
+    downloader.MAX_RETRIES = 4  # the default of 10 takes more than three minutes offline
     try:
         return tfds.builder(name, data_dir=data_dir)
     except tfds.core.DatasetNotFoundError as error:

@@ -1,4 +1,4 @@
-"""TFRecord files of tf.Example, with the feature names of TensorFlow's own image classification sets."""
+"""TFRecord files of tf.Examples, with the feature names of TensorFlow's own image classification datasets."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TfrecordDataset(Dataset):
             example = tf.io.parse_single_example(record, features)
             label = example["image/class/label"]
             told = [label, f"is no class: image/class/label must be below {number}, the lines of labels.txt"]
-            # The raw op: tf.debugging.Assert is a tf.cond, which takes a tenth of the time of an image.
+            # The raw op, because tf.debugging.Assert is a tf.cond, which takes a tenth of the time per image.
             with tf.control_dependencies([tf.raw_ops.Assert(condition=(label >= 0) & (label < number), data=told)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
@@ -60,20 +60,20 @@ class TfrecordDataset(Dataset):
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordDataset:
-    """Returns the dataset of the TFRecord files in `data_dir`: those to train on named train*, others test* or val*.
+    """Returns the dataset in the TFRecord files in `data_dir`: train* for training, test* or val* for evaluation.
 
-    A line of `labels.txt` names a class; an index in front of it, as in "0:cat", is left out.
+    Each line of `labels.txt` names a class; an index in front, as in "0:cat", is ignored.
 
     Raises:
-      FileNotFoundError: `data_dir`, its labels.txt or its files are not there.
-      ValueError: `data_dir` is None, or a file is no uncompressed TFRecord file.
+      FileNotFoundError: `data_dir`, its labels.txt or its TFRecord files are missing.
+      ValueError: `data_dir` is None, or a file is not an uncompressed TFRecord file.
     """
     if data_dir is None:
         raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
     folder = as_path(data_dir)
     labels = folder / "labels.txt"
     if not labels.is_file():
-        raise FileNotFoundError(f"there is no {labels}: put a line for each class there")
+        raise FileNotFoundError(f"there is no {labels}: write the name of each class on a line there")
     train_paths, eval_paths = _files(folder, "train"), _files(folder, "test") or _files(folder, "val")
     for paths, names in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
         if not paths:
@@ -96,7 +96,7 @@ def _files(folder, start):
 
 
 def _count(path):
-    """Returns the number of records of a file: each is a length of 8 bytes, its CRC of 4, the bytes, and their CRC."""
+    """Counts the records of a file. Each is a length (8 bytes), its CRC (4 bytes), the data, and its CRC (4 bytes)."""
     number, position = 0, 0
     with as_path(path).open("rb") as file:
         file.seek(0, os.SEEK_END)
@@ -107,5 +107,5 @@ def _count(path):
             position += 16 + struct.unpack("<Q", header)[0] if len(header) == 8 else size + 1
             number += 1
     if position != size:
-        raise ValueError(f"{path} is no uncompressed TFRecord file, or it is cut off")
+        raise ValueError(f"{path} is not an uncompressed TFRecord file, or is truncated")
     return number

@@ -36,7 +36,7 @@ FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError if `name` is neither one of `NAMES` nor of the `FORMER_NAMES`."""
+    """Raises ValueError if `name` is in neither `NAMES` nor `FORMER_NAMES`."""
     if name in NAMES or name in FORMER_NAMES:
         return
     similar = ", ".join(difflib.get_close_matches(name.lower(), NAMES, n=5))
@@ -58,28 +58,28 @@ def build_model(
 ) -> keras.Model:
     """Returns a compiled `tf_keras` model from (batch, height, width, 3) to (batch, num_classes), both float32.
 
-    It takes pixels in [0, 1], whatever its `weights` were trained on, and labels as `datasets.Dataset` has them:
+    It takes pixels in [0, 1], whatever its `weights` were trained on, and labels in the format of `datasets.Dataset`:
 
         model = build_model("efficientnet_b0", image_size=(224, 224), num_classes=2, freeze="block5c_add")
 
     Args:
-      name: one of `NAMES`, or of the `FORMER_NAMES`. Names such as "resnet50_v2" are those of `tf_keras.applications`.
+      name: one of `NAMES`, or of the `FORMER_NAMES`. Names such as "resnet50_v2" follow `tf_keras.applications`.
       image_size: (height, width) in pixels.
       num_classes: how many classes or labels there are; 1 for a regression.
-      weights: "imagenet", "none" for random ones, or an HDF5 file; None: ImageNet's, if the model has any. A file has
-        the weights of the backbone without its top, or all of a model without a backbone.
-      freeze: which layers of the backbone keep their weights: "all", "none", the first N, or all up to the layer of
-        that name. None: none of random weights, else all, and in vgg16 those before the last block.
-      dropout: share of the features that is dropped before the last layer in training; None: as the model has it.
-      task: "classification", which has a softmax; "multilabel", a sigmoid for each label; "regression", a number. The
-        loss and the metrics follow: see `head.Head`.
-      label_moments: mean and standard deviation of the labels of a regression, so that the model starts from these.
-      load_weights: False leaves out reading `weights`, if those of a checkpoint are going to replace them anyway.
+      weights: "imagenet", "none" for random weights, or an HDF5 file; None means ImageNet's, if the model has any. A
+        file holds the weights of the backbone without its top, or all weights of a model without a backbone.
+      freeze: backbone layers that keep their weights: "all", "none", the number of first layers, or the name of the
+        last one. None freezes nothing if the weights are random, in vgg16 all but the last block, and otherwise all.
+      dropout: dropout rate before the last layer; None uses the model's own.
+      task: "classification" for a softmax, "multilabel" for a sigmoid per label, "regression" for a number. It also
+        determines the loss and the metrics, see `head.Head`.
+      label_moments: mean and standard deviation of a regression's labels, from which the model starts.
+      load_weights: False skips reading `weights`, if a checkpoint will replace them anyway.
 
     Raises:
       ValueError: there is no such model, task or layer, the model does not take images of that size, the weights do not
-        fit it, or random weights would be frozen.
-      FileNotFoundError: the weights file is not there.
+        fit, or random weights would be frozen.
+      FileNotFoundError: the weights file does not exist.
       ConnectionError: the ImageNet weights could not be downloaded.
     """
     check_name(name)
@@ -89,7 +89,7 @@ def build_model(
     check_freeze(name, weights, freeze)
     if task not in TASKS:
         raise ValueError(f"there is no task {task!r}; pass one of {', '.join(TASKS)}")
-    from estimator_train.models.head import Head  # TensorFlow comes with it
+    from estimator_train.models.head import Head  # imports TensorFlow
 
     head = Head(num_classes, task, label_moments, dropout)
     if name in CLASSES:

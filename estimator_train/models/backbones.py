@@ -1,4 +1,4 @@
-"""The backbones that classifiers are built on: every model of `tf_keras.applications`, known without TensorFlow."""
+"""The backbones for classifiers: every model of `tf_keras.applications`, listed without importing TensorFlow."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _CLASSES = """
 
 
 def _name_of(class_name):
-    """As `EfficientNetV2B0` is spelled here: efficientnet_v2_b0."""
+    """Returns our spelling of a class name, such as efficientnet_v2_b0 for EfficientNetV2B0."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
     return words.replace("_net", "net").replace("_ne_xt", "next")
 
 
-CLASSES = {_name_of(class_name): class_name for class_name in _CLASSES.split()}  # by the names of our models
+CLASSES = {_name_of(class_name): class_name for class_name in _CLASSES.split()}  # keyed by our model names
 
 
 def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
-    """Returns which layers of the backbone `name` are frozen where nothing else is asked for.
+    """Returns the layers of the backbone `name` to freeze by default.
 
-    Random weights are all trained. VGG16's last block is fine-tuned, as in Kashif Rasul, "Multi-GPU training with
-    Estimators, tf.keras and tf.data" (TensorFlow blog). Of the others, only the head is trained.
+    With random weights, all layers are trained. VGG16's last block is fine-tuned, as in Kashif Rasul, "Multi-GPU
+    training with Estimators, tf.keras and tf.data" (TensorFlow blog). For other models, only the head is trained.
     """
     if weights == "none":
         return "none"
@@ -43,7 +43,7 @@ def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
 
 
 def check_freeze(name: str, weights: str | os.PathLike[str] | None, freeze: str | int | None) -> None:
-    """Raises ValueError if the model `name` has no backbone to freeze, or one of random weights."""
+    """Raises ValueError if the model `name` has no backbone to freeze, or its backbone has random weights."""
     if freeze is None:
         return
     if name not in CLASSES:

@@ -1,4 +1,4 @@
-"""A backbone of `tf_keras.applications`, with its preprocessing in front of it and a new head behind it."""
+"""Classifiers made of a backbone of `tf_keras.applications`, its preprocessing and a new head."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from estimator_train.models.head import Head
 from estimator_train.models.weights import application
 from estimator_train.session import private_names
 
-# Learning rates of Adam: of a head on frozen layers alone, and of a backbone's layers.
+# Adam's learning rates: for a head on frozen layers, and for fine-tuning a backbone's layers.
 _RATE_OF_HEAD = 3e-3
 _RATE_OF_BACKBONE = 1e-4
 
@@ -29,15 +29,15 @@ def build(
     *,
     load_weights: bool = True,
 ) -> keras.Model:
-    """Returns the compiled classifier on the backbone `name`, whose `weights` are meant; see `models.build_model`."""
+    """Returns the compiled classifier on the backbone `name`; see `models.build_model` for the arguments."""
     weights = weights or "imagenet"
     check_freeze(name, weights, freeze)
     build_base = getattr(keras.applications, CLASSES[name])
     base = application(build_base, image_size, weights if load_weights else "none")
     images = keras.Input((*image_size, 3))
     inputs = preprocessed(images, build_base)
-    # Keras' guide to transfer learning: pretrained statistics of BatchNormalization are kept when its layers are
-    # unfrozen, because those of small batches would undo what the layers have learned.
+    # As in Keras' guide to transfer learning, unfrozen BatchNormalization keeps its pretrained statistics, because
+    # updating them from small batches would undo what the layers have learned.
     features = base(inputs) if weights == "none" else base(inputs, training=False)
     if name == "vgg16":
         outputs = head.outputs(keras.layers.Flatten()(features))  # as in the TensorFlow blog, see `default_freeze`
@@ -68,9 +68,9 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
 
 
 def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> tf.Tensor:
-    """Returns what `preprocess_input`, of the module that has `build_base`, makes of `images` with pixels in [0, 1].
+    """Applies the `preprocess_input` that belongs to `build_base` to `images` with pixels in [0, 1].
 
-    It scales and shifts each channel, and may put blue first: what it makes of three pixels tells how.
+    It scales and shifts each channel and may reverse their order, all of which three test pixels reveal.
 
         preprocessed(keras.Input((224, 224, 3)), keras.applications.ResNet50)
     """
@@ -80,7 +80,7 @@ def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> t
     has_blue_first = red[0] == black[0]
     order = -1 if has_blue_first else 1
     scaled = keras.layers.Rescaling((white - black)[::order].tolist(), black[::order].tolist())(images)
-    return scaled[:, :, :, ::-1] if has_blue_first else scaled  # an Ellipsis would not serialise
+    return scaled[:, :, :, ::-1] if has_blue_first else scaled  # Keras cannot serialize an Ellipsis
 
 
 def _number_frozen(base, freeze):

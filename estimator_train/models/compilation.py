@@ -12,9 +12,9 @@ from estimator_train.keras.generations import adapter_of, imported_kerases
 from estimator_train.models.optimization import OPTIMIZERS, Optimization
 from estimator_train.session import private_names
 
-_FIRST_OF_ONE_CYCLE = 1 / 25  # of the highest rate, as PyTorch's OneCycleLR has it
+_FIRST_OF_ONE_CYCLE = 1 / 25  # share of the highest rate, as in PyTorch's OneCycleLR
 _LAST_OF_ONE_CYCLE = 1 / 250_000
-_RISE_OF_ONE_CYCLE = 0.3  # of the steps
+_RISE_OF_ONE_CYCLE = 0.3  # share of the steps
 
 _SMOOTHING_LOSSES = {
     "categorical_crossentropy": "CategoricalCrossentropy",
@@ -30,14 +30,14 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
         model = models.build_model("small_cnn", image_size=(64, 64), num_classes=4)
         recompile(model, Optimization(learning_rate=1e-3, schedule="cosine", clip_norm=1.0), steps=5000)
 
-    A changed optimizer starts from scratch. If nothing changes, the model is left alone.
+    A changed optimizer starts from scratch. If nothing changes, the model is not recompiled.
 
     Args:
       steps: the global step at which training ends, for schedules other than "constant".
 
     Raises:
-      ValueError: `steps` are missing or too few, or the model cannot be changed so: its class has a `compile` of its
-        own, its optimizer is not one of `keras.optimizers`, or its loss takes no label smoothing.
+      ValueError: `steps` is missing or too small, or the model cannot be recompiled like this: its class overrides
+        `compile`, its optimizer is not from `keras.optimizers`, or its loss does not support label smoothing.
     """
     optimization.check_steps(steps)
     if optimization == Optimization():
@@ -51,10 +51,10 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
 
 
 def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, steps: int) -> None:
-    """Recompiles `model` with a learning rate that rises exponentially over so many steps.
+    """Recompiles `model` with a learning rate that rises exponentially from `lowest` to `highest` over `steps` steps.
 
     Raises:
-      ValueError: the model cannot be changed so: see `recompile`.
+      ValueError: the model cannot be recompiled like this, see `recompile`.
     """
     arguments, its_keras = _compiled(model), _keras_of(model)
     rising = its_keras.optimizers.schedules.ExponentialDecay(lowest, max(steps - 1, 1), highest / lowest)
@@ -63,15 +63,15 @@ def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, 
 
 
 def _keras_of(model):
-    adapter_of(model)  # raises ValueError where it is no Keras model
+    adapter_of(model)  # raises ValueError if it is not a Keras model
     return next(each for each in imported_kerases() if isinstance(model, each.Model))
 
 
 def _compiled(model):
-    """The arguments with which `model` is compiled, and its optimizer as it is now."""
+    """Returns the arguments that `model` was compiled with, and its current optimizer."""
     if type(model).compile is not _keras_of(model).Model.compile:
         raise ValueError(
-            f"the model {model.name} has a compile() of its own, which sets its optimizers and losses; set them there"
+            f"the model {model.name} overrides compile(), which sets its optimizers and losses; set them there"
         )
     return private_names.compile_arguments(model) | {"optimizer": model.optimizer}
 
@@ -81,7 +81,7 @@ def _config(keras, optimizer):
     if not isinstance(optimizer, kinds):
         raise ValueError(
             f"the model is compiled with {type(optimizer).__name__}, whose settings cannot be changed; compile it with "
-            f"one of keras.optimizers, or give another optimizer"
+            f"an optimizer from keras.optimizers, or pass another optimizer"
         )
     return optimizer.get_config()
 
@@ -102,18 +102,18 @@ def _optimizer(keras, model, optimization, steps):
 
 
 def _learning_rate(keras, compiled, optimization, steps):
-    """The rate or the schedule of an optimizer; `compiled`: that of its configuration, a dict if it is a schedule."""
+    """Returns the rate or schedule to use; `compiled` is the one in the optimizer's config, a dict for a schedule."""
     asked = optimization.learning_rate, optimization.schedule, optimization.warmup_steps
     if not any(asked) and optimization.learning_rate_factor == 1:
         return compiled
     rate = compiled if optimization.learning_rate is None else optimization.learning_rate
     if isinstance(rate, dict):
-        raise ValueError("the model is compiled with a schedule of learning rates; pass a learning_rate, too")
+        raise ValueError("the model is compiled with a learning-rate schedule; pass a learning_rate, too")
     return _scheduled(keras, float(rate) * optimization.learning_rate_factor, optimization, steps)
 
 
 def _scheduled(keras, rate, optimization, steps):
-    """`rate`, or the schedule that it is the highest rate of."""
+    """Returns `rate`, or a schedule whose highest rate is `rate`."""
     schedules, warmup = keras.optimizers.schedules, optimization.warmup_steps or 0
     if optimization.schedule == "cosine":
         return schedules.CosineDecay(0.0, steps - warmup, warmup_target=rate, warmup_steps=warmup)
@@ -130,11 +130,11 @@ def _scheduled(keras, rate, optimization, steps):
 
 @functools.cache
 def _linear_warmup(keras):
-    """The class of schedules that rise to another's rates; each Keras has classes of its own."""
+    """Returns the warm-up schedule class for this version of Keras; tf_keras and Keras 3 have separate base classes."""
 
     @keras.saving.register_keras_serializable("estimator_train")
     class LinearWarmup(keras.optimizers.schedules.LearningRateSchedule):
-        """The rates of `schedule`, of which the first `warmup_steps` are lowered to rise linearly from 0."""
+        """The rates of `schedule`, scaled to rise linearly from 0 during the first `warmup_steps`."""
 
         def __init__(self, schedule, warmup_steps):
             self.schedule = schedule
@@ -156,7 +156,7 @@ def _linear_warmup(keras):
 
 
 def _smoothed(keras, loss, label_smoothing):
-    name = getattr(loss, "__name__", loss)  # of a function of Keras
+    name = getattr(loss, "__name__", loss)  # the loss may be one of Keras' functions
     if isinstance(name, str) and name in _SMOOTHING_LOSSES:
         loss = getattr(keras.losses, _SMOOTHING_LOSSES[name])()
     config = loss.get_config() if isinstance(loss, keras.losses.Loss) else {}

@@ -1,7 +1,7 @@
-"""CycleGAN: two generators and two discriminators, each with an optimizer, as one compiled Keras model.
+"""CycleGAN: two generators and two discriminators, each with its own optimizer, as one compiled Keras model.
 
 Source: Zhu, Park, Isola and Efros, "Unpaired Image-to-Image Translation using Cycle-Consistent Adversarial Networks"
-(2017), less its history of generated images; convolutions pad with zeros.
+(2017), but without the history of generated images, and with zero padding.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _ERRORS = [f"mae_{name}/{part}" for name in "GF" for part in ("cycle", "identity
 
 
 def build_cyclegan(image_size: tuple[int, int], filters: int = 32, learning_rate: float = 2e-4) -> CycleGAN:
-    """A compiled `CycleGAN`; the paper's has 64 filters, and for 256 x 256 pixels the layers that are built here.
+    """Returns a compiled `CycleGAN`. With 64 filters and 256 x 256 pixels, it has the paper's layers.
 
     Raises:
-      ValueError: height or width is no multiple of 4, or below 16.
+      ValueError: height or width is not a multiple of 4, or is below 16.
     """
     if min(image_size) < 16 or any(side % 4 for side in image_size):
-        raise ValueError(f"CycleGAN takes sides of a multiple of 4 pixels, at least 16, got image_size {image_size}")
+        raise ValueError(f"CycleGAN needs sides that are multiples of 4, at least 16, got image_size {image_size}")
     model = CycleGAN(image_size, filters)
     model.compile({name: keras.optimizers.Adam(learning_rate, beta_1=0.5) for name in _NETWORKS})
     return model
 
 
 class CycleGAN(keras.Model):
-    """G makes an image of Y from one of X, F one of X from one of Y; the discriminators X and Y tell real images.
+    """G translates images from X to Y, and F from Y to X; the discriminators X and Y recognize real images.
 
     It is trained on batches (x, y) of float32 RGB images of shape (batch, height, width, 3) in [-1, 1], and compiled
-    with a dict of "G", "F", "X" and "Y" to optimizers. A call takes x, and gives {"x": x, "generated": G(x),
+    with a dict of optimizers for "G", "F", "X" and "Y". Calling it with x returns {"x": x, "generated": G(x),
     "cycled": F(G(x))}.
 
-    `train_step` gives each replica's share of the mean over the global batch, so that the sum over replicas is that
-    mean: loss_G/loss (adversarial), loss_G/cycle (of G(F(y)) and y), loss_G/identity (of G(y) and y), loss_G/total,
-    the like of F, loss_X/loss, loss_Y/loss, and the sum of the two totals and these as loss. `test_step` gives means
-    over all examples, and the mean absolute errors mae_G/cycle, mae_G/identity, mae_F/cycle and mae_F/identity.
+    `train_step` returns each replica's share of the mean over the global batch, so that summing over replicas gives the
+    mean: loss_G/loss (adversarial), loss_G/cycle (G(F(y)) against y), loss_G/identity (G(y) against y), loss_G/total,
+    the same for F, loss_X/loss, loss_Y/loss, and loss, the sum of the totals and the last two. `test_step` returns
+    means over all examples, and the mean absolute errors mae_G/cycle, mae_G/identity, mae_F/cycle and mae_F/identity.
     """
 
     def __init__(self, image_size: tuple[int, int], filters: int) -> None:
@@ -56,7 +56,7 @@ class CycleGAN(keras.Model):
     def compile(self, optimizer: Mapping[str, keras.optimizers.Optimizer], **arguments: Any) -> None:
         super().compile(optimizer, **arguments)
         for name, network in self.networks.items():
-            self.optimizer[name].build(network.trainable_variables)  # a checkpoint before the first step has them all
+            self.optimizer[name].build(network.trainable_variables)  # for checkpoints before the first step
 
     def call(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
         generated = self.networks["G"](x)
@@ -85,7 +85,7 @@ class CycleGAN(keras.Model):
         return {mean.name: mean.result() for mean in self._means}
 
     def _measured(self, x, y):
-        """Losses and mean absolute errors, two dicts of names to float32 tensors of shape (batch,)."""
+        """Returns losses and mean absolute errors as two dicts of names to float32 tensors of shape (batch,)."""
         networks = self.networks
         generated_y, same_y = tf.split(networks["G"](tf.concat([x, y], axis=0)), 2)
         generated_x, same_x = tf.split(networks["F"](tf.concat([y, x], axis=0)), 2)
@@ -112,9 +112,9 @@ class CycleGAN(keras.Model):
 
 
 class InstanceNormalization(keras.layers.Layer):
-    """Normalizes each channel of each image, then scales and shifts it: Ulyanov, Vedaldi and Lempitsky (2016).
+    """Normalizes each channel of each image, then scales and shifts it (Ulyanov, Vedaldi and Lempitsky, 2016).
 
-    `GroupNormalization(groups=-1)` computes the same by more operations, and takes longer to trace and to run.
+    `GroupNormalization(groups=-1)` computes the same with more ops, which take longer to trace and to run.
     """
 
     def build(self, input_shape: tf.TensorShape) -> None:
@@ -127,7 +127,10 @@ class InstanceNormalization(keras.layers.Layer):
 
 
 def build_generator(image_size: tuple[int, int], filters: int, name: str) -> keras.Model:
-    """A model from images to images in [-1, 1]: 9 residual blocks from 256 pixels on, 6 from 128, 3 from 64, else 1."""
+    """Returns a model from images to images in [-1, 1].
+
+    It has 9 residual blocks from 256 pixels on, 6 from 128, 3 from 64, and otherwise 1.
+    """
     blocks = next(blocks for side, blocks in ((256, 9), (128, 6), (64, 3), (0, 1)) if min(image_size) >= side)
     image = keras.Input((*image_size, 3), name="image")
     features = _normalized(_conv(filters, 7)(image))
@@ -143,7 +146,7 @@ def build_generator(image_size: tuple[int, int], filters: int, name: str) -> ker
 
 
 def build_discriminator(image_size: tuple[int, int], filters: int, name: str) -> keras.Model:
-    """A model from images to a logit for each patch, which sees 70 x 70 pixels; below 128 pixels 34 x 34."""
+    """Returns a model from images to a logit per patch of 70 x 70 pixels, or 34 x 34 for images below 128 pixels."""
     levels = 3 if min(image_size) >= 128 else 2
     image = keras.Input((*image_size, 3), name="image")
     features = keras.layers.LeakyReLU(0.2)(_conv(filters, 4, strides=2, use_bias=True)(image))

@@ -1,6 +1,6 @@
-"""The Dice coefficient, 2 |A ∩ B| / (|A| + |B|), of a mask and its prediction: as a loss and as a metric of Keras.
+"""The Dice coefficient, 2 |A ∩ B| / (|A| + |B|), of a mask and its prediction, as a Keras loss and metric.
 
-Both take masks of 0 and 1 and probabilities, of one shape (batch, ...), and give a value an example: (batch,), float32.
+Both take masks of 0 and 1 and probabilities of the same shape (batch, ...) and return float32 of shape (batch,).
 Source: Milletari, Navab and Ahmadi, "V-Net" (2016); theirs squares the sums of the denominator.
 """
 
@@ -9,20 +9,20 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-_SMOOTH = 1.0  # voxels: where nothing is to be found and nothing is, the coefficient is 1
+_SMOOTH = 1.0  # voxels; makes the coefficient 1 if both masks are empty
 
 
 @keras.utils.register_keras_serializable("estimator_train")
 def dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """1 less the coefficient, in which probabilities count as they are."""
+    """Returns 1 minus the coefficient, computed from the probabilities without a threshold."""
     return 1 - _dice(y_true, y_pred)
 
 
 @keras.utils.register_keras_serializable("estimator_train")
 def bce_dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor, *, positive_weight: float = 4.0) -> tf.Tensor:
-    """`dice_loss` plus the mean binary cross-entropy, in which a pixel of the mask counts `positive_weight` times.
+    """Returns `dice_loss` plus the mean binary cross-entropy, which weights the mask's pixels by `positive_weight`.
 
-    Cross-entropy gives every pixel a gradient from the first step on, and the weight makes up for masks of few pixels.
+    Cross-entropy gives every pixel a gradient from the first step, and the weight compensates for small masks.
     """
     y_true, y_pred = tf.cast(y_true, tf.float32), tf.cast(y_pred, tf.float32)
     weights = 1 + (positive_weight - 1) * y_true
@@ -32,7 +32,7 @@ def bce_dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor, *, positive_weight: floa
 
 @keras.utils.register_keras_serializable("estimator_train")
 def dice_coefficient(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """The coefficient, in which a probability above 0.5 counts as 1."""
+    """Returns the coefficient of the mask and the probabilities thresholded at 0.5."""
     return _dice(y_true, y_pred > 0.5)
 
 

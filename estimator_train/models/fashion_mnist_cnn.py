@@ -1,4 +1,4 @@
-"""The CNN for Fashion-MNIST: two convolutions and a hidden layer, for small grayscale images.
+"""The CNN for Fashion-MNIST, with two convolutions and a hidden layer, for small grayscale images.
 
 Source: Kashif Rasul, "Multi-GPU training with Estimators, tf.keras and tf.data" (TensorFlow blog).
 """
@@ -15,7 +15,7 @@ def build(image_size: tuple[int, int], head: Head) -> keras.Model:
     if min(image_size) < 10:
         raise ValueError(f"fashion_mnist_cnn takes images of at least 10 x 10 pixels, got image_size {image_size}")
     images = keras.Input((*image_size, 3))
-    features = images[:, :, :, :1]  # the three channels of a grayscale image are the same
+    features = images[:, :, :, :1]  # a grayscale image has three equal channels
     for filters in (32, 64):
         features = keras.layers.Conv2D(filters, 3, activation="relu")(features)
         features = keras.layers.MaxPooling2D(2, strides=2)(features)

@@ -9,17 +9,17 @@ import tf_keras as keras
 
 
 class Head(NamedTuple):
-    """The end of a model.
+    """The last layers, the loss and the metrics of a model.
 
-    A classification ends in a softmax; a multilabel one in a sigmoid for each label; a regression in a number. Labels
-    of a regression have their own scale: the layer before learns to tell the deviation from their mean, in standard
-    deviations, whatever the learning rate is made for.
+    Classification ends in a softmax, multilabel classification in a sigmoid per label, regression in a number. Since
+    regression labels can have any scale, the last dense layer predicts their deviation from the mean in standard
+    deviations, so that the usual learning rates work.
 
     Args:
-      units: how many classes, labels or numbers.
+      units: number of classes, labels or numbers.
       task: "classification", "multilabel" or "regression".
-      label_moments: mean and standard deviation of the labels of a regression.
-      dropout: share of the features that is dropped before these layers in training; None: as the model has it.
+      label_moments: mean and standard deviation of a regression's labels.
+      dropout: dropout rate before these layers; None uses the model's own.
     """
 
     units: int
@@ -28,9 +28,9 @@ class Head(NamedTuple):
     dropout: float | None = None
 
     def layers(self, dropout: float = 0.0) -> list[keras.layers.Layer]:
-        """Returns the last layers; they give float32 of shape (batch, units), also in mixed precision.
+        """Returns the last layers, whose outputs are float32 of shape (batch, units) even in mixed precision.
 
-        `dropout`: that of the model, where the head has none.
+        `dropout` is the model's own rate, used if the head has none.
         """
         rate = dropout if self.dropout is None else self.dropout
         activation = {"classification": "softmax", "multilabel": "sigmoid", "regression": None}[self.task]
@@ -42,7 +42,7 @@ class Head(NamedTuple):
         return layers
 
     def outputs(self, features: tf.Tensor, dropout: float = 0.0) -> tf.Tensor:
-        """Returns what `layers` make of `features`, of shape (batch, number of features)."""
+        """Applies `layers` to `features` of shape (batch, number of features)."""
         for layer in self.layers(dropout):
             features = layer(features)
         return features

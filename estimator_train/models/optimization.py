@@ -1,4 +1,4 @@
-"""Optimization: the optimizer, the learning rate and the loss that a built model is trained with."""
+"""Optimization: settings of the optimizer, the learning rate and the loss for training a compiled model."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ OPTIMIZERS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimization:
-    """Changes to how a compiled model is trained; an attribute that is None changes nothing.
+    """Changes to how a compiled model is trained. Attributes that are None change nothing.
 
     ::
 
         model = models.build_model("small_cnn", image_size=(64, 64), num_classes=4)
         optimization = Optimization(learning_rate=1e-3, optimizer="adamw", schedule="cosine", warmup_steps=100)
-        recompile(model, optimization, steps=5000)  # of models.compilation
+        recompile(model, optimization, steps=5000)  # from models.compilation
         phase = dataclasses.replace(optimization, learning_rate=1e-5)
 
     Attributes:
-      learning_rate: the rate, or the highest rate of a `schedule`. None is that of the model's optimizer, or Keras'
-        default for a new `optimizer`.
+      learning_rate: the rate, or the highest rate of a `schedule`. None keeps the rate of the model's optimizer, or
+        uses Keras' default for a new `optimizer`.
       optimizer: one of `OPTIMIZERS`, with Keras' defaults.
-      schedule: "constant"; "cosine", to 0 at the last step (Loshchilov and Hutter, 2016); "step", to a tenth after half
-        of the steps and to a hundredth after three quarters (He et al., 2015); "one_cycle", up from a 25th and down by
-        a cosine to a 250,000th (Smith and Topin, 2017).
-      warmup_steps: steps in which the rate rises linearly from 0; with "one_cycle" those of its rise, which by default
-        are three tenths of all.
-      weight_decay: decoupled, as Keras' optimizers have it (Loshchilov and Hutter, 2017); a step takes this share of
-        each weight, times the rate.
-      clip_norm: largest norm of all gradients together: `global_clipnorm` of Keras.
+      schedule: "constant"; "cosine", falling to 0 at the last step (Loshchilov and Hutter, 2016); "step", falling to a
+        tenth after half of the steps and a hundredth after three quarters (He et al., 2015); "one_cycle", rising from a
+        25th, then falling along a cosine to a 250,000th (Smith and Topin, 2017).
+      warmup_steps: steps over which the rate rises linearly from 0. With "one_cycle", the steps of its rise, by default
+        three tenths of all steps.
+      weight_decay: decoupled weight decay, Keras' `weight_decay` (Loshchilov and Hutter, 2017); each step reduces the
+        weights by this share times the rate.
+      clip_norm: maximum global norm of the gradients, Keras' `global_clipnorm`.
       ema: momentum of a moving average of the weights, such as 0.999. Training continues with the weights themselves;
         an Estimator evaluates, predicts and exports the average.
-      label_smoothing: the share of a label that is spread over all classes (Szegedy et al., 2015).
-      learning_rate_factor: what the rate is multiplied by, such as the number of replicas (Goyal et al., 2017).
+      label_smoothing: share of a label to spread over all classes (Szegedy et al., 2015).
+      learning_rate_factor: factor for the rate, such as the number of replicas (Goyal et al., 2017).
 
     Raises:
-      ValueError: a value is out of its range, or there is no such optimizer or schedule.
+      ValueError: a value is out of range, or there is no such optimizer or schedule.
     """
 
     learning_rate: float | None = None
@@ -76,10 +76,10 @@ class Optimization:
                 raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}")
 
     def check_steps(self, steps: int | None) -> None:
-        """Raises ValueError if the schedule cannot be laid out over `steps`, the step at which training ends."""
+        """Raises ValueError if the schedule does not fit `steps`, the step at which training ends."""
         if self.schedule in (None, "constant"):
             return
         if steps is None:
-            raise ValueError(f"the schedule {self.schedule!r} has to know at which step training ends")
+            raise ValueError(f"the schedule {self.schedule!r} needs to know at which step training ends")
         if self.warmup_steps and self.warmup_steps >= steps:
-            raise ValueError(f"warmup_steps {self.warmup_steps} leaves none of the {steps} steps to {self.schedule!r}")
+            raise ValueError(f"warmup_steps {self.warmup_steps} leaves none of the {steps} steps for {self.schedule!r}")

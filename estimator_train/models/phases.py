@@ -1,4 +1,4 @@
-"""Phases of a fine-tuning, such as the head alone first and then all layers, read from a line of text."""
+"""Parses the phases of fine-tuning, such as training only the head first and then all layers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _FORM = "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5"
 
 
 class Phase(NamedTuple):
-    """A part of a training.
+    """A phase of fine-tuning.
 
     Attributes:
-      freeze: which layers keep their weights, as `models.build_model` takes it.
-      epochs: how often it goes through the data.
-      learning_rate: None is the model's own for these frozen layers.
+      freeze: layers to freeze, see `models.build_model`.
+      epochs: passes over the data.
+      learning_rate: None uses the model's default for these frozen layers.
     """
 
     freeze: str
@@ -23,14 +23,14 @@ class Phase(NamedTuple):
 
 
 def parse_phases(text: str) -> tuple[Phase, ...]:
-    """Returns the phases that `text` names, in their order.
+    """Returns the phases described by `text`, in order.
 
         >>> phases = models.parse_phases("freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5")
         >>> [phase.epochs for phase in phases]
         [2, 5]
 
     Raises:
-      ValueError: a phase lacks `freeze` or `epochs`, or has another value, twice or out of range.
+      ValueError: a phase lacks `freeze` or `epochs`, or has an unknown, duplicate or invalid value.
     """
     parts = [part.split() for part in text.split(";")]
     if parts and not parts[-1]:  # a semicolon at the end

@@ -1,4 +1,4 @@
-"""A small convolutional network that learns synthetic_oct on a CPU in a minute or so."""
+"""A small convolutional network that learns synthetic_oct on a CPU in about a minute."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def build(image_size: tuple[int, int], head: Head) -> keras.Model:
     if min(image_size) < 16:
         raise ValueError(f"small_cnn takes images of at least 16 x 16 pixels, got image_size {image_size}")
     model = keras.Sequential([keras.Input((*image_size, 3))], name="small_cnn")
-    model.add(keras.layers.Rescaling(4.0, offset=-1.0))  # OCT images are dark: about 0.2 on average
+    model.add(keras.layers.Rescaling(4.0, offset=-1.0))  # OCT images are dark, about 0.2 on average
     for filters in (16, 32, 64, 128):
         model.add(keras.layers.Conv2D(filters, 3, padding="same", activation="relu", kernel_initializer="he_normal"))
         model.add(keras.layers.MaxPooling2D())
-    # A lesion anywhere decides the class: the average instead of the maximum learns much more slowly.
+    # A lesion anywhere decides the class; with average pooling instead, the model learns much more slowly.
     model.add(keras.layers.GlobalMaxPooling2D())
     for layer in head.layers():
         model.add(layer)

@@ -1,4 +1,4 @@
-"""Weights to start from: ImageNet's, a file's or random ones. Checking them takes no TensorFlow."""
+"""Initial weights: ImageNet's, a file's or random ones. They are checked without TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, TypeGuard
 if TYPE_CHECKING:
     import tf_keras as keras
 
-_IMAGENET_DEVIATIONS = (0.229, 0.224, 0.225)  # of red, green and blue in [0, 1]
+_IMAGENET_DEVIATIONS = (0.229, 0.224, 0.225)  # standard deviations of red, green and blue in [0, 1]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def is_file(weights: str | os.PathLike[str] | None) -> TypeGuard[str | os.PathLike[str]]:
-    """Returns whether `weights` names a file, rather than ImageNet's weights or none."""
+    """Returns whether `weights` is a file, not "imagenet", "none" or None."""
     return weights not in (None, "none", "imagenet")
 
 
 def check_weights(weights: str | os.PathLike[str] | None) -> None:
-    """Raises FileNotFoundError or ValueError if `weights` names a file that is not there or not HDF5."""
+    """Raises FileNotFoundError or ValueError if `weights` is a file that does not exist or is not HDF5."""
     if not is_file(weights):
         return
     path = Path(weights)
@@ -34,7 +34,7 @@ def check_weights(weights: str | os.PathLike[str] | None) -> None:
 
 
 def load_file(model: keras.Model, weights: str | os.PathLike[str]) -> None:
-    """Loads a weights file into a Keras `model`; raises ValueError if it is of another model."""
+    """Loads a weights file into a Keras `model`; raises ValueError if it does not fit."""
     check_weights(weights)
     try:
         model.load_weights(weights)
@@ -46,7 +46,7 @@ def load_file(model: keras.Model, weights: str | os.PathLike[str]) -> None:
 def application(
     build: Callable[..., keras.Model], image_size: tuple[int, int], weights: str | os.PathLike[str]
 ) -> keras.Model:
-    """Returns the convolutional base that `build`, of `tf_keras.applications`, makes, with `weights` in it."""
+    """Returns the convolutional base built by `build`, a function of `tf_keras.applications`, with `weights` loaded."""
     base = _built(build, image_size, "imagenet" if weights == "imagenet" else None)
     if is_file(weights):
         load_file(base, weights)
@@ -69,7 +69,7 @@ def _built(build, image_size, weights):
         sides = " x ".join(least.groups())
         message = f"{build.__name__} takes images of at least {sides} pixels, got image_size {image_size}"
         raise ValueError(message) from error
-    except Exception as error:  # the class that Keras raises where a download fails
+    except Exception as error:  # Keras raises a bare Exception if a download fails
         if weights is None:
             raise
         cause = str(error).splitlines()[0]
@@ -79,15 +79,15 @@ def _built(build, image_size, weights):
 
 
 def _normalization(base):
-    """The layer of EfficientNet that has statistics as weights; None of others."""
+    """Returns EfficientNet's layer that has statistics as weights; None for other models."""
     return next((layer for layer in base.layers if type(layer).__name__ == "Normalization" and layer.weights), None)
 
 
 def _square_deviations(normalization):
-    """Makes the layer compute as ImageNet's weights mean it, which have standard deviations in the place of variances.
+    """Corrects the layer's variances, for which ImageNet's weights hold standard deviations.
 
-    Keras makes up for that by an operation that `weights="imagenet"` adds to the model (TensorFlow's issue 49930), and
-    that the model would lack once the weights come from a file or a checkpoint.
+    Keras corrects this with an op that it adds only for `weights="imagenet"` (TensorFlow's issue 49930), so a model
+    whose weights come from a file or a checkpoint would lack it.
     """
     mean, variance, count = normalization.get_weights()
     if (abs(variance - _IMAGENET_DEVIATIONS) < 1e-4).all():

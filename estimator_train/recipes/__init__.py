@@ -1,7 +1,8 @@
-"""Recipes by name: whole systems, from data to metrics, that start from nothing and read as examples.
+"""Recipes by name: complete training programs, from data to metrics, that also serve as examples.
 
-Each is a module that has `train(model_dir, *, strategy=None, hooks=(), ...)`, which trains in `model_dir`, going on
-from the checkpoint that is there, evaluates and returns the metrics. Its other keyword arguments are its settings.
+Each recipe is a module with `train(model_dir, *, strategy=None, hooks=(), ...)`, which trains in `model_dir`,
+continuing from its checkpoint if there is one, evaluates, and returns the metrics. Its other keyword arguments are the
+recipe's settings.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 ABOUT = {
-    "segmentation": "a U-Net that finds the lines of tables, fed by a Python generator that augments as it goes",
+    "segmentation": "a U-Net that finds the lines of tables, fed by a Python generator that augments on the fly",
     "cats_vs_dogs": "MobileNetV2 that tells cats from dogs, with a table of before and after training",
     "cyclegan": "CycleGAN, which turns images of one kind into another and back, such as apples and oranges",
     "unet3d": "a 3-D U-Net that segments volumes, on one device, on replicas or split over devices",
@@ -21,7 +22,7 @@ NAMES = tuple(ABOUT)
 
 
 def named(name: str) -> ModuleType:
-    """Returns the module of a recipe; TensorFlow comes with it.
+    """Returns the module of a recipe, which imports TensorFlow.
 
     Raises:
       ValueError: there is no recipe of this name.
@@ -32,6 +33,9 @@ def named(name: str) -> ModuleType:
 
 def settings_of(name: str) -> list[str]:
     """Returns the names of a recipe's settings, read without TensorFlow.
+
+        >>> settings_of("unet3d")[:3]
+        ['volume', 'filters', 'batch_size']
 
     Raises:
       ValueError: there is no recipe of this name.

@@ -1,6 +1,6 @@
-"""MobileNetV2 tells cats from dogs: on weights that are given only the softmax is trained, without them the whole net.
+"""MobileNetV2 tells cats from dogs. With given weights only the softmax layer is trained, otherwise the whole network.
 
-The batch is per replica; labels are integers. It ends with the table of the evaluations before and after training.
+Labels are integers. At the end it prints a table of the evaluations before and after training.
 
 Source: Sandler, Howard, Zhu, Zhmoginov and Chen, "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (2018).
 """
@@ -25,8 +25,9 @@ from estimator_train.run_config import RunConfig
 
 IMAGE_SIZE = (224, 224)
 
-# Of batch normalization, where it is trained. With MobileNetV2's own, 0.999, evaluation takes thousands of steps to see
-# the averages that training sees: after 50 steps it guesses, with 0.9 too, where training is right in 99 % of cases.
+# Momentum of batch normalization if it is trained. With MobileNetV2's own 0.999, it takes thousands of steps until
+# evaluation uses the statistics that training uses: after 50 steps it still guesses, and so it does with 0.9, although
+# training is right in 99 % of cases.
 _MOMENTUM = 0.5
 
 
@@ -43,20 +44,24 @@ def train(
     strategy: tf.distribute.Strategy | None = None,
     hooks: Iterable[tf.compat.v1.train.SessionRunHook] = (),
 ) -> dict[str, Any]:
-    """Trains in `model_dir`, evaluates before and after, prints both, and returns the metrics after.
+    """Trains in `model_dir`, prints the evaluations before and after training, and returns the metrics after it.
+
+    ::
+
+        metrics = cats_vs_dogs.train("runs/cats_vs_dogs", data_dir="tfds:cats_vs_dogs", weights="imagenet")
 
     Args:
-      model_dir: folder of checkpoints and events.
-      data_dir: a folder with a folder of images for each class (see `datasets.images.open_folder`), tfds:cats_vs_dogs,
-        or None for drawn faces.
-      weights: of the convolutions: "imagenet", an HDF5 file, or "none" for random ones; see `build_model`.
+      model_dir: directory for checkpoints and events.
+      data_dir: a directory with a subdirectory of images per class (see `datasets.images.open_folder`),
+        tfds:cats_vs_dogs, or None for drawn faces.
+      weights: weights of the convolutions: "imagenet", an HDF5 file, or "none" for random ones; see `build_model`.
       image_size: (height, width) in pixels, 32 or more each.
-      batch_size: images a step on each replica.
+      batch_size: images per step on each replica.
       epochs: passes over the training images.
       max_steps: global step to stop at, instead of `epochs`.
-      seed: of the initial weights and the order of the images.
-      strategy: `tf.distribute.Strategy` whose replicas share out the batches; None: one device.
-      hooks: `SessionRunHook`s of the training.
+      seed: seed for the initial weights and the order of the images.
+      strategy: a `tf.distribute.Strategy`; None trains on one device.
+      hooks: `SessionRunHook`s for training.
 
     Raises:
       ValueError, OSError: see `datasets.open_dataset` and `models.build_model`.
@@ -86,18 +91,18 @@ def train(
 
 
 def train_examples(data_dir: str | None = None) -> int:
-    """The number of images in an epoch of training."""
+    """Returns the number of training images."""
     return _open(data_dir).train_examples
 
 
 def build_model(
     image_size: tuple[int, int] = IMAGE_SIZE, num_classes: int = 2, weights: str | os.PathLike[str] = "none"
 ) -> keras.Model:
-    """A compiled model from images (batch, height, width, 3) in [0, 1] to probabilities (batch, num_classes), float32.
+    """Returns a compiled model from images (batch, height, width, 3) in [0, 1] to probabilities (batch, num_classes).
 
-    With `weights` the convolutions stay as they are. Random ones are trained: as they are, their features are 1e-13.
+    Given `weights` are frozen. Random convolutions are trained, because untrained their features are about 1e-13.
     """
-    check_weights(weights)  # before the seconds that it takes to build the base
+    check_weights(weights)  # building the base takes seconds, so check first
     base = application(keras.applications.MobileNetV2, image_size, weights)
     base.trainable = weights == "none"
     for layer in base.layers:
@@ -122,7 +127,7 @@ def _open(data_dir):
 
 
 def _with_integer_label(images, one_hot):
-    """The batch with class indices, int64 of shape (batch,), instead of one-hot labels."""
+    """Replaces one-hot labels by class indices, int64 of shape (batch,)."""
     return images, tf.argmax(one_hot, axis=-1)
 
 

@@ -1,7 +1,7 @@
-"""CycleGAN: turns images of one kind into images of another, and back, from unpaired images of both.
+"""CycleGAN learns to turn images of one kind into another kind, and back, from unpaired images.
 
-The data is in folders trainA, trainB, testA and testB, as of the sets that the paper's authors published: A is X in the
-paper, B is Y. Each epoch trains and evaluates the same Estimator, which continues from its own checkpoint.
+The data is in directories trainA, trainB, testA and testB, like the datasets of the paper's authors; A is the paper's
+X, B is its Y. Each epoch trains and evaluates the same Estimator, which continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -51,29 +51,34 @@ def train(
     strategy: tf.distribute.Strategy | None = None,
     hooks: Iterable[tf.compat.v1.train.SessionRunHook] = (),
 ) -> dict[str, Any]:
-    """Trains in `model_dir`, evaluates after each epoch, and returns the last metrics: those of `CycleGAN`.
+    """Trains in `model_dir`, evaluates after each epoch, and returns the last metrics, described in `CycleGAN`.
 
-    A stopped run continues where it stopped, even within an epoch, with the data of an uninterrupted one.
+    An interrupted run continues where it stopped, even within an epoch, with the same data as without interruption.
+
+    ::
+
+        metrics = cyclegan.train("runs/cyclegan", data_dir="apple2orange", image_size=(256, 256), filters=64)
 
     Args:
-      model_dir: folder of checkpoints and events; images/cycle-<step>.png has x, G(x) and F(G(x)) of test images.
-      data_dir: folder that has the folders trainA, trainB, testA and testB; tfds:cycle_gan/<name>; None: drawn apples
-        and oranges.
-      image_size: (height, width) that images are resized to; multiples of 4.
-      filters: of the first convolution of each network; the paper's have 64.
-      batch_size: pairs a step on each replica.
-      epochs: passes over the pairs, of which the smaller of the two sets gives the number.
-      max_steps: global step to stop at, if before the end of the last epoch; None: none.
+      model_dir: directory for checkpoints and events; images/cycle-<step>.png shows x, G(x) and F(G(x)) for test
+        images.
+      data_dir: a directory with trainA, trainB, testA and testB; tfds:cycle_gan/<name>; or None for drawn apples and
+        oranges.
+      image_size: (height, width) to resize images to; multiples of 4.
+      filters: filters in the first convolution of each network; the paper uses 64.
+      batch_size: pairs per step on each replica.
+      epochs: passes over the pairs; there are as many as images in the smaller set.
+      max_steps: global step to stop at if it comes before the end of the last epoch, or None.
       grid_epochs: epochs between two image grids.
-      seed: of the initial weights, the order of the images and their flips.
-      strategy: `tf.distribute.Strategy` whose replicas share out the batches; None: one device.
-      hooks: `SessionRunHook`s of each epoch's training; with a `ProgressHook` among them the evaluations show a bar,
-        too, and each epoch a line.
+      seed: seed for the initial weights, the order of the images and their flips.
+      strategy: a `tf.distribute.Strategy`; None trains on one device.
+      hooks: `SessionRunHook`s for the training of each epoch; with a `ProgressHook` among them, evaluations also show a
+        progress bar, and each epoch prints a line.
 
     Raises:
-      FileNotFoundError: `data_dir` or one of its folders is missing.
-      ValueError: a folder has no images, there are fewer pairs than a step takes, or of `image_size`.
-      tf.errors.InvalidArgumentError: a file cannot be decoded; names it.
+      FileNotFoundError: `data_dir` or one of its subdirectories is missing.
+      ValueError: a directory has no images, there are fewer pairs than a step takes, or `image_size` is invalid.
+      tf.errors.InvalidArgumentError: a file cannot be decoded; the message names it.
     """
     keras.utils.set_random_seed(seed)
     config = RunConfig(model_dir, tf_random_seed=seed, train_distribute=strategy, eval_distribute=strategy)
@@ -83,7 +88,7 @@ def train(
     replicas = strategy.num_replicas_in_sync if strategy else 1
     steps = pairs // (batch_size * replicas)
     if steps < 1:
-        raise ValueError(f"{pairs} pairs are less than a step takes, {batch_size} on each of {replicas} replicas")
+        raise ValueError(f"{pairs} pairs are fewer than a step takes, {batch_size} on each of {replicas} replicas")
     last_step = epochs * steps if max_steps is None else min(epochs * steps, max_steps)
 
     def test_input_fn():
@@ -107,12 +112,12 @@ def train(
         if shows:
             click.echo(f"epoch {epoch + 1} of {epochs}: {time.perf_counter() - start:.1f} s", err=True)
         if step < goal:
-            break  # a hook has stopped it
+            break  # a hook stopped training
     return metrics or estimator.evaluate(test_input_fn, hooks=test_hooks)
 
 
 def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, int]) -> dict[str, tf.data.Dataset]:
-    """A dict of `PARTS` to datasets of images, float32 RGB in [-1, 1], in memory; `data_dir` as for `train`."""
+    """Returns a dict of `PARTS` to in-memory datasets of float32 RGB images in [-1, 1]; see `train` for `data_dir`."""
     if data_dir is None:
         opened = {part: tf.data.Dataset.from_tensor_slices(draw(part, image_size)) for part in PARTS}
     elif str(data_dir).startswith("tfds:"):
@@ -122,24 +127,24 @@ def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, 
     images = {}
     for part in PARTS:
         in_memory = opened[part].map(lambda image: 2 * image - 1, num_parallel_calls=tf.data.AUTOTUNE).cache()
-        # Read now, so that a file that cannot be decoded is reported before an epoch of training, not after it.
+        # Read everything now, so that a file that cannot be decoded is reported before training, not after an epoch.
         count = in_memory.reduce(tf.constant(0, tf.int64), lambda count, _: count + 1)
         images[part] = in_memory.apply(tf.data.experimental.assert_cardinality(count))
     return images
 
 
 def number_of_pairs(images: Mapping[str, tf.data.Dataset], kind: str) -> int:
-    """How many pairs an epoch takes of "train" or "test"; one line tells where the two sets are not of equal length."""
+    """Returns the number of pairs per epoch of "train" or "test"; warns if the two sets differ in size."""
     a, b = (len(images[f"{kind}{side}"]) for side in "AB")
     if a != b:
-        log.warning("%sA has %d images and %sB has %d: an epoch takes %d of each.", kind, a, kind, b, min(a, b))
+        log.warning("%sA has %d images and %sB has %d: an epoch uses %d of each.", kind, a, kind, b, min(a, b))
     return min(a, b)
 
 
 def training_pairs(
     images: Mapping[str, tf.data.Dataset], batch_size: int, epoch: int, seed: int, *, skip: int = 0
 ) -> tf.data.Dataset:
-    """Batches (x, y) of an epoch, in an order and with flips that are the epoch's own, less the first `skip`."""
+    """Returns the batches (x, y) of an epoch without the first `skip`; order and flips depend on the epoch."""
     sides = []
     for side, part in enumerate(("trainA", "trainB")):
         number = seed + 2 * epoch + side
@@ -151,7 +156,7 @@ def training_pairs(
 
 
 def draw(part: str, image_size: tuple[int, int]) -> np.ndarray:
-    """Float32 images in [0, 1] of one of `PARTS`: striped red apples for A, dotted oranges for B."""
+    """Draws float32 images in [0, 1] for one of `PARTS`: striped red apples for A, dotted oranges for B."""
     rng = np.random.default_rng(PARTS.index(part))
     rows, columns = np.mgrid[-1 : 1 : image_size[0] * 1j, -1 : 1 : image_size[1] * 1j]
     images = []
@@ -202,7 +207,7 @@ def _flipped(image, seed):
 
 
 class _TestBar(tf.compat.v1.train.SessionRunHook):
-    """A progress bar of an evaluation; nothing where standard error is no terminal."""
+    """Shows a progress bar of an evaluation if standard error is a terminal."""
 
     def __init__(self, steps):
         self._steps = steps

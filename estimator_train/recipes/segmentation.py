@@ -1,10 +1,10 @@
-"""A U-Net that finds the ruled lines of tables on pages, fed by a Python generator that augments as it goes.
+"""A U-Net that finds the ruled lines of tables on pages, fed by a Python generator that augments on the fly.
 
-The data is a folder of images and masks (datasets/masked_images.py); without one, pages are drawn
-(datasets/drawn_tables.py). The model has a mask for the lines between rows, and one for those between columns.
+The data is a directory of images and masks (datasets/masked_images.py); without one, pages are drawn
+(datasets/drawn_tables.py). The model predicts one mask for the lines between rows and one for those between columns.
 
-Source: Ronneberger, Fischer and Brox, "U-Net" (2015); here it has `filters` in place of 64, and its convolutions keep
-the size of the image.
+Source: Ronneberger, Fischer and Brox, "U-Net" (2015), with `filters` instead of 64 and with padded convolutions, which
+keep the size of the image.
 """
 
 from __future__ import annotations
@@ -48,26 +48,30 @@ def train(
 ) -> dict[str, Any]:
     """Trains in `model_dir`, evaluates after every epoch, and returns the metrics of the last checkpoint.
 
-    The checkpoint of the lowest loss is kept in `model_dir`/export/best_checkpoint.
+    The checkpoint with the lowest loss is kept in `model_dir`/export/best_checkpoint.
+
+    ::
+
+        metrics = segmentation.train("runs/segmentation", data_dir="pages", image_size=(512, 512))
 
     Args:
-      model_dir: folder of checkpoints and events.
-      data_dir: folder of images/ and masks/rows/, masks/columns/: see `masked_images`. None: drawn tables.
-      image_size: (height, width) that images are resized to, multiples of 16.
-      batch_size: images a step on each replica.
-      epochs: passes over the images that are trained on: four of five.
-      max_steps: global step to stop at; None: the last of the epochs.
-      filters: of the first convolution; they double with every pooling.
-      learning_rate: of Adam.
-      patience: evaluations without a lower loss after which training stops.
-      workers: processes that read and augment images; 0: the one that trains.
-      seed: of the initial weights, and of the order and augmentation of the images.
-      strategy: `tf.distribute.Strategy` whose replicas share out the batches, in evaluation too; None: one device.
-      hooks: `SessionRunHook`s of the training.
+      model_dir: directory for checkpoints and events.
+      data_dir: directory with images/, masks/rows/ and masks/columns/, see `masked_images`; None for drawn tables.
+      image_size: (height, width) to resize images to, multiples of 16.
+      batch_size: images per step on each replica.
+      epochs: passes over the training images, which are four fifths of all.
+      max_steps: global step to stop at, or None for the end of the last epoch.
+      filters: filters in the first convolution; they double with every pooling.
+      learning_rate: Adam's learning rate.
+      patience: number of evaluations without a lower loss after which training stops.
+      workers: processes that read and augment images; 0 does so in the training process.
+      seed: seed for the initial weights and the order and augmentation of the images.
+      strategy: a `tf.distribute.Strategy` for training and evaluation; None uses one device.
+      hooks: `SessionRunHook`s for training.
 
     Raises:
-      FileNotFoundError: there are no images, or one has no mask.
-      ValueError: a mask is of another size than its image, or a setting is out of range.
+      FileNotFoundError: there are no images, or an image lacks a mask.
+      ValueError: a mask and its image differ in size, or a setting is out of range.
     """
     samples, eval_samples = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.folder(), MASKS))
     global_batch_size = batch_size * (strategy.num_replicas_in_sync if strategy else 1)
@@ -103,7 +107,7 @@ def train(
 
 
 def train_examples(data_dir: str | os.PathLike[str] | None = None) -> int:
-    """The number of images in an epoch of training."""
+    """Returns the number of training images."""
     samples, _ = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.folder(), MASKS))
     return len(samples)
 
@@ -116,14 +120,14 @@ def training_images(
     seed: int = 0,
     workers: int = 0,
 ) -> Callable[..., tf.data.Dataset]:
-    """An input_fn of endless batches; every epoch has a new order and new augmentation."""
+    """Returns an input_fn of endless batches, with a new order and new augmentation every epoch."""
     return _images(samples, image_size, batch_size, seed=seed, num_epochs=None, workers=workers)
 
 
 def evaluation_images(
     samples: Sequence[masked_images.Sample], image_size: tuple[int, int], batch_size: int
 ) -> Callable[..., tf.data.Dataset]:
-    """An input_fn of every image once, in order, as it is."""
+    """Returns an input_fn of every image once, in order and without augmentation."""
     return _images(samples, image_size, batch_size, seed=None, num_epochs=1, workers=0)
 
 
@@ -146,13 +150,13 @@ def _images(samples, image_size, batch_size, *, seed, num_epochs, workers):
 
 
 def build_model(image_size: tuple[int, int] = (512, 512), filters: int = 8, learning_rate: float = 5e-3) -> keras.Model:
-    """A compiled model from images, uint8 of (batch, height, width, 3), to probabilities of (batch, height, width, 2).
+    """Returns a compiled model from uint8 images (batch, height, width, 3) to probabilities (batch, height, width, 2).
 
     Raises:
-      ValueError: the height or the width is no multiple of 16.
+      ValueError: the height or width is not a multiple of 16.
     """
     if any(side < 1 or side % 2**_POOLINGS for side in image_size):
-        raise ValueError(f"the image size must be multiples of {2**_POOLINGS} pixels, got {image_size}")
+        raise ValueError(f"the sides of image_size must be multiples of {2**_POOLINGS} pixels, got {image_size}")
     inputs = keras.Input((*image_size, 3), dtype="uint8", name="image")
     features, skips = keras.layers.Rescaling(1 / 255, name="rescaling")(inputs), []
     for level in range(_POOLINGS):

@@ -1,10 +1,10 @@
-"""A 3-D U-Net that segments volumes: ellipsoids in noise, drawn as they are needed.
+"""A 3-D U-Net that segments volumes of ellipsoids in noise, which are drawn on the fly.
 
-MirroredStrategy copies a model to every device and splits the batch. Where not even one volume fits on a device,
-`split_over` splits the model: one volume goes through all devices.
+MirroredStrategy copies a model to every device and splits the batch. If not even one volume fits on a device,
+`split_over` splits the model instead, and each volume passes through all devices.
 
-Source: Çiçek, Abdulkadir, Lienkamp, Brox and Ronneberger, "3D U-Net" (2016); here it has `filters` in place of 32, and
-its convolutions keep the size of the volume.
+Source: Çiçek, Abdulkadir, Lienkamp, Brox and Ronneberger, "3D U-Net" (2016), with `filters` instead of 32 and with
+padded convolutions, which keep the size of the volume.
 """
 
 from __future__ import annotations
@@ -47,23 +47,27 @@ def train(
 ) -> dict[str, Any]:
     """Trains in `model_dir` up to `max_steps`, evaluates, and returns the metrics.
 
+    ::
+
+        metrics = unet3d.train("runs/unet3d", volume=64, max_steps=1000)
+
     Args:
-      model_dir: folder of checkpoints and events.
-      volume: side of the volumes in voxels, a multiple of 8.
-      filters: of the first convolution; they double with every pooling.
-      batch_size: volumes a step on each replica.
+      model_dir: directory for checkpoints and events.
+      volume: side length of the volumes in voxels, a multiple of 8.
+      filters: filters in the first convolution; they double with every pooling.
+      batch_size: volumes per step on each replica.
       max_steps: global step to stop at.
-      seed: of the initial weights, and of the volumes.
-      accumulate_steps, mixed_precision, recompute: of `RunConfig`: for what does not fit into memory.
-      strategy: `tf.distribute.Strategy` whose replicas share out the batches; None: one device.
-      split_over: devices, or a dict of layer names to devices, that share out the layers: see `split.split_over`.
-      hooks: `SessionRunHook`s of the training.
+      seed: seed for the initial weights and the volumes.
+      accumulate_steps, mixed_precision, recompute: settings of `RunConfig` that save memory.
+      strategy: a `tf.distribute.Strategy`; None trains on one device.
+      split_over: devices to spread the layers over, or a dict of layer names to devices; see `split.split_over`.
+      hooks: `SessionRunHook`s for training.
 
     Raises:
-      ValueError: the volume is no multiple of 8, or there are both a strategy and devices to split over.
+      ValueError: the volume is not a multiple of 8, or both `strategy` and `split_over` are given.
     """
     if strategy and split_over:
-        raise ValueError("a strategy has the whole model on every device; give strategy or split_over, not both")
+        raise ValueError("a strategy puts the whole model on every device; give strategy or split_over, not both")
     keras.utils.set_random_seed(seed)
     model = build_model(volume, filters)
     if split_over:
@@ -84,9 +88,9 @@ def train(
 
 
 def build_model(volume: int = VOLUME, filters: int = 8) -> keras.Model:
-    """A compiled model from volumes (batch, volume, volume, volume, 1) to probabilities of the same shape, float32."""
+    """Returns a compiled model from volumes (batch, volume, volume, volume, 1) to probabilities of the same shape."""
     if volume < 1 or volume % 2**_POOLINGS:
-        raise ValueError(f"the volume must be a multiple of {2**_POOLINGS} voxels a side, got {volume}")
+        raise ValueError(f"the side of the volume must be a multiple of {2**_POOLINGS} voxels, got {volume}")
     inputs = keras.Input((volume, volume, volume, 1), name="volume")
     features, skips = inputs, []
     for level in range(_POOLINGS):
@@ -115,13 +119,16 @@ def _convolutions(features, filters, name):
 
 
 def training_volumes(volume: int, batch_size: int, seed: int = 0, first: int = 0) -> tf.data.Dataset:
-    """Endless batches of drawn volumes and their masks, none twice in a million, from that number on: see `draw`."""
+    """Returns endless batches of volumes and masks, starting with volume number `first`; see `draw`.
+
+    No volume repeats within a million.
+    """
     numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE).repeat().skip(first % _FIRST_EVAL_EXAMPLE)
     return _drawn(numbers, volume, batch_size, seed)
 
 
 def evaluation_volumes(volume: int, batch_size: int, seed: int = 0) -> tf.data.Dataset:
-    """Batches of the `EVAL_EXAMPLES` volumes, and their masks, that are not trained on."""
+    """Returns batches of `EVAL_EXAMPLES` volumes and masks that are not used for training."""
     numbers = tf.data.Dataset.range(_FIRST_EVAL_EXAMPLE, _FIRST_EVAL_EXAMPLE + EVAL_EXAMPLES)
     return _drawn(numbers, volume, batch_size, seed)
 
@@ -132,11 +139,11 @@ def _drawn(numbers, volume, batch_size, seed):
 
 
 def draw(volume: int, seed: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
-    """A volume of noise around bright ellipsoids, and the mask of these.
+    """Draws a volume of noise around bright ellipsoids, and the mask of the ellipsoids.
 
     Args:
-      volume: its side in voxels.
-      seed: two integers; the same give the same volume.
+      volume: side length in voxels.
+      seed: two integers that determine the volume.
 
     Returns:
       Two float32 tensors of shape (volume, volume, volume, 1).

@@ -1,7 +1,7 @@
-"""A process of a tf.data service, until it is ended.
+"""Runs a process of a tf.data service until it is stopped.
 
-python data_service.py --port 5000                                              the dispatcher
-python data_service.py --port 5001 --dispatcher host:5000 --address host:5001   a worker, and where it is reached
+python data_service.py --port 5000                                              a dispatcher
+python data_service.py --port 5001 --dispatcher host:5000 --address host:5001   a worker, reachable at --address
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Trains a model_fn on images: one process of a TF_CONFIG cluster with parameter servers, or all by itself.
+"""Trains a model_fn on images, as a process of a TF_CONFIG cluster with parameter servers, or on its own.
 
 python train.py --data-dir FOLDER --model-dir FOLDER --max-steps 1000
 """
@@ -8,7 +8,7 @@ import argparse
 import estimator_train as et
 from estimator_train import datasets, input_fns
 
-import tensorflow as tf  # isort: skip  (tf.compat.v1.layers are there only after estimator_train)
+import tensorflow as tf  # isort: skip  (tf.compat.v1.layers exists only after importing estimator_train)
 
 v1 = tf.compat.v1
 
@@ -28,8 +28,8 @@ def model_fn(features, labels, mode):
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--data-dir", required=True, help="drawn into where it is empty; every task sees it")
-parser.add_argument("--model-dir", required=True, help="every task sees it")
+parser.add_argument("--data-dir", required=True, help="shared directory; images are drawn into it if empty")
+parser.add_argument("--model-dir", required=True, help="shared directory")
 parser.add_argument("--max-steps", type=int, default=1000)
 parser.add_argument("--service", help="grpc://host:port of a tf.data service that decodes the images")
 args = parser.parse_args()

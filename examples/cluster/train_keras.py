@@ -1,4 +1,4 @@
-"""Trains a Keras model on images: one process of a TF_CONFIG cluster whose workers train synchronously, or on its own.
+"""Trains a Keras model on images, as a process of a TF_CONFIG cluster of synchronous workers, or on its own.
 
 python train_keras.py --data-dir FOLDER --model-dir FOLDER --max-steps 1000
 """
@@ -8,11 +8,11 @@ import argparse
 import estimator_train as et
 from estimator_train import datasets, distribution, input_fns, models
 
-import tensorflow as tf  # isort: skip  (tf.keras is Keras 2 only after estimator_train)
+import tensorflow as tf  # isort: skip  (tf.keras is Keras 2 only after importing estimator_train)
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--data-dir", required=True, help="drawn into where it is empty; every task sees it")
-parser.add_argument("--model-dir", required=True, help="every task sees it")
+parser.add_argument("--data-dir", required=True, help="shared directory; images are drawn into it if empty")
+parser.add_argument("--model-dir", required=True, help="shared directory")
 parser.add_argument("--max-steps", type=int, default=1000)
 parser.add_argument("--service", help="grpc://host:port of a tf.data service that decodes the images")
 args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Batch normalization in a model_fn: its update ops, summaries, a Scaffold, and a SavedModel that is loaded again."""
+"""Batch normalization in a model_fn, with update ops, summaries, a Scaffold, and a SavedModel that is loaded again."""
 
 import argparse
 import glob
@@ -13,7 +13,7 @@ v1 = tf.compat.v1
 
 
 def make_data(count, seed):
-    """A noisy quadratic of five features that are far from zero mean and unit variance."""
+    """Returns a noisy quadratic of five features that are far from zero mean and unit variance."""
     random = np.random.RandomState(seed)
     x = random.normal(loc=3.0, scale=2.0, size=(count, 5)).astype(np.float32)
     y = (x[:, :1] - 0.3 * x[:, 1:2] ** 2 + random.normal(scale=0.1, size=(count, 1))).astype(np.float32)
@@ -21,7 +21,7 @@ def make_data(count, seed):
 
 
 def given_normal(rows, columns):
-    """An initializer of values drawn by numpy, the same on every TensorFlow."""
+    """Returns an initializer whose values are drawn by NumPy, to be the same in every version of TensorFlow."""
     values = np.random.RandomState(rows + columns).normal(scale=rows**-0.5, size=(rows, columns))
     return v1.constant_initializer(values)
 
@@ -81,7 +81,7 @@ def serving_input_receiver_fn():
 
 
 def read_summaries(model_dir):
-    """The scalars of the training's event file: {tag: {step: value}}."""
+    """Returns the scalars of the training's event file, {tag: {step: value}}."""
     scalars = {}
     for path in sorted(glob.glob(os.path.join(model_dir, "events.out.tfevents.*"))):
         for event in v1.train.summary_iterator(path):

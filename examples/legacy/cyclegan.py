@@ -1,6 +1,6 @@
-"""CycleGAN in a model_fn: two generators, two discriminators, an optimizer for each, and one train op of all four.
+"""CycleGAN in a model_fn: two generators, two discriminators, an optimizer for each, and one train op for all four.
 
-It turns images that are bright at the left into such that are bright at the top, and back. Written for TensorFlow 1.x
+It turns images that are bright on the left into images that are bright at the top, and back. Written for TensorFlow 1.x
 and moved to tf.compat.v1.
 """
 
@@ -12,16 +12,16 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 
-tf.app.flags.DEFINE_string("model_dir", "", "Folder for checkpoints; none: a temporary one.")
+tf.app.flags.DEFINE_string("model_dir", "", "Directory for checkpoints; a temporary one by default.")
 tf.app.flags.DEFINE_integer("steps", 20, "Updates of each network.")
-tf.app.flags.DEFINE_float("cycle_weight", 10.0, "Of the cycle losses beside the adversarial ones.")
+tf.app.flags.DEFINE_float("cycle_weight", 10.0, "Weight of the cycle losses relative to the adversarial ones.")
 FLAGS = tf.app.flags.FLAGS
 
 BATCH, IMAGES, SIDE, CHANNELS = 4, 32, 8, 4
 
 
 def images(kind):
-    """Float32 images of shape (IMAGES, SIDE, SIDE, 1) that get darker from left to right, or from top to bottom."""
+    """Returns float32 images (IMAGES, SIDE, SIDE, 1) that get darker from left to right, or from top to bottom."""
     random = np.random.RandomState({"left": 3, "top": 4}[kind])
     ramp = np.linspace(1, -1, SIDE).reshape((1, 1, SIDE, 1) if kind == "left" else (1, SIDE, 1, 1))
     noise = random.normal(scale=0.1, size=(IMAGES, SIDE, SIDE, 1))
@@ -72,7 +72,7 @@ def model_fn(features, labels, mode, params, config):
         "Y": (discriminator(y, "Y"), discriminator(fake_y, "Y")),
     }
     errors = {"G": tf.losses.absolute_difference(y, cycled_y), "F": tf.losses.absolute_difference(x, cycled_x)}
-    # Squared, not absolute errors: the gradients of those jump, and make much of the last digits of numbers.
+    # Squared errors, because the gradients of absolute errors jump and amplify rounding differences.
     cycle = params["cycle_weight"] * (square(y, cycled_y) + square(x, cycled_x))
     losses = {
         name: square(tf.ones_like(judged[other][1]), judged[other][1]) + cycle
@@ -90,7 +90,7 @@ def model_fn(features, labels, mode, params, config):
     gradients = {
         name: optimizers[name].compute_gradients(losses[name], tf.trainable_variables(name + "/")) for name in "GFXY"
     }
-    # All gradients are of the weights before any update: the ops of one graph run in any order.
+    # Compute all gradients before any update, because the ops of a graph run in any order.
     with tf.control_dependencies([gradient for pairs in gradients.values() for gradient, _ in pairs]):
         updates = [
             optimizers[name].apply_gradients(gradients[name], tf.train.get_global_step() if name == "G" else None)
@@ -106,7 +106,7 @@ def main(_):
     params = {"learning_rate": 0.01, "cycle_weight": FLAGS.cycle_weight}
     estimator = tf.estimator.Estimator(model_fn, FLAGS.model_dir or tempfile.mkdtemp(), config, params)
 
-    # The second training goes on with the state of all four optimizers.
+    # The second training continues with the state of all four optimizers.
     evaluations = []
     for _ in range(2):
         estimator.train(input_fn, steps=FLAGS.steps // 2)

@@ -1,4 +1,4 @@
-"""A generative adversarial network in a model_fn: two scopes, two optimizers, a hook that trains the discriminator.
+"""A generative adversarial network in a model_fn, with two scopes, two optimizers and a hook for the discriminator.
 
 It learns points on a circle. Written for TensorFlow 1.x and moved to tf.compat.v1.
 """
@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 
-tf.app.flags.DEFINE_string("model_dir", "", "Folder for checkpoints; none: a temporary one.")
+tf.app.flags.DEFINE_string("model_dir", "", "Directory for checkpoints; a temporary one by default.")
 tf.app.flags.DEFINE_integer("steps", 40, "Updates of the generator.")
 tf.app.flags.DEFINE_integer("discriminator_steps", 2, "Updates of the discriminator for each of the generator's.")
 FLAGS = tf.app.flags.FLAGS
@@ -20,7 +20,7 @@ BATCH, NOISE, UNITS = 16, 3, 12
 
 
 def input_fn():
-    """Batches of noise and of points on the unit circle."""
+    """Returns batches of noise and of points on the unit circle."""
     random = np.random.RandomState(11)
     angles = random.uniform(0, 2 * np.pi, size=160)
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
@@ -51,7 +51,7 @@ def discriminator(points):
 
 
 class RunTrainOpHook(tf.train.SessionRunHook):
-    """Runs a train op some times before every step."""
+    """Runs a train op several times before every step."""
 
     def __init__(self, train_op, times):
         self._train_op = train_op
@@ -100,7 +100,7 @@ def main(_):
     params = {"learning_rate": 0.01, "discriminator_steps": FLAGS.discriminator_steps}
     estimator = tf.estimator.Estimator(model_fn, FLAGS.model_dir or tempfile.mkdtemp(), config, params)
 
-    # The input starts anew with every call of train.
+    # Every call of train starts the input from the beginning.
     evaluations = []
     for _ in range(2):
         logging = tf.train.LoggingTensorHook(["gan_loss"], every_n_iter=5)

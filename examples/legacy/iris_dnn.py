@@ -1,6 +1,6 @@
-"""DNNClassifier on iris, as TensorFlow 2's own tutorial had it: numeric columns, a Dataset input_fn, a predict loop.
+"""DNNClassifier on iris, as in TensorFlow 2's tutorial, with numeric columns, a Dataset input_fn and a predict loop.
 
-The flowers are drawn around the species' known means, nothing is downloaded.
+The flowers are drawn around the species' known means, so nothing is downloaded.
 """
 
 import argparse
@@ -25,21 +25,21 @@ def make_flowers(count, seed):
 
 
 def input_fn(features, labels, training=True, batch_size=32):
-    """An input function for training or evaluating."""
+    """Returns the input for training or evaluation."""
     dataset = tf.data.Dataset.from_tensor_slices((dict(features), labels))
-    # The flowers come in random order; a shuffle would make two runs differ.
+    # The flowers are in random order already; shuffling would make two runs differ.
     if training:
         dataset = dataset.repeat()
     return dataset.batch(batch_size)
 
 
 def predict_input_fn(features, batch_size=32):
-    """An input function for prediction, without labels."""
+    """Returns the input for prediction, without labels."""
     return tf.data.Dataset.from_tensor_slices(dict(features)).batch(batch_size)
 
 
 def save_initial_weights(model_dir):
-    """DNNClassifier takes no initializers: a checkpoint of given weights to start from makes two runs alike."""
+    """Saves a checkpoint of given weights to start from, because DNNClassifier takes no initializers."""
     random = np.random.RandomState(5)
     sizes = [len(CSV_COLUMN_NAMES)] + HIDDEN_UNITS + [len(SPECIES)]
     layers = ["hiddenlayer_0", "hiddenlayer_1", "logits"]

@@ -1,4 +1,4 @@
-"""A Keras model in a program that turns TensorFlow 2's behaviour off, with an optimizer of TensorFlow 1."""
+"""A Keras model with a TensorFlow 1 optimizer in a program that disables TensorFlow 2 behavior."""
 
 import argparse
 import json
@@ -54,7 +54,7 @@ def main():
         "keras": "rmsprop",
     }
     for name, optimizer in optimizers.items():
-        # The seed draws the initial weights of the layers.
+        # The seed determines the initial weights of the layers.
         config = tf.estimator.RunConfig(model_dir=base + "/" + name, tf_random_seed=5, save_checkpoints_steps=5)
         estimator = tf.keras.estimator.model_to_estimator(keras_model=build_model(optimizer), config=config)
         evaluations = [estimator.evaluate(lambda: input_fn(*test))]

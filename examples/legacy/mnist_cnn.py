@@ -1,4 +1,4 @@
-"""A convolutional network on digits, as it was written for TensorFlow 1.x. The digits are drawn."""
+"""A convolutional network for digits, written for TensorFlow 1.x. The digits are drawn."""
 
 import json
 import tempfile
@@ -9,10 +9,10 @@ import tensorflow.compat.v1 as tf
 tf.logging.set_verbosity(tf.logging.INFO)
 
 flags = tf.app.flags
-flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
+flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
 flags.DEFINE_integer("steps", 40, "Training steps.")
-flags.DEFINE_integer("batch_size", 20, "Images a step.")
-flags.DEFINE_float("dropout", 0.0, "Rate of dropout; above 0 two runs differ.")
+flags.DEFINE_integer("batch_size", 20, "Images per step.")
+flags.DEFINE_float("dropout", 0.0, "Dropout rate; above 0, two runs differ.")
 FLAGS = flags.FLAGS
 
 # (top, left, bottom, right) of the seven segments a to g of a digit, and the segments of each digit.
@@ -41,7 +41,7 @@ def draw_digits(count, seed):
 
 
 def fixed_normal(seed):
-    """An initializer that draws from numpy, the same values on every TensorFlow."""
+    """Returns an initializer whose values are drawn by NumPy, to be the same in every version of TensorFlow."""
 
     def initializer(shape, dtype=tf.float32, partition_info=None):
         shape = tf.TensorShape(shape).as_list()
@@ -86,7 +86,7 @@ def cnn_model_fn(features, labels, mode):
 
 
 class LossHistory(tf.train.SessionRunHook):
-    """Keeps the loss of every step, which it asks for by its tensor's name."""
+    """Keeps the loss of every step, fetched by its tensor's name."""
 
     def begin(self):
         self.losses = []

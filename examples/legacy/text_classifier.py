@@ -1,4 +1,4 @@
-"""Is a review good or bad: a vocabulary file and an embedding column in a model_fn, beside a linear baseline.
+"""Classifies reviews as good or bad, with a vocabulary file and an embedding column, and with a linear baseline.
 
 The reviews are generated.
 """
@@ -18,7 +18,7 @@ LENGTH = 8
 
 
 def write_reviews(count, seed):
-    """Reviews of up to LENGTH words, shorter ones padded with empty strings, and their labels."""
+    """Returns reviews of up to LENGTH words, padded with empty strings, and their labels."""
     random = np.random.RandomState(seed)
     labels = random.choice(["bad", "good"], size=count)
     words = np.full((count, LENGTH), "", dtype=object)
@@ -58,7 +58,7 @@ def model_fn(features, labels, mode, params):
         export_outputs = {"serving_default": tf.estimator.export.PredictOutput(predictions)}
         return tf.estimator.EstimatorSpec(mode, predictions=predictions, export_outputs=export_outputs)
 
-    # Labels come as strings: the table's initializer runs with the graph's other tables.
+    # Labels are strings; their lookup table is initialized with the graph's other tables.
     indices = tf.range(len(params["classes"]), dtype=tf.int64)
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(classes, indices), default_value=-1)
     label_ids = table.lookup(labels)

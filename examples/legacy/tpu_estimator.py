@@ -1,4 +1,4 @@
-"""TPUEstimator on a CPU: metrics and a scaffold made by functions, a host call, and the batch size in params.
+"""TPUEstimator on a CPU, with functions for the metrics and the scaffold, a host call, and the batch size in params.
 
 python tpu_estimator.py --model_dir runs/tpu_estimator
 """
@@ -18,7 +18,7 @@ EXAMPLES = 100
 
 
 def make_data():
-    """Three groups of points in a plane, a little mixed."""
+    """Returns three slightly overlapping groups of points in a plane."""
     rng = np.random.RandomState(11)
     labels = rng.randint(0, 3, EXAMPLES).astype(np.int32)
     centres = np.array([[0.0, 1.5], [1.3, -0.8], [-1.3, -0.8]], np.float32)
@@ -70,7 +70,7 @@ def model_fn(features, labels, mode, params):
         optimizer = v1.tpu.CrossShardOptimizer(optimizer)
     steps = v1.train.get_global_step()
 
-    # The host keeps the sum of all losses, in a variable that starts where the scaffold sets it.
+    # The host sums all losses in a variable whose initial value the scaffold sets.
     total = v1.get_variable("total_loss", initializer=0.0, trainable=False, use_resource=True)
 
     def host_call_fn(losses):
@@ -118,7 +118,7 @@ def main():
 
     estimator = make_estimator(args.model_dir, "dict")
     estimator.train(input_fn, steps=10)
-    estimator.train(input_fn, max_steps=40)  # the hook of the spec stops it at step 25
+    estimator.train(input_fn, max_steps=40)  # the spec's hook stops it at step 25
     evaluations = {
         metrics_as: make_estimator(args.model_dir, metrics_as).evaluate(input_fn) for metrics_as in ("dict", "list")
     }

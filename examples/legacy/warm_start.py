@@ -1,6 +1,6 @@
-"""Which reviews are kind: a network warm-starts from another's checkpoint.
+"""Classifies reviews as kind or not, with networks that warm-start from another's checkpoint.
 
-The second network has other scope names and a longer vocabulary in another order; the third takes everything over.
+The second network has different scope names and a longer vocabulary in a different order; the third reuses everything.
 """
 
 import argparse
@@ -18,7 +18,7 @@ DIMENSION, UNITS = 4, 6
 
 
 def make_input_fn(words, count, seed, batch_size=16):
-    """Lines of three words; the label is whether most of them are good."""
+    """Returns an input_fn of lines of three words, labelled by whether most of the words are good."""
     random = np.random.RandomState(seed)
     lines = random.choice(words, size=(count, 3))
     labels = [sum(word not in BAD_WORDS for word in line) >= 2 for line in lines]
@@ -99,7 +99,7 @@ def main():
     first = build("first", "shop", old, len(OLD_WORDS))
     first.train(make_input_fn(OLD_WORDS, 160, seed=1), steps=args.steps)
 
-    # The layers are renamed, the rows of known words move to their new places.
+    # Layers are renamed, and the rows of known words move to their new positions.
     vocab_info = tf.estimator.VocabInfo(
         new_vocab=new,
         new_vocab_size=len(NEW_WORDS),

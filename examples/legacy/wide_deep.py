@@ -1,4 +1,4 @@
-"""Wide and deep learning on rows like the census': who earns more than 50,000 a year. The rows are generated."""
+"""Wide and deep learning on rows like the census data: who earns more than 50,000 a year? The rows are generated."""
 
 import argparse
 import json
@@ -38,13 +38,13 @@ def make_input_fn(rows, labels, num_epochs, batch_size=40):
 
 
 def fixed_normal(shape, dtype=tf.float32, **kwargs):
-    """An initializer that draws from numpy, the same values on every TensorFlow."""
+    """An initializer whose values are drawn by NumPy, to be the same in every version of TensorFlow."""
     shape = tf.TensorShape(shape).as_list()
     return tf.constant(np.random.RandomState(sum(shape)).normal(scale=0.3, size=shape), dtype)
 
 
 def build_model_columns():
-    """The wide and the deep feature columns."""
+    """Returns the wide and the deep feature columns."""
     age = tf.feature_column.numeric_column("age", normalizer_fn=lambda value: value / 100.0)
     years = tf.feature_column.numeric_column("age")
     education_num = tf.feature_column.numeric_column("education_num", normalizer_fn=lambda value: value / 16.0)
@@ -74,7 +74,7 @@ def build_model_columns():
 
 
 def initial_weights(model_dir):
-    """The classifier takes no initializers: a checkpoint of given hidden layers to start from makes two runs alike."""
+    """Saves a checkpoint of given hidden layers to start from, because the classifier takes no initializers."""
     inputs = 3 + len(EDUCATION) + 5 + 4
     sizes = [inputs] + HIDDEN_UNITS + [1]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -175,7 +175,7 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "file"], "file is a file"),
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
     (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
-    (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images has no task to choose"),
+    (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images takes no option task"),
     (["--dataset", "manifest", "--data-dir", "file"], "file needs one column path; its first line has text"),
     (
         ["--dataset", "manifest", "--data-dir", "bad.csv"],
@@ -183,10 +183,10 @@ WRONG = [
     ),
     (["--dataset", "manifest", "--data-dir", "bad.csv", "--task", "ranking"], "'ranking' is not one of"),
     (["--input-fn", "data.py:train_input_fn", "--task", "regression", *OWN], "leave out --task"),
-    (["--cache", "gs://bucket/cache"], "--cache gs://bucket/cache: give a folder on a disk of this machine, or memory"),
+    (["--cache", "gs://bucket/cache"], "--cache gs://bucket/cache: give a folder on this machine, or memory"),
     (
         ["export", "--model-dir", "run", "--format", "keras", "--out", "gs://b/x"],
-        "--out gs://b/x: give a folder of this",
+        "--out gs://b/x: give a folder on this",
     ),
     (["--dataset", "oct2017", "--data-dir", "empty"], "CNV"),
     (["--model", "resnet"], "there is no model 'resnet'; did you mean resnet50"),
@@ -200,23 +200,29 @@ WRONG = [
     (["--phases", PHASES, "--learning-rate", "1"], "epochs= and lr=; leave out --learning-rate"),
     (["--phases", PHASES, "--freeze", "all"], "epochs= and lr=; leave out --freeze"),
     (["--phases", PHASES, "--schedule", "cosine"], "has a number of epochs and one learning rate; leave out --sched"),
-    (["--phases", PHASES, "--ema", "0.9"], "the averages of --ema would begin anew in each of the --phases"),
+    (["--phases", PHASES, "--ema", "0.9"], "the averages of --ema would start over in each of the --phases"),
     (["--phases", PHASES, "--recipe", "unet3d"], "a model with a backbone of keras.applications; leave out --recipe"),
-    (["--freeze", "none", "--cache", "features"], "--cache features keeps what frozen layers give; leave it out, or"),
+    (
+        ["--freeze", "none", "--cache", "features"],
+        "--cache features keeps the outputs of frozen layers; leave it out, or",
+    ),
     (["--phases", PHASES, "--model", "small_cnn"], "small_cnn has no backbone of keras.applications to freeze"),
     (["--phases", PHASES, "--model", "vgg16", "--weights", "none"], "freeze=all would keep the random weights that"),
     (["--freeze", "all", "--model", "data.py:train_input_fn"], "data.py:train_input_fn has no backbone of keras"),
     (["--weights", "nowhere.h5"], "there is no weights file nowhere.h5"),
     (["--weights", "file"], "file is not HDF5"),
     (["--gpus", "2", "--replicas", "2"], "--gpus and --replicas exclude each other"),
-    (["--all-reduce", "one_device"], "--all-reduce is over replicas; give --gpus N or --replicas N, too"),
+    (["--all-reduce", "one_device"], "--all-reduce sums over replicas; give --gpus N or --replicas N, too"),
     (["--volume", "8"], "--volume is for recipes; give --recipe NAME, too"),
     (["--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
-    (["--recipe", "unet3d", "--split-over", "2", "--replicas", "2"], "--split-over has one model on several devices"),
+    (
+        ["--recipe", "unet3d", "--split-over", "2", "--replicas", "2"],
+        "--split-over spreads one model over several devices",
+    ),
     (["--recipe", "unet3d", "--evaluate-every", "9"], "takes no --evaluate-every; it takes --volume, --filters"),
     (["--recipe", "unet3d", "--model-dir", "begun"], "begun holds a run, trained to model.ckpt-7; add --resume"),
     (["--recipe", "unet3d", "--model-dir", "file"], "--model-dir file is a file"),
-    (["evaluate", "--model-dir", "recipe"], "recipe holds a run of the recipe unet3d, which evaluates it itself"),
+    (["evaluate", "--model-dir", "recipe"], "recipe holds a run of the recipe unet3d, which does its own evaluation"),
     (["--epochs", "1", "--max-steps", "2"], "--epochs and --max-steps exclude each other"),
     (["--replicas", "0"], "--replicas"),
     (["--image-size", "big"], "'big' is not a size in pixels such as 96 or 224x224"),
@@ -238,32 +244,35 @@ WRONG = [
     ),
     (["--model-dir", "begun"], "begun holds a run, trained to model.ckpt-7; add --resume, or give another"),
     (["--model-dir", "run", "--resume", "--model", "small_cnn"], "the run in run has model vgg16, not small_cnn;"),
-    (["--model-dir", "run", "--resume", "--batch-size", "4"], "the run in run has batch_size 8, not 4; go on with"),
+    (["--model-dir", "run", "--resume", "--batch-size", "4"], "the run in run has batch_size 8, not 4; continue with"),
     (["--model-dir", "run", "--resume", "--seed", "3"], "the run in run has seed 5, not 3"),
     (["--model-dir", "other", "--resume"], "other has class_names A, B, not bright, dark"),
     (["--model-dir", "torn", "--resume"], "run.json cannot be read"),
     (["--model-dir", "null", "--resume"], "null/run.json cannot be read: class_names is null"),
     (
         ["--model-dir", "begun", "--resume"],
-        "begun holds a run that has lost its run.json; give --dataset or --input-fn",
+        "begun holds a run whose run.json is missing; give --dataset or --input-fn",
     ),
-    (["--model-dir", "odd", "--resume"], "odd/timing.json is not a file, and a run keeps one of that name; move it"),
+    (["--model-dir", "odd", "--resume"], "odd/timing.json is not a file, but a run keeps a file of that name; move it"),
     (["--model-dir", "link"], "--model-dir link is a link to nowhere; give a folder"),
     (["--model-dir", "a[1]"], "a[1] has [, which TensorFlow takes for a pattern; rename it"),
     (["--config", "nowhere.json"], "nowhere.json cannot be read"),
     (["--config", "file"], "file cannot be read"),
-    (["--config", "list.json"], "list.json cannot be read: it has no settings of a run"),
+    (["--config", "list.json"], "list.json cannot be read: it holds no run's settings"),
     (["--config", "run/run.json", "--max-steps", "2", "--epochs", "3"], "--epochs and --max-steps exclude"),
     (["--log", "csv,neptune"], "there is no logger 'neptune'; give any of csv, mlflow, wandb, tensorboard"),
     (["--callbacks", "data.py:other"], "--callbacks data.py:other: data.py has no other; it has train_input_fn"),
     (["--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
-    (["--early-stopping", "3"], "--early-stopping goes by evaluations on the way; give --evaluate-every STEPS"),
-    (["--keep-best"], "--keep-best goes by evaluations on the way; give --evaluate-every STEPS"),
-    (["--evaluate-every", "5", "--monitor", "accuracy"], "--monitor is what --early-stopping and --keep-best go by"),
+    (["--early-stopping", "3"], "--early-stopping needs evaluations during training; give --evaluate-every STEPS"),
+    (["--keep-best"], "--keep-best needs evaluations during training; give --evaluate-every STEPS"),
+    (
+        ["--evaluate-every", "5", "--monitor", "accuracy"],
+        "--monitor is the metric for --early-stopping and --keep-best",
+    ),
     (["--keep-best", "--monitor", "score"], "is a lower or a higher score better? Give score:min or score:max."),
     (
         ["--input-fn", "data.py:train_input_fn", *OWN, *KEEP_BEST, "--monitor", "macro_f1"],
-        "--monitor macro_f1 is computed of classes, and this run has none",
+        "--monitor macro_f1 is computed from classes, and this run has none",
     ),
     (["--evaluate-every", "0"], "--evaluate-every"),
     (["--steps", "9", "--epochs", "1"], "No such option '--steps'"),
@@ -278,32 +287,41 @@ WRONG = [
     (["--input-fn", "data.py:train_input_fn", *OWN, "--epochs", "2"], "leave out --epochs"),
     (["--input-fn", "data.py:train_input_fn", *OWN, "--batch-size", "2"], "leave out --batch-size"),
     (["--limit", "1"], "--limit"),
-    (["--dataset", "images", "--data-dir", "scans", "--split", "patient"], "images has no split to choose"),
+    (["--dataset", "images", "--data-dir", "scans", "--split", "patient"], "images takes no option split"),
     (["--input-fn", "data.py:train_input_fn", *OWN[:2]], "--input-fn needs --model"),
-    (["--input-fn", "data.py:train_input_fn", *OWN, "--dataset", "images"], "takes the place of --dataset"),
+    (["--input-fn", "data.py:train_input_fn", *OWN, "--dataset", "images"], "--input-fn replaces --dataset"),
     (["--input-fn", "data.py:other", *OWN], "data.py has no other; it has train_input_fn"),
     (["--input-fn", "nowhere.py:f", *OWN], "cannot read nowhere.py"),
     (["--input-fn", "broken.py:f", *OWN], "broken.py line 1"),
     (["--input-fn", "data", *OWN], "give FILE:FUNCTION"),
     (["--augment", "flip,flop"], "'--augment': there is no 'flop'; give some of flip, rotate, zoom, shift,"),
-    (["--augment", "light", "--cache", "features"], "--cache features computes once what --augment changes each time"),
+    (
+        ["--augment", "light", "--cache", "features"],
+        "--cache features computes features once, but --augment changes them every epoch",
+    ),
     (["--learning-rate", "0"], "'--learning-rate': 0.0 is not in the range x>0"),
     (["--learning-rate", "nan"], "'--learning-rate': 'nan' is not a finite number"),
     (["--ema", "1"], "'--ema': 1.0 is not in the range 0<=x<1"),
     (["--optimizer", "adm"], "'--optimizer': 'adm' is not one of"),
     (["--schedule", "linear"], "'--schedule': 'linear' is not one of"),
     (["--schedule", "cosine", "--warmup-steps", "9", "--max-steps", "9"], "warmup_steps 9 leaves none of the 9 steps"),
-    (["--input-fn", "data.py:train_input_fn", *OWN, "--schedule", "step"], "the schedule 'step' has to know at which"),
-    (["--input-fn", "data.py:train_input_fn", *OWN, "--class-weights", "balanced"], "--class-weights are of a dataset"),
-    (["--task", "regression", "--class-weights", "balanced"], "--class-weights are of the classes of a classification"),
+    (
+        ["--input-fn", "data.py:train_input_fn", *OWN, "--schedule", "step"],
+        "the schedule 'step' needs to know at which",
+    ),
+    (
+        ["--input-fn", "data.py:train_input_fn", *OWN, "--class-weights", "balanced"],
+        "--class-weights needs a dataset's classes",
+    ),
+    (["--task", "regression", "--class-weights", "balanced"], "--class-weights is for classification"),
     ([*SCANS, "--class-weights", "nowhere.csv"], "nowhere.csv"),
     ([*SCANS, "--class-weights", "file"], "class weights"),
     (
         ["--find-learning-rate", "--learning-rate", "1"],
-        "--find-learning-rate tries rates of its own; leave out --learn",
+        "--find-learning-rate chooses the rates itself; leave out --learn",
     ),
-    (["--find-learning-rate", "--resume"], "--find-learning-rate trains nothing that is kept; leave out --resume"),
-    (["--model-dir", "run", "--resume", "--optimizer", "sgd"], "run has optimizer its default, not sgd; go on with"),
+    (["--find-learning-rate", "--resume"], "--find-learning-rate does not keep what it trains; leave out --resume"),
+    (["--model-dir", "run", "--resume", "--optimizer", "sgd"], "run has optimizer its default, not sgd; continue with"),
     (["--recipe", "unet3d", "--clip-norm", "1"], "takes no --clip-norm"),
     (["evaluate"], "--model-dir"),
     (["evaluate", "--model-dir", "nowhere"], "there is no such folder"),
@@ -323,13 +341,13 @@ WRONG = [
         )
     ),
     (["compare"], "Missing argument"),
-    (["compare", "run"], "compare takes two runs or more; give another folder beside run"),
+    (["compare", "run"], "compare takes two runs or more; give another folder besides run"),
     (["compare", "run", "./run"], "compare takes two runs or more"),
-    (["compare", "run", "nowhere"], "estimator_train: nowhere: there is no such folder; give that of a run"),
+    (["compare", "run", "nowhere"], "estimator_train: nowhere: there is no such folder; give the folder of a run"),
     (["compare", "run", "other"], "other knows the classes A, B and run the classes bright, dark; compare runs of the"),
     (["compare", "run", "other", "--out", "nowhere/page.html"], "--out nowhere/page.html: there is no folder nowhere"),
     (["memory", "--recipe", "unet4d"], "there is no recipe 'unet4d'; pass one of"),
-    (["memory", "--model", "vgg16"], "--model needs --image-size, or a --dataset, whose size it is"),
+    (["memory", "--model", "vgg16"], "--model needs --image-size, or a --dataset to take it from"),
     (["memory", "--model", "vgg16", "--volume", "8"], "--volume is for recipes; leave out --volume or --model"),
     (["memory", "--recipe", "unet3d", "--dataset", "images"], "leave out --recipe or --dataset"),
     (["memory", "--image-size", "8"], "--image-size is for --dataset and --model; give one, too"),
@@ -337,7 +355,7 @@ WRONG = [
     (["predict", "--model-dir", "run"], "Missing argument"),
     (["predict", "file"], "--model-dir"),
     (["predict", "--model-dir", "empty", "file"], "holds no run"),
-    (["predict", "--model-dir", "own", "file"], "own was trained by an input_fn, not on a dataset of images"),
+    (["predict", "--model-dir", "own", "file"], "own was trained with an input_fn, not on a dataset of images"),
     (["predict", "--model-dir", "run", "--json", "--csv", "file"], "--json and --csv exclude each other"),
     (["predict", "--model-dir", "run", "--checkpoint", "run/x", "file"], "there is no such checkpoint"),
     (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),
@@ -345,7 +363,7 @@ WRONG = [
     (["export", "--model-dir", "run", "--format", "keras"], "--out"),
     (["export", "--model-dir", "nowhere", "--format", "keras", "--out", "new"], "there is no such folder"),
     (["export", "--model-dir", "run", "--format", "keras", "--out", "file"], "--out file is a file; give a folder"),
-    (["export", "--model-dir", "run", "--format", "saved_model", "--out", "classes"], "classes is there already"),
+    (["export", "--model-dir", "run", "--format", "saved_model", "--out", "classes"], "classes already exists"),
 ]
 
 
@@ -459,7 +477,7 @@ def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
 
 def test_a_resumed_run_keeps_its_settings_and_may_go_on_longer_or_elsewhere(plan, begun, scans, tmp_path):
     resumed = plan("--model-dir", begun, "--resume")
-    assert resumed["folder"] == "begun, going on from model.ckpt-7"
+    assert resumed["folder"] == "begun, continuing from model.ckpt-7"
     assert (resumed["model"], resumed["seed"]) == ("vgg16 for images of 64x64", "5")
     moved = shutil.copytree(scans, tmp_path / "moved")
     flags = ["--data-dir", moved, "--epochs", "5", "--gpus", "1", "--evaluate-every", "8"]
@@ -481,7 +499,7 @@ def test_a_run_that_is_not_there_yet_is_started_with_resume_too(plan, scans):
 def test_a_dry_run_downloads_nothing(plan, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ((_, said),) = plan("--dataset", "oct2017").items()
-    assert "training gets it first" in said
+    assert "training downloads it first" in said
 
 
 def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_path):
@@ -491,9 +509,9 @@ def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_
         assert said["data"] == "synthetic_oct: 800 images to train on and 200 to evaluate on, in 4 classes"
         assert said["classes"] == "CNV 200 + 50, DME 200 + 50, DRUSEN 200 + 50, NORMAL 200 + 50"
         assert said["steps"] == "300: 12 epochs of 25"
-    assert said["files"] == f"{tmp_path / 'drawn'}, which training draws first"
+    assert said["files"] == f"{tmp_path / 'drawn'}, drawn when training starts"
 
 
 def test_a_run_that_has_lost_its_checkpoints_says_that_it_starts_at_step_0(run, files):
     code, _, errors = run("--model-dir", "run", "--resume", "--dry-run")
-    assert (code, errors) == (0, "estimator_train: run holds a run and no checkpoint: it starts at step 0\n")
+    assert (code, errors) == (0, "estimator_train: run holds a run but no checkpoint: it starts at step 0\n")

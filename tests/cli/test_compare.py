@@ -50,5 +50,7 @@ def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_
 
     (first / "predictions.csv").unlink()
     _, output, errors = command("compare", second, first, "--out", tmp_path / "other.html")
-    assert errors.startswith(f"estimator_train: {first} has no predictions.csv to find images by; it comes with: ")
+    assert errors.startswith(
+        f"estimator_train: {first} has no predictions.csv, so its images are not compared; to write it, run: "
+    )
     assert "of 4 examples" not in output and (tmp_path / "other.html").exists()

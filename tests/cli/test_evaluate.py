@@ -217,7 +217,7 @@ def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_al
     code, output, errors = command("evaluate", "--model-dir", "run", "--predictions", "predictions.csv")
     assert code == 1 and not (tmp_path / "predictions.csv").exists()
     assert output.split()[:4] == ["checkpoint", "step", "loss", "-" * 12]
-    assert "there are no metrics of the classes: the model gives" in errors
+    assert "there are no metrics per class: the model gives" in errors
     assert "not probabilities; end it with a softmax or sigmoid" in errors
 
 
@@ -225,7 +225,7 @@ def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_al
     "flags, message",
     [
         (["--json", "--csv"], "--json and --csv exclude each other; give one"),
-        (["--all", "--predictions", "p.csv"], "--predictions are those of one checkpoint; leave out --all"),
+        (["--all", "--predictions", "p.csv"], "--predictions is for a single checkpoint; leave out --all"),
         (["--predictions", "."], "is a directory"),
         (["--predictions", "nowhere/p.csv"], "--predictions nowhere/p.csv: there is no folder nowhere"),
     ],
@@ -252,7 +252,7 @@ def test_other_classes_than_the_runs_are_refused_before_tensorflow_is_imported(s
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert (result.returncode, result.stdout) == (2, "False\n")
     assert result.stderr == (
-        f"estimator_train: the run in run knows the classes bright, dark, and {tmp_path}/changed has bright, grey; "
+        f"estimator_train: the run in run knows the classes bright, dark, but {tmp_path}/changed has bright, grey; "
         "evaluate on the same classes\n"
     )
 

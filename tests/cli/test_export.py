@@ -149,7 +149,7 @@ def test_what_is_there_already_is_refused_and_kept(command, saved_model, keras_f
         arguments = ["--model-dir", trained.model_dir, "--format", file_format, "--out", out]
         code, output, errors = command("export", *arguments)
         assert (code, output) == (2, "")
-        line = f"--out {out}: {target} is there already; remove it, or give another folder"
+        line = f"--out {out}: {target} already exists; remove it, or give another folder"
         assert errors == f"estimator_train: {line}\n"
         assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")} != {}
 

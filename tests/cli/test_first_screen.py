@@ -52,7 +52,7 @@ files        oct
 model        small_cnn for images of 96x96
 steps        6: 3 epochs of 2
 batch        8 images
-devices      the first GPU, or the CPU where there is none
+devices      the first GPU, or the CPU if there is none
 checkpoints  every 10 minutes and at the end
 evaluation   at the end
 folder       runs/synthetic_oct

@@ -44,8 +44,8 @@ def test_the_model_of_a_dataset_has_its_size_its_classes_and_its_batches(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--volume", "20"], "must be a multiple of 8 voxels a side, got 20"),
-        (["--recipe", "cyclegan"], "cyclegan has no one model to estimate the memory of"),
+        (["--volume", "20"], "must be a multiple of 8 voxels, got 20"),
+        (["--recipe", "cyclegan"], "cyclegan has more than one model; its memory cannot be estimated"),
         (["--model", "resnet", "--image-size", "8"], "there is no model 'resnet'; did you mean resnet50"),
         (["--dataset", "oct2017"], "oct2017 is not here; give --model and --image-size instead"),
     ],

@@ -52,7 +52,7 @@ def test_a_metric_that_the_best_checkpoint_so_far_does_not_tell_is_refused(tmp_p
     result = tmp_path / "model.ckpt-6.eval_result.json"
     result.write_text(json.dumps({"loss": 1.0, "accuracy": 0.5, "global_step": 6}))
     check_monitor(Monitor("accuracy", "max"), ("A", "B"), str(best))
-    with pytest.raises(click.ClickException, match=r"does not tell it .*; give one of accuracy, loss, or move"):
+    with pytest.raises(click.ClickException, match=r"does not have it .*; give one of accuracy, loss, or move"):
         check_monitor(Monitor("macro_f1", "max"), ("A", "B"), str(best))
     check_monitor(Monitor("macro_f1", "max"), ("A", "B"), None)
     result.write_text("{")  # the exporter says so

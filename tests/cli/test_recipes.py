@@ -33,7 +33,7 @@ def test_a_recipe_is_trained_and_gone_on_with(command, tmp_path):
 def test_wrong_settings_leave_nothing_behind(command, tmp_path):
     code, _, errors = command("--recipe", "unet3d", "--volume", 7)
     assert code == 2
-    assert "the volume must be a multiple of 2 voxels a side, got 7" in errors.splitlines()[-1]
+    assert "the side of the volume must be a multiple of 2 voxels, got 7" in errors.splitlines()[-1]
     assert not (tmp_path / "runs").exists()
 
 

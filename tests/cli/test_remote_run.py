@@ -73,7 +73,7 @@ def test_a_run_in_memory_is_trained_resumed_evaluated_used_and_reported_without_
     assert code == 0, errors
     with tf.io.gfile.GFile(f"{run}/metrics.csv") as file:
         assert file.read().startswith("step,epoch,loss,")
-    assert "going on from model.ckpt-2" in output and f"the report is {run}/report/report.html" in output
+    assert "continuing from model.ckpt-2" in output and f"the report is {run}/report/report.html" in output
     code, output, errors = command("evaluate", "--model-dir", run, "--checkpoint", f"{run}/model.ckpt-2", "--json")
     assert code == 0, errors
     assert json.loads(output)[0]["step"] == 2
@@ -105,6 +105,6 @@ def test_a_file_system_that_is_not_there_is_named_in_a_line(command):
 def test_what_needs_a_disk_is_refused_for_remote_folders(command, remote_scans):
     flags = ["--dataset", "images", "--data-dir", remote_scans]
     code, _, errors = command(*flags, "--cache", "ram://cache")
-    assert code == 2 and "--cache ram://cache: give a folder on a disk of this machine, or memory" in errors
+    assert code == 2 and "--cache ram://cache: give a folder on this machine, or memory" in errors
     code, _, errors = command("--data-dir", "ram://drawn")
     assert code == 2 and "ram://drawn is remote; give a folder of this machine" in errors

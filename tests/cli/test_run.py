@@ -143,7 +143,7 @@ def test_a_script_that_stops_at_a_name_of_tensorflow_1_is_told_of_tf1(tmp_path, 
     assert done.returncode == 1
     if name:
         assert "Error: " in error
-        assert last == f"estimator_train: {name} is of TensorFlow 1; try: estimator_train run --tf1 script.py"
+        assert last == f"estimator_train: {name} belongs to TensorFlow 1; try: estimator_train run --tf1 script.py"
     else:
         assert "Error: " in last
 

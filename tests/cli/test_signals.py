@@ -109,7 +109,7 @@ def test_ctrl_c_saves_a_checkpoint_and_says_the_command_that_goes_on(start, erro
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT) == 130
     assert "Traceback" not in errors()
-    pattern = r"stopped by SIGINT with run/model\.ckpt-(\d+) saved; go on with: estimator_train (.*)$"
+    pattern = r"stopped by SIGINT with run/model\.ckpt-(\d+) saved; continue with: estimator_train (.*)$"
     said = re.search(pattern, errors(), re.MULTILINE)
     step, arguments = int(said.group(1)), shlex.split(said.group(2))
     assert (tmp_path / "run" / f"model.ckpt-{step}.index").exists()
@@ -117,7 +117,7 @@ def test_ctrl_c_saves_a_checkpoint_and_says_the_command_that_goes_on(start, erro
     command = [*COMMAND, *arguments, "--max-steps", str(step + 3)]
     result = warm_python.run(command, tmp_path, cwd=tmp_path, timeout=LIMIT)
     assert result.returncode == 0, result.stderr
-    assert f"run, going on from model.ckpt-{step}" in result.stdout
+    assert f"run, continuing from model.ckpt-{step}" in result.stdout
     assert "trained 3 steps" in result.stdout and f"evaluated run/model.ckpt-{step + 3}: loss" in result.stdout
 
 
@@ -128,7 +128,7 @@ def test_sigterm_ends_an_evaluation_on_the_way_too(start, errors, tmp_path):
     process.send_signal(signal.SIGTERM)  # as it comes to a process and to its group
     assert process.wait(LIMIT) == 143
     assert "Traceback" not in errors()
-    assert "stopped by SIGTERM with run/model.ckpt-4 saved; go on with" in errors()
+    assert "stopped by SIGTERM with run/model.ckpt-4 saved; continue with" in errors()
     assert not list(tmp_path.glob("run/eval/events*")), "half an evaluation was written"
 
 
@@ -216,7 +216,7 @@ def test_a_signal_before_the_first_step_stops_at_once_and_later_ones_wait_for_th
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 # The phases of commands, each by a function that runs in it, and what is said of each signal.
-STOPPED = r"stopped by {name} with (\S*/)?model\.ckpt-\d+ saved; go on with: estimator_train .*"
+STOPPED = r"stopped by {name} with (\S*/)?model\.ckpt-\d+ saved; continue with: estimator_train .*"
 PHASES = {
     "caching": (KerasModel, "prepare", r"stopped by {name} before the first checkpoint; start again with: .* --resume"),
     "checkpoint": (tf.train.CheckpointManager, "save", STOPPED),

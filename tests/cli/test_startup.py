@@ -52,7 +52,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_told_unless_it_is_hidden(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden_by)
     with startup.starting_tensorflow():
         monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(config=config))
-    assert capsys.readouterr().err.count("there is an NVIDIA GPU, and TensorFlow sees none") == lines
+    assert capsys.readouterr().err.count("there is an NVIDIA GPU, but TensorFlow does not see it") == lines
 
 
 CRASH = """

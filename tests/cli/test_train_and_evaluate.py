@@ -84,5 +84,5 @@ def test_a_metric_that_evaluations_do_not_have_is_refused_before_training(comman
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "4", "--evaluate-every", "2", "--keep-best"]
     code, output, errors = command(*flags, "--monitor", "mse")
     assert code == 2 and not evaluated(output)
-    line = "--monitor mse: the evaluation has no such metric; it has loss, and of a dataset macro_precision"
+    line = "--monitor mse: the evaluation has no such metric; it has loss, and, for a dataset, macro_precision"
     assert errors.splitlines()[-1].startswith(f"estimator_train: {line}")

@@ -57,7 +57,7 @@ def test_a_run_of_every_flag_is_resumed_evaluated_and_exported(command, flags, t
     code, _, errors = command(*resume, "9", "--ema", "0.9")
     assert (code, errors.split(": ")[1]) == (
         2,
-        f"the run in {tmp_path}/run has ema 0.5, not 0.9; go on with the same, or give another --model-dir\n",
+        f"the run in {tmp_path}/run has ema 0.5, not 0.9; continue with the same, or give another --model-dir\n",
     )
 
 
@@ -69,7 +69,7 @@ def test_a_model_of_the_users_own_is_compiled_anew(command, own_flags, tmp_path)
     code, _, errors = command(*flags[:-3], tmp_path / "a", "--dropout", "0.2")
     assert (code, errors) == (
         2,
-        f"estimator_train: --dropout: {tmp_path}/own.py:build takes no argument dropout; add it, and follow it\n",
+        f"estimator_train: --dropout: {tmp_path}/own.py:build takes no argument dropout; add it, and apply it\n",
     )
     code, _, errors = command(*flags[:-3], tmp_path / "b", "--label-smoothing", "0.2")
     assert code == 2

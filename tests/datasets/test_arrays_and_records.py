@@ -55,10 +55,10 @@ def test_a_limit_of_an_npz_file_is_stratified(tmp_path):
     ("change", "message"),
     [
         ({"x_train": np.zeros((12, 5))}, r"x_train must be images of shape .*, got \(12, 5\)"),
-        ({"x_test": np.zeros((5, 8, 6))}, "x_test and y_test must have one length above 0, got 5 and 6"),
+        ({"x_test": np.zeros((5, 8, 6))}, "x_test and y_test must have the same length above 0, got 5 and 6"),
         ({"y_train": np.zeros(12)}, "y_train must be class indices of shape .*, got float64"),
         ({"class_names": ["a", "b"]}, "has class 2, but there are 2 class_names"),
-        ({"y_test": np.array([None])}, "is no npz file of arrays"),
+        ({"y_test": np.array([None])}, "is not an npz file of arrays"),
     ],
 )
 def test_npz_files_of_something_else_are_refused(tmp_path, change, message):
@@ -72,7 +72,7 @@ def test_what_is_no_npz_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         datasets.open_dataset("npz", tmp_path / "nowhere.npz")
     (tmp_path / "text.npz").write_text("text")
-    with pytest.raises(ValueError, match="text.npz is no npz file"):
+    with pytest.raises(ValueError, match="text.npz is not an npz file"):
         datasets.open_dataset("npz", tmp_path / "text.npz")
     with pytest.raises(ValueError, match="has no x_test, y_test"):
         datasets.open_dataset("npz", save(tmp_path / "a.npz", x_train=np.zeros(3), y_train=np.zeros(3)))
@@ -122,7 +122,7 @@ def test_fashion_mnist_offline_is_one_line(monkeypatch):
 
     monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", load_data)
     fashion_mnist._load.cache_clear()
-    with pytest.raises(ConnectionError, match="^fashion_mnist could not be downloaded; get online once, or put .*$"):
+    with pytest.raises(ConnectionError, match="^fashion_mnist could not be downloaded; connect once, or put .*$"):
         datasets.download("fashion_mnist")
     with pytest.raises(ValueError, match="leave out --data-dir"):
         datasets.open_dataset("fashion_mnist", "folder")
@@ -172,13 +172,13 @@ def test_bad_tfrecord_files_are_refused(records):
         list(datasets.open_dataset("tfrecord", records).eval_input_fn(image_size=(3, 4), batch_size=8)())
     torn = records / "validation.tfrecord"
     torn.write_bytes(torn.read_bytes()[:-3])
-    with pytest.raises(ValueError, match="validation.tfrecord is no uncompressed TFRecord file, or it is cut off"):
+    with pytest.raises(ValueError, match="validation.tfrecord is not an uncompressed TFRecord file, or is truncated"):
         datasets.open_dataset("tfrecord", records)
     torn.unlink()
     with pytest.raises(FileNotFoundError, match=r"no TFRecord files named test\* or val\*"):
         datasets.open_dataset("tfrecord", records)
     (records / "labels.txt").unlink()
-    with pytest.raises(FileNotFoundError, match="there is no .*labels.txt: put a line for each class"):
+    with pytest.raises(FileNotFoundError, match="there is no .*labels.txt: write the name of each class"):
         datasets.open_dataset("tfrecord", records)
 
 

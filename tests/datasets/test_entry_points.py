@@ -52,5 +52,5 @@ def test_names_of_other_packages_come_after_ours_which_stay(fundus):
 def test_a_dataset_of_ones_own_files_has_nothing_to_download(fundus):
     with pytest.raises(ValueError, match="there is nothing to download for fundus: it takes elsewhere"):
         datasets.download("fundus")
-    with pytest.raises(ValueError, match="fundus has no split to choose"):
+    with pytest.raises(ValueError, match="fundus takes no option split"):
         datasets.open_dataset("fundus", fundus, split="patient")

@@ -96,7 +96,9 @@ def test_folders_of_parquet_files_and_of_images_are_read(splits, hf, tmp_path):
 
 def test_other_columns_and_folders_are_refused(splits, hf, tmp_path):
     splits(kind=hf.Value("int64"), train=2).save_to_disk(tmp_path / "saved")
-    with pytest.raises(ValueError, match="not of one image with one class each: its columns are image, label, note$"):
+    with pytest.raises(
+        ValueError, match="does not have one image and one class per example: it has image, label, note$"
+    ):
         datasets.open_dataset("hf", tmp_path / "saved")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty cannot be loaded"):

@@ -84,7 +84,7 @@ def test_suffixes_of_any_case_count_and_hidden_files_do_not(fill):
     ("numbers", "message"),
     [
         ({}, "has no class folders"),
-        ({"a": 0, "b": 0}, "no class folder in .* has JPEG or PNG files: a, b"),
+        ({"a": 0, "b": 0}, "none of the class folders in .* has JPEG or PNG files: a, b"),
         ({"a": 3}, "has only one class, a: at least two"),
         ({"a": 3, "b": 0}, "class folder .*b has no JPEG or PNG files"),
         ({"a": 3, "b": 1}, "class b has one image, .*000.jpg: at least two"),

@@ -297,7 +297,7 @@ def test_credentials_of_files_serve(server, succeeds, monkeypatch, tmp_path, fil
     [
         (403, {}, "403 Forbidden.*accept its terms"),
         (404, {}, "404 Not Found.*--data-dir"),
-        (503, {}, "answers 503.*what has come is kept"),
+        (503, {}, "answered 503.*run the command again to resume"),
         (429, {"Retry-After": 4000}, "429 Too Many Requests.*in 4000 s"),
     ],
 )
@@ -364,7 +364,7 @@ def test_a_disk_that_gets_full_is_one_line(server, download, succeeds, monkeypat
         else:
             patch.setattr(archive.shutil, "copyfileobj", no_room)
         code, _, errors = download()
-    assert code == 2 and re.search("the disk of .* is full; free some room and run", last_line(errors))
+    assert code == 2 and re.search("the disk of .* is full; free some space and run", last_line(errors))
     succeeds()
     assert server.ranges == ([0, 0] if full_at == "download" else [0])
 
@@ -389,7 +389,7 @@ def test_a_bad_archive_is_one_line_and_is_not_kept(server, download, succeeds, t
     server.archive = content
     code, output, errors = download()
     assert (code, output) == (2, "")
-    assert message in last_line(errors) and "run again to download it anew" in last_line(errors)
+    assert message in last_line(errors) and "run again to download it again" in last_line(errors)
     assert not list(tmp_path.rglob("evil*")) and not list(tmp_path.rglob("*.zip"))
     server.archive = zipped(tree())
     succeeds()
@@ -432,7 +432,7 @@ def test_a_zip_file_or_its_folder_is_a_data_dir(tmp_path, name):
 
 def test_a_part_of_a_zip_file_is_refused_and_kept(tmp_path):
     (tmp_path / "archive.zip").write_bytes(zipped(tree())[:-300])
-    with pytest.raises(ValueError, match="archive.zip is no zip file, or only the beginning of one"):
+    with pytest.raises(ValueError, match="archive.zip is not a zip file, or is truncated"):
         datasets.open_dataset("oct2017", tmp_path / "archive.zip")
     assert files_in(tmp_path) == ["archive.zip"]
 

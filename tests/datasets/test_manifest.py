@@ -91,7 +91,7 @@ def test_all_bad_rows_are_named_with_their_lines_at_once(manifest):
         open_manifest(path, "regression")
     assert str(caught.value) == f"{path} has bad rows: " + "; ".join(
         [
-            "line 3 has the path gone, and there is no such file",
+            "line 3 has the path gone, but there is no such file",
             "line 4 has the label 'two', which is not a number",
             "line 5 has the split 'trian', not train, test, val, valid or validation",
             "line 6 has the weight -1, which is less than 0",
@@ -113,19 +113,19 @@ def test_of_many_bad_rows_ten_are_named(manifest):
     "rows, task, refusal",
     [
         ([("file", "label"), ("a", "b")], "classification", "needs one column path; its first line has file, label$"),
-        ([("path;label",), ("a;b",)], "classification", "its first line has path;label, and ';' where commas must be$"),
+        ([("path;label",), ("a;b",)], "classification", "its first line has path;label, and ';' instead of commas$"),
         (
             [("path", "label", "split"), ("a", "1.5", "train"), ("b", "2.5", "test")],
             "classification",
-            "no rows to train on of 2.5; for labels that are numbers, choose the task regression$",
+            "no training rows for 2.5; for labels that are numbers, choose the task regression$",
         ),
-        ([("path", "label"), ("a", "x|y")], "classification", r"line 2 has several labels, x\|y, which take the task"),
+        ([("path", "label"), ("a", "x|y")], "classification", r"line 2 has several labels, x\|y, which need the task"),
         ([("path", "label"), ("a", "x"), ("b", "x")], "classification", "has 1 classes or labels .*at least 2"),
-        ([("path", "label", "split"), ("a", "x", "train")], "multilabel", "1 rows to train on and 0 to evaluate on"),
+        ([("path", "label", "split"), ("a", "x", "train")], "multilabel", "1 training rows and 0 evaluation rows"),
         (
             [("path", "label", "split"), ("a", "x", "train"), ("b", "y", "test")],
             "classification",
-            "has no rows to train on of y$",
+            "has no training rows for y$",
         ),
         ([("path", "label"), ("a", "")], "classification", "bad rows: line 2 has no label$"),
         ([("path", "label")], "kinds", "task must be one of classification, multilabel, regression, got 'kinds'$"),
@@ -143,5 +143,5 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is a folder; give the CSV file in it"):
         open_manifest(tmp_path)
     (tmp_path / "latin.csv").write_bytes(b"path,label\n\xe9,1\n")
-    with pytest.raises(ValueError, match="is no UTF-8 text"):
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
         open_manifest(tmp_path / "latin.csv")

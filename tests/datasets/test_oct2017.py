@@ -78,7 +78,7 @@ def test_counts_that_are_not_the_published_ones_are_one_warning(tmp_path, caplog
         data = datasets.open_dataset("oct2017", tmp_path)
     assert data.class_counts()["train"] == dict.fromkeys(oct2017.CLASS_NAMES, 3)
     counts, leak = caplog.messages
-    assert "not the whole set that was published: train CNV 3 of 37205" in counts and "test NORMAL 1 of 242" in counts
+    assert "not the complete published dataset: train CNV 3 of 37205" in counts and "test NORMAL 1 of 242" in counts
     assert sum(oct2017._PUBLISHED["train"].values()) + sum(oct2017._PUBLISHED["eval"].values()) == 84452
     monkeypatch.setattr(oct2017, "_PUBLISHED", data.class_counts())
     caplog.clear()
@@ -118,7 +118,7 @@ def test_a_split_that_cannot_be_is_refused(tmp_path):
         datasets.open_dataset("oct2017", tmp_path, split="patient")
     with pytest.raises(ValueError, match="split must be \"patient\" or None, got 'eye'"):
         datasets.open_dataset("oct2017", tmp_path, split="eye")
-    with pytest.raises(ValueError, match="images has no split to choose"):
+    with pytest.raises(ValueError, match="images takes no option split"):
         datasets.open_dataset("images", tmp_path, split="patient")
 
 

@@ -65,7 +65,7 @@ def test_a_folder_with_what_was_prepared_is_no_folder_of_classes(tfds, tmp_path)
 def test_other_sets_are_refused(tfds):
     with pytest.raises(ValueError, match="^TensorFlow Datasets has no 'no_such_set': see https://www.tensorflow.org"):
         datasets.open_dataset("tfds:no_such_set")
-    with pytest.raises(ValueError, match="tfds:imdb_reviews is not of images with a class each") as caught:
+    with pytest.raises(ValueError, match="tfds:imdb_reviews does not have an image and a class per example") as caught:
         datasets.open_dataset("tfds:imdb_reviews")
     assert "\n" not in str(caught.value)
 

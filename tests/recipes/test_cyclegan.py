@@ -166,7 +166,7 @@ def test_sets_of_unequal_length_are_told_and_the_smaller_counts(tmp_path, warnin
     images = cyclegan.open_images(folder(tmp_path, trainB=2), (16, 16))
     assert cyclegan.number_of_pairs(images, "train") == 2
     assert cyclegan.number_of_pairs(images, "test") == 1
-    assert warnings[-1:] == ["trainA has 4 images and trainB has 2: an epoch takes 2 of each."]
+    assert warnings[-1:] == ["trainA has 4 images and trainB has 2: an epoch uses 2 of each."]
 
 
 def test_a_missing_or_empty_folder_is_named(tmp_path):
@@ -208,13 +208,13 @@ def test_splits_of_tensorflow_datasets_are_the_folders(monkeypatch):
 
 
 def test_fewer_pairs_than_a_step_takes_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="6 pairs are less than a step takes, 7 on each of 1 replicas"):
+    with pytest.raises(ValueError, match="6 pairs are fewer than a step takes, 7 on each of 1 replicas"):
         cyclegan.train(str(tmp_path), batch_size=7, **SMALL)
 
 
 @pytest.mark.parametrize("image_size", [(12, 16), (64, 66)])
 def test_sizes_that_the_generators_cannot_halve_twice_are_refused(image_size):
-    with pytest.raises(ValueError, match="multiple of 4 pixels, at least 16, got image_size"):
+    with pytest.raises(ValueError, match="multiples of 4, at least 16, got image_size"):
         networks.build_cyclegan(image_size)
 
 

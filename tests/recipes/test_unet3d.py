@@ -60,7 +60,7 @@ def test_the_model_is_saved_with_its_loss_and_metric(tmp_path):
 
 @pytest.mark.parametrize("volume", [0, 7])
 def test_a_volume_that_cannot_be_halved_is_refused(volume):
-    with pytest.raises(ValueError, match=f"must be a multiple of 2 voxels a side, got {volume}"):
+    with pytest.raises(ValueError, match=f"must be a multiple of 2 voxels, got {volume}"):
         unet3d.build_model(volume)
 
 

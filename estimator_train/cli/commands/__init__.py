@@ -1,1 +1,1 @@
-"""The flags of each command. Nothing here imports TensorFlow before its arguments are checked."""
+"""The commands and their flags. Arguments are checked before TensorFlow is imported."""

@@ -1,4 +1,4 @@
-"""estimator_train bench: how a training scales with the number of replicas."""
+"""estimator_train bench: measures how training scales with the number of replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from estimator_train.cli.settings import Settings, Training, check_folder, one_l
 from estimator_train.cli.startup import starting_tensorflow
 
 _POLL_SECS = 0.1
-# Flags of training that it gives, or cannot do.
+# Flags of train that bench sets itself or cannot support.
 _OF_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-run")
 
 _EXAMPLES = """\b
@@ -123,16 +123,16 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
 
 
 def timing_of_run(flags, steps, model_dir):
-    """Trains so many steps in `model_dir`, in a process of its own, and returns what `TimingHook` measured.
+    """Trains for `steps` steps in `model_dir`, in a separate process, and returns what `TimingHook` measured.
 
-    The process is ended where its training has: the evaluation after it would only take time.
+    The process is killed once training has finished, to save the time of the final evaluation.
     """
     timing_file, errors_file = Path(model_dir, "run", "timing.json"), Path(model_dir, "errors")
     command = [sys.executable, "-m", "estimator_train", "train", *flags, "--model-dir", str(timing_file.parent)]
     with errors_file.open("w") as errors:
         process = subprocess.Popen([*command, "--quiet"], stdout=subprocess.DEVNULL, stderr=errors)
     try:
-        while process.poll() is None and _steps(timing_file) < steps:  # a training may be of several parts
+        while process.poll() is None and _steps(timing_file) < steps:  # training may have several parts
             time.sleep(_POLL_SECS)
     finally:
         process.kill()
@@ -155,7 +155,7 @@ def _steps(path):
 
 
 def _timing(path):
-    """The contents of a timing.json; None where it is not there, or not whole yet."""
+    """Returns the contents of a timing.json, or None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
@@ -163,7 +163,7 @@ def _timing(path):
 
 
 def _train_examples(recipe, data_dir, model_dir):
-    """Examples in an epoch of the training in `model_dir`, or None where it has none."""
+    """Returns the number of training examples in an epoch, or None for a recipe without epochs."""
     if recipe is None:
         return json.loads(run_file(Path(model_dir, "run")).read_text())["data"]["train"]
     count = getattr(recipes.named(recipe), "train_examples", None)

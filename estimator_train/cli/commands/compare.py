@@ -1,4 +1,4 @@
-"""estimator_train compare: what sets runs apart, as a table and as a page."""
+"""estimator_train compare: shows how runs differ, as a table and as an HTML page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compare(model_dirs, out):
     """
     folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:
-        raise click.ClickException(f"compare takes two runs or more; give another folder beside {folders[0]}")
+        raise click.ClickException(f"compare takes two runs or more; give another folder besides {folders[0]}")
     if not Path(out).parent.is_dir():
         raise click.ClickException(f"--out {out}: there is no folder {Path(out).parent}")
     settings = [Settings.of_run(folder) for folder in folders]
@@ -59,8 +59,8 @@ def compare(model_dirs, out):
     for run in runs:
         if run.classes and run.predictions is None:
             again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
-            missing = f"{run.name} has no {predictions_file.NAME} to find images by"
-            click.echo(f"estimator_train: {missing}; it comes with: {again}", err=True)
+            missing = f"{run.name} has no {predictions_file.NAME}, so its images are not compared"
+            click.echo(f"estimator_train: {missing}; to write it, run: {again}", err=True)
     click.echo(f"\nthe comparison is {out}")
 
 

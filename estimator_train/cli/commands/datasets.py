@@ -1,4 +1,4 @@
-"""estimator_train datasets: the datasets there are, and getting one."""
+"""estimator_train datasets: lists the datasets, or downloads one."""
 
 from __future__ import annotations
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import click
 import tabulate
 
-from estimator_train.cli import environment
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
-from estimator_train.cli.parameters import OutputFile, Text
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
+from estimator_train.cli.parameters import OutputFile
 from estimator_train.cli.settings import Settings, open_data
 from estimator_train.cli.startup import starting_tensorflow
 
@@ -27,14 +26,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--model-dir",
-    type=Text(),
-    metavar="FOLDER",
-    required=True,
-    envvar=environment.MODEL_DIR,
-    help="Directory of a run.",
-)
+@model_dir_option
 @checkpoint_option
 @click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, best first.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
@@ -57,7 +49,7 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
     if as_json and as_csv:
         raise click.ClickException("--json and --csv exclude each other; give one")
     if predictions and all_checkpoints:
-        raise click.ClickException("--predictions are those of one checkpoint; leave out --all")
+        raise click.ClickException("--predictions is for a single checkpoint; leave out --all")
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if predictions and not (settings.class_names or settings.task == "regression"):
@@ -89,7 +81,7 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
 
 
 def data_of_run(settings, model_dir):
-    """The dataset of the run, which must have the classes that its model knows."""
+    """Opens the dataset of the run and checks that it has the classes of the run's model."""
     data = open_data(
         settings.dataset,
         settings.data_dir,
@@ -100,7 +92,7 @@ def data_of_run(settings, model_dir):
     )
     if data.class_names != settings.class_names:
         raise click.ClickException(
-            f"the run in {model_dir} knows the classes {', '.join(settings.class_names)}, and "
+            f"the run in {model_dir} knows the classes {', '.join(settings.class_names)}, but "
             f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
         )
     return data
@@ -114,7 +106,7 @@ def _rank(result):
 
 
 def _summary(entry, result):
-    """The metrics that are one number, those of the examples among them."""
+    """Returns the scalar metrics, including those computed from the examples."""
     metrics = {name: value for name, value in entry["metrics"].items() if not isinstance(value, list)}
     return metrics if result is None else metrics | result.summary()
 
@@ -146,7 +138,7 @@ def _write_csv(results):
 
 
 def _numbers(metrics, result):
-    """Yields (metric, class, predicted class, value) of all metrics."""
+    """Yields (metric, class, predicted class, value) for each metric."""
     values = {} if result is None else result.to_json()
     classes, matrix = values.pop("classes", {}) | values.pop("labels", {}), values.pop("confusion_matrix", [])
     values.pop("calibration", None)  # a curve

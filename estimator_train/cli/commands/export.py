@@ -1,4 +1,4 @@
-"""estimator_train export: the trained model of a run, as files for elsewhere."""
+"""estimator_train export: writes the trained model of a run in a format for deployment."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from estimator_train.cli import environment
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
 from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, one_line_errors
@@ -15,7 +14,7 @@ from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.host.packages import check_installed
 from estimator_train.host.paths import is_remote
 
-# In the folder; "" is the folder itself. Keras 3 takes no other ending than .weights.h5.
+# Names in the --out directory; "" is the directory itself. Keras 3 accepts weights only as .weights.h5.
 _FILES = {
     "saved_model": [""],
     "keras": ["model.keras"],
@@ -24,7 +23,7 @@ _FILES = {
     "tflite_dynamic_range": ["model_dynamic_range.tflite"],
     "onnx": ["model.onnx"],
 }
-_CONVERTED = ("tflite", "tflite_dynamic_range", "onnx")  # checked against predict, on data of the run
+_CONVERTED = ("tflite", "tflite_dynamic_range", "onnx")  # compared with predict on the run's data
 
 _EXAMPLES = """\b
 Examples:
@@ -35,14 +34,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--model-dir",
-    type=Text(),
-    metavar="FOLDER",
-    required=True,
-    envvar=environment.MODEL_DIR,
-    help="Directory of a run.",
-)
+@model_dir_option
 @checkpoint_option
 @click.option(
     "--format",
@@ -70,7 +62,7 @@ def export(model_dir, checkpoint, file_format, out):
     settings = Settings.of_run(model_dir)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if is_remote(out):
-        raise click.ClickException(f"--out {out}: give a folder of this machine, and copy what is exported")
+        raise click.ClickException(f"--out {out}: give a folder on this machine, and copy the files from there")
     check_folder(out, "--out")
     if file_format == "onnx":
         with one_line_errors():
@@ -80,7 +72,7 @@ def export(model_dir, checkpoint, file_format, out):
     targets = [Path(out, name) for name in _FILES[file_format]]
     for target in targets:
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
-            raise click.ClickException(f"--out {out}: {target} is there already; remove it, or give another folder")
+            raise click.ClickException(f"--out {out}: {target} already exists; remove it, or give another folder")
 
     with starting_tensorflow():
         from estimator_train.cli.run import build, export

@@ -1,4 +1,4 @@
-"""estimator_train launch: the processes of a TF_CONFIG cluster, on this machine."""
+"""estimator_train launch: starts the processes of a TF_CONFIG cluster on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import time
 import click
 
 _POLL_SECS = 0.2
-_GRACE_SECS = 10  # from being asked to stop until being killed
+_GRACE_SECS = 10  # from SIGTERM to SIGKILL
 
 
 _EXAMPLES = """\b
@@ -56,7 +56,7 @@ def launch(workers, ps, evaluator, arguments):
 
 
 def free_addresses(count):
-    """Returns the addresses of `count` ports of this machine that are free now."""
+    """Returns the addresses of `count` ports on this machine that are currently free."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -65,7 +65,7 @@ def free_addresses(count):
 
 
 def _start(cluster, job, index, arguments):
-    """The process of a task, with its name before every line that it prints."""
+    """Starts the process of a task and prefixes every line that it prints with the task's name."""
     tf_config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
     process = subprocess.Popen(
         [sys.executable, "-m", "estimator_train", *arguments],
@@ -87,13 +87,13 @@ def _start(cluster, job, index, arguments):
 
 
 def _wait(processes):
-    """The exit code of the first process that fails, or 0 once all have ended."""
+    """Waits, and returns the exit code of the first process that fails, or 0 once all have ended."""
     running = dict(processes)
     while running:
         for name, process in list(running.items()):
             code = process.poll()
             if code:
-                code = 128 - code if code < 0 else code  # as a shell tells of a signal
+                code = 128 - code if code < 0 else code  # a shell's exit code for a signal
                 click.echo(f"estimator_train: {name} failed with exit code {code}; stopping the others", err=True)
                 return code
             if code == 0:

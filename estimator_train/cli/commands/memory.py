@@ -1,4 +1,4 @@
-"""estimator_train memory: what training a model takes of the memory of devices."""
+"""estimator_train memory: estimates the device memory that training a model needs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _RULES = (
     help="Memory of each device.",
 )
 def memory(device_memory, **flags):
-    """Estimate the memory that training needs: of a recipe, also split over devices, or of a model on each device.
+    """Estimate the device memory that training a recipe, also split over devices, or a model needs.
 
     Nothing is trained, and the devices do not have to exist.
 
@@ -83,7 +83,7 @@ def memory(device_memory, **flags):
       estimator_train memory --recipe unet3d --volume 240
       estimator_train memory --model vgg16 --image-size 224 --batch-size 32
     """
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the weights of the estimate stay in the memory of the host
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # keeps the model's weights in host memory
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
     of_images = flags.dataset or flags.model
@@ -115,25 +115,25 @@ def memory(device_memory, **flags):
 
 
 def _recipe_model(flags):
-    """The function that builds the model of a recipe with the options that are given."""
+    """Returns a function that builds the recipe's model with the given options."""
     name = flags.recipe or "unet3d"
-    recipes.settings_of(name)  # refuses a name that is none
+    recipes.settings_of(name)  # raises ValueError for an unknown name
     given = {option: value for option in _OF_RECIPES if (value := getattr(flags, option)) is not None}
 
     def build():
         build_model = getattr(recipes.named(name), "build_model", None)
         if build_model is None:
-            raise ValueError(f"{name} has no one model to estimate the memory of")
+            raise ValueError(f"{name} has more than one model; its memory cannot be estimated")
         unknown = given.keys() - inspect.signature(build_model).parameters.keys()
         if unknown:
-            raise ValueError(f"{name} has no {', '.join(sorted(unknown))} to choose")
+            raise ValueError(f"{name} takes no {', '.join(sorted(unknown))}")
         return build_model(**given)
 
     return build
 
 
 def _image_model(flags):
-    """The function that builds the model of a dataset, or a model of two classes, and the batch size."""
+    """Returns a function that builds the model for a dataset, or for two classes without one, and the batch size."""
     data = None
     if flags.dataset:
         if must_be_downloaded(flags):
@@ -141,7 +141,7 @@ def _image_model(flags):
         data = open_data(flags.dataset, flags.data_dir, limit=None, split=None, seed=None, draw=False)
     image_size = flags.image_size or (data and data.image_size)
     if image_size is None and ":" not in flags.model:
-        raise ValueError("--model needs --image-size, or a --dataset, whose size it is")
+        raise ValueError("--model needs --image-size, or a --dataset to take it from")
     batch_size = flags.batch_size or (data.default_batch_size if data else 1)
     settings = Settings(
         dataset=flags.dataset,

@@ -1,4 +1,4 @@
-"""estimator_train predict: classes, labels or numbers of image files."""
+"""estimator_train predict: predicts classes, labels or numbers for image files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import sys
 import click
 import tabulate
 
-from estimator_train.cli import environment
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
-from estimator_train.cli.parameters import Text
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
 from estimator_train.cli.settings import Settings
 from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.datasets.images import subfolders
@@ -28,34 +26,27 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--model-dir",
-    type=Text(),
-    metavar="FOLDER",
-    required=True,
-    envvar=environment.MODEL_DIR,
-    help="Directory of a run on images.",
-)
+@model_dir_option
 @checkpoint_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values with all digits.")
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
 def predict(model_dir, checkpoint, as_json, as_csv, images):
-    """Predict the classes of images with their probabilities, or their labels, or their numbers.
+    """Predict the classes of images with their probabilities, or their labels or numbers.
 
-    A FOLDER stands for all JPEG and PNG files in it and below it. Unreadable files are named on standard error, and the
-    exit code is then 1.
+    A FOLDER stands for all JPEG and PNG files in it and its subfolders. Unreadable files are named on standard error,
+    and the exit code is then 1.
     """
     if as_json and as_csv:
         raise click.ClickException("--json and --csv exclude each other; give one")
     settings = Settings.of_run(model_dir)
     if not settings.dataset:
-        raise click.ClickException(f"--model-dir {model_dir} was trained by an input_fn, not on a dataset of images")
+        raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     found = {argument: _image_files(argument) for argument in images}
     present = list(dict.fromkeys(path for paths in found.values() for path in paths))
     absent = [argument for argument, paths in found.items() if not paths]
-    # Opening a pipe that nothing writes to would wait for ever.
+    # Opening a pipe that nothing writes to would block forever.
     special = [path for path in present if os.path.exists(path) and not os.path.isfile(path)]
     paths = [path for path in present if path not in special]
     if not paths:
@@ -86,7 +77,7 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
 
 
 def _image_files(argument):
-    """Paths of the images that an argument stands for; a name may hold the signs of a pattern, a folder brackets."""
+    """Returns the image paths that an argument stands for. Names may contain wildcards, and directories brackets."""
     there = as_path(argument).exists() if is_remote(argument) else os.path.exists(argument)
     found = [argument] if there else _matching(argument) or _matching(argument.replace("[", "[[]"))
     places = map(as_path, found)
@@ -100,7 +91,7 @@ def _matching(pattern):
 
 
 def _files_below(folder):
-    """Paths of the JPEG and PNG files in a folder and in those below it, less hidden ones."""
+    """Returns the paths of the JPEG and PNG files in a directory and its subdirectories, except hidden ones."""
     files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
     here = sorted(path for path in files if path.lower().endswith((".jpg", ".jpeg", ".png")))
     return here + [path for subfolder in subfolders(folder) for path in _files_below(subfolder)]
@@ -116,7 +107,7 @@ def _write_csv(kind, names, predicted):
 
 
 def _rows(kind, names, predicted):
-    """Yields the names of the columns, and then a row for each image."""
+    """Yields the column names, then a row per image."""
     yield ["file", kind, *names]
     for path, answer, probabilities in predicted:
         yield [printable(path), answer, *probabilities.values()]

@@ -1,4 +1,4 @@
-"""estimator_train recipes: the recipes there are."""
+"""estimator_train recipes: lists the recipes."""
 
 import click
 import tabulate

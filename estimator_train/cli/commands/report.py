@@ -1,13 +1,11 @@
-"""estimator_train report: what a run has come to, as a page to read."""
+"""estimator_train report: writes the HTML report of a run."""
 
 from __future__ import annotations
 
 import click
 
-from estimator_train.cli import completion, environment
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix
+from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
 from estimator_train.cli.commands.evaluate import data_of_run
-from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings
 from estimator_train.cli.startup import starting_tensorflow
 
@@ -18,15 +16,7 @@ Example:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--model-dir",
-    type=Text(),
-    metavar="FOLDER",
-    required=True,
-    envvar=environment.MODEL_DIR,
-    shell_complete=completion.folders,
-    help="Directory of a run.",
-)
+@model_dir_option
 @checkpoint_option
 def report(model_dir, checkpoint):
     """Write a report of a run: one HTML file with curves, metrics and the worst mistakes.

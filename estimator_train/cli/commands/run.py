@@ -1,4 +1,4 @@
-"""estimator_train run: runs a script of tf.estimator's days, untouched."""
+"""estimator_train run: runs a script written for tf.estimator, unmodified."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
     Everything after SCRIPT belongs to the script, which keeps its tracebacks and its exit code. It can use
     tf.estimator, tf.compat.v1.estimator and tensorflow_estimator, and tf.keras is tf_keras.
     """
-    # What python does: a script's folder comes first on the path; for a module, the current one.
+    # As python does: the script's directory comes first on the path, or, for a module, the current directory.
     sys.path[0] = str(Path.cwd() if is_module else Path(script).resolve().parent)
     if is_module and importlib.util.find_spec(script.partition(".")[0]) is None:
         raise click.ClickException(f"No module named {script}")
     if not is_module and not Path(script).is_file():
         raise click.ClickException(f"{script}: there is no such script")
     if gpus or replicas:
-        from estimator_train.cli.run import devices  # TensorFlow comes with it
+        from estimator_train.cli.run import devices  # imports TensorFlow
 
         devices.choose(gpus, replicas)
     sys.argv = [script, *arguments]
@@ -62,14 +62,14 @@ def _start(is_module, script, tf1):
     if is_module:
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
-        # Absolute, as python makes __file__: scripts look for data next to it, even after changing directory.
+        # Absolute, like python's __file__: scripts look for data next to it, even after changing directory.
         runpy.run_path(str(Path(script).resolve()), run_name="__main__")
 
 
 def _show(show, script, kind, error, traceback):
-    """An excepthook that leaves out the frames above the script's first, and suggests --tf1 to a `script` of TF 1.
+    """An excepthook that hides our own frames, and suggests --tf1 for an error that looks like TensorFlow 1.
 
-    `script` is what follows `run`, or None.
+    `script` is the part of the command line to suggest, or None to suggest nothing.
     """
     while traceback and traceback.tb_frame.f_code is not _start.__code__:
         traceback = traceback.tb_next
@@ -81,4 +81,6 @@ def _show(show, script, kind, error, traceback):
         from estimator_train.tf1.missing_name import name_of_tf1
 
         if name := name_of_tf1(error):
-            click.echo(f"estimator_train: {name} is of TensorFlow 1; try: estimator_train run --tf1 {script}", err=True)
+            click.echo(
+                f"estimator_train: {name} belongs to TensorFlow 1; try: estimator_train run --tf1 {script}", err=True
+            )

@@ -36,7 +36,7 @@ from estimator_train.datasets.images import ImageDataset
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.paths import absolute, is_remote
 
-# What a flag, given, takes the place of in the run that --config or --resume repeats.
+# The flags of a run repeated by --config or --resume that a flag on the command line overrides.
 _INSTEAD_OF = {
     "dataset": ("data_dir", "split", "task", "input_fn", "eval_input_fn"),
     "data_dir": ("input_fn", "eval_input_fn"),
@@ -66,7 +66,7 @@ _INSTEAD_OF = {
 
 _STEPS_OF_RATE_TEST = 100
 
-# The flags that are none of a recipe's settings, and yet go with each.
+# Flags that are not settings of a recipe but work with every recipe.
 _OF_EVERY_RECIPE = ("recipe", "gpus", "replicas", "all_reduce")
 
 
@@ -79,7 +79,7 @@ Examples:
 
 
 class _RepeatingCommand(cloup.Command):
-    """Takes the flags that are not given from --config, or, with --resume, from the run that is there."""
+    """Takes flags that are not given from --config or, with --resume, from the existing run."""
 
     def parse_args(self, ctx, args):
         rest = super().parse_args(ctx, [*args])
@@ -102,12 +102,12 @@ class _RepeatingCommand(cloup.Command):
 
 
 def _check_same_system(flags, given, path):
-    """Refuses to make a run of a recipe another one's, or a dataset's, and the reverse."""
+    """Raises ClickException if a run would switch to another recipe, or between a recipe and a dataset."""
     recipe, others = flags.get("recipe"), [name for name in ("dataset", "input_fn", "model") if name in given]
     wanted = given.get("recipe", recipe)
     if wanted != recipe or (recipe and others):
         of = f"the recipe {recipe}" if recipe else f"the dataset {flags.get('dataset', 'of an input_fn')}"
-        raise click.ClickException(f"{path} is of a run of {of}; give another --model-dir")
+        raise click.ClickException(f"{path} describes a run of {of}; give another --model-dir")
 
 
 @cloup.command(cls=_RepeatingCommand, epilog=_EXAMPLES)
@@ -141,19 +141,21 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     check_folder(model_dir, "--model-dir")
     trackers = [name for name in flags.log or () if name != "csv"]
     if trackers and is_remote(model_dir):
-        raise click.ClickException(f"--log {trackers[0]} takes files of this machine, not of {model_dir}; leave it out")
+        raise click.ClickException(
+            f"--log {trackers[0]} needs a local --model-dir, and {model_dir} is remote; leave it out"
+        )
     if task.is_chief and not resume and not flags.find_learning_rate:
         _check_no_run(model_dir)
     if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
         raise click.ClickException(
-            f"{model_dir} holds a run that has lost its run.json; give --dataset or --input-fn, and its other flags"
+            f"{model_dir} holds a run whose run.json is missing; give --dataset or --input-fn, and its other flags"
         )
     variables = _defaults_of_environment(flags)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
     if dry_run and must_be_downloaded(flags):
         about = datasets.named(flags.dataset).ABOUT
-        click.echo(f"{flags.dataset} is not here: training gets it first, {about.size}, {about.source}")
+        click.echo(f"{flags.dataset} is not here: training downloads it first, {about.size}, {about.source}")
         return 0
     if flags.gpus and not dry_run and must_be_downloaded(flags):
         with starting_tensorflow(verbosity):
@@ -239,7 +241,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
 
 
 def _defaults_of_environment(flags):
-    """Sets --data-dir as the environment has it, if it is not given; returns {fact of the plan: the variable}."""
+    """Sets --data-dir from the environment if it is not given; returns {fact of the plan: environment variable}."""
     variables = {}
     if flags.dataset and not flags.data_dir:
         flags.data_dir, channels = environment.data_dir()
@@ -262,13 +264,13 @@ def _check_no_run(model_dir):
 
 
 def _say_if_it_starts_anew(model_dir):
-    """Warns that a run without a checkpoint starts at step 0, as its checkpoints may have been lost."""
+    """Warns that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
     if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
-        click.echo(f"estimator_train: {model_dir} holds a run and no checkpoint: it starts at step 0", err=True)
+        click.echo(f"estimator_train: {model_dir} holds a run but no checkpoint: it starts at step 0", err=True)
 
 
 def must_be_downloaded(flags):
-    """Whether training would have to; the embedded dataset is soon drawn, and not downloaded."""
+    """Returns whether training would have to download its data; the embedded dataset is drawn instead."""
     if flags.data_dir or flags.dataset in (None, datasets.NAMES[0]):
         return False
     with one_line_errors():
@@ -301,7 +303,7 @@ def _settings(flags, dry_run):
             models.check_name(model)
         models.check_weights(weights)
     if flags.cache and is_remote(flags.cache):
-        raise click.ClickException(f"--cache {flags.cache}: give a folder on a disk of this machine, or memory")
+        raise click.ClickException(f"--cache {flags.cache}: give a folder on this machine, or memory")
     data, task = None, flags.task or "classification"
     if flags.dataset:
         limits = {"limit": flags.limit, "split": flags.split, "seed": flags.seed, "task": task}
@@ -336,7 +338,7 @@ def _settings(flags, dry_run):
 
 
 def _check_freezing(settings, task):
-    """Refuses --freeze and --phases for what has nothing to freeze, or is not to be frozen."""
+    """Rejects --freeze and --phases if there is nothing to freeze, or random weights would be frozen."""
     if settings.phases and not task.is_alone:
         raise click.ClickException("--phases is for one process; unset TF_CONFIG")
     with one_line_errors():

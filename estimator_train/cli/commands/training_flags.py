@@ -1,4 +1,4 @@
-"""The flags of `train`, in the groups of its help."""
+"""The flags of `train`, grouped as in its help."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MOST_USED = cloup.option_group(
     cloup.option(
         "--augment",
         type=Augmentations(),
-        help=f"Change training images at random, by some of {', '.join(Augmentations.NAMES)}, with commas.",
+        help=f"Random changes to training images, separated by commas: {', '.join(Augmentations.NAMES)}.",
     ),
     cloup.option("--gpus", type=Count(), metavar="N", help="Train on the first N GPUs."),
     cloup.option(
@@ -107,7 +107,7 @@ MODEL = cloup.option_group(
         type=Text(),
         metavar="all|none|N|LAYER",
         help="Backbone layers to freeze: all, none, the first N, or all up to a named layer."
-        "  [default: none of --weights none, else the model's own]",
+        "  [default: none with --weights none, else the model's own]",
     ),
     cloup.option(
         "--phases",
@@ -205,7 +205,7 @@ DEVICES = cloup.option_group(
     cloup.option("--recompute", is_flag=True, help="Recompute activations in the backward pass, to save memory."),
     cloup.option("--jit-compile", is_flag=True, help="Compile the step with XLA; one replica only."),
     cloup.option(
-        "--steps-per-loop", type=Count(), metavar="N", default=1, show_default=True, help="Steps a compiled call."
+        "--steps-per-loop", type=Count(), metavar="N", default=1, show_default=True, help="Steps per compiled call."
     ),
 )
 
@@ -215,7 +215,7 @@ CHECKPOINTS = cloup.option_group(
         "--save-checkpoints-steps",
         type=Steps(),
         metavar="N",
-        help="Steps between checkpoints.  [default: 10 minutes]",
+        help="Steps between checkpoints.  [default: every 10 minutes]",
     ),
     cloup.option("--async-checkpoints", is_flag=True, help="Continue training while a checkpoint is written."),
     cloup.option("--evaluate-every", type=Steps(), metavar="STEPS", help="Steps between evaluations during training."),

@@ -1,1 +1,1 @@
-"""Runs the commands, with TensorFlow, once their arguments are checked."""
+"""The part of each command that needs TensorFlow, run once its arguments are checked."""

@@ -29,24 +29,24 @@ from estimator_train.models.compilation import recompile
 from estimator_train.session.full_disk import FullDiskError
 
 _NAN_LOSS = (
-    "the loss has become NaN, and training has ended: lower the learning rate, clip the gradients, or look for values "
-    "that are not finite in the data"
+    "the loss has become NaN, and training has ended: lower the learning rate, clip the gradients, or look for "
+    "non-finite values in the data"
 )
 _PACKAGE, _TENSORFLOW = (os.path.dirname(package.__file__) for package in (estimator_train, tf))
 
 
 def build_estimator(settings, config, training=None, last_step=None):
-    """The Estimator of the model of the settings; the rest is as of `build_model`."""
+    """Returns an Estimator of the settings' model; see `build_model` for the other arguments."""
     model = build_model(settings, training, last_step)
     with one_line_errors():
         return model_to_estimator(model, config=config)
 
 
 def build_model(settings, training=None, last_step=None):
-    """The compiled Keras model of the settings, to be trained up to `last_step`.
+    """Returns the compiled Keras model of the settings, to be trained up to `last_step`.
 
-    Without `training` it is for a checkpoint to be restored to: its weights are random, and its layers are frozen as in
-    the last phase.
+    Without `training`, the model is meant for restoring a checkpoint: its weights are random, and its layers are frozen
+    as in the last phase.
     """
     if settings.phases:
         settings, _ = settings.in_phases()[-1]
@@ -70,7 +70,7 @@ def _as_it_is_built(settings, load_weights):
         build = load_function(settings.model)
         named = inspect.signature(build).parameters
         if settings.dropout is not None and "dropout" not in named:
-            raise click.ClickException(f"--dropout: {settings.model} takes no argument dropout; add it, and follow it")
+            raise click.ClickException(f"--dropout: {settings.model} takes no argument dropout; add it, and apply it")
         return build(**{name: value for name, value in offered.items() if name in named})
     with one_line_errors():
         return models.build_model(
@@ -87,14 +87,14 @@ def _as_it_is_built(settings, load_weights):
 
 
 def _outputs(settings):
-    """How many outputs the model has; None where an input_fn has no classes."""
+    """Returns the number of the model's outputs; None for an input_fn, whose classes are unknown."""
     return 1 if settings.task == "regression" else len(settings.class_names) or None
 
 
 def build_input_fns(settings, data, training=None):
-    """The training and the evaluation input_fn. The training data of a dataset is endless: max_steps ends it.
+    """Returns the training and the evaluation input_fn. A dataset's training data is endless; max_steps ends it.
 
-    `training`: None takes neither a cache nor changes to the batches.
+    Without `training`, there is no cache, and batches are not changed.
     """
     train_input_fn, eval_input_fn = _of_data(settings, data, training and training.cache)
     if training and training.class_weights:
@@ -119,7 +119,7 @@ def _of_data(settings, data, cache):
 
 
 def local_strategy(gpus, replicas, all_reduce):
-    """The strategy of one process that trains on so many GPUs or CPU replicas; None: on one device."""
+    """Returns the strategy for one process with that many GPUs or CPU replicas, or None for a single device."""
     if gpus:
         return distribution.gpus(gpus, all_reduce=all_reduce)
     if replicas:
@@ -129,14 +129,14 @@ def local_strategy(gpus, replicas, all_reduce):
 
 
 def set_verbosity(verbosity):
-    """Sets the level of TensorFlow's log to "quiet", "normal" or "verbose"; returns whether it is "quiet"."""
+    """Sets TensorFlow's log level for "quiet", "normal" or "verbose"; returns whether it is "quiet"."""
     if verbosity != "normal":
         tf.get_logger().setLevel("ERROR" if verbosity == "quiet" else "INFO")
     return verbosity == "quiet"
 
 
 def checkpoint_paths(model_dir, every):
-    """Path prefixes of every checkpoint that the run in `model_dir` keeps, or of the newest alone."""
+    """Returns the path prefixes of every intact checkpoint of the run in `model_dir`, or of only the newest."""
     with run_errors():
         newest = checkpoints.latest_intact(model_dir)
     if newest is None:
@@ -152,25 +152,25 @@ def checkpoint_paths(model_dir, every):
 
 
 class DeletedModelDirError(RuntimeError):
-    """The folder of a run was deleted while it was trained in."""
+    """The directory of a run was deleted during training."""
 
     def __init__(self, model_dir):
         super().__init__(
-            f"{model_dir} was deleted while it was trained in: at most checkpoints saved since are there; start again "
+            f"{model_dir} was deleted during training: it has only checkpoints saved since then, if any; start again "
             "with another --model-dir"
         )
 
 
 @contextlib.contextmanager
 def run_errors():
-    """Turns errors of a run that are caused by the user's files into one line and exit code 2."""
+    """Turns expected errors into one line: exit code 2 if the user's files or flags cause them, else 1."""
     try:
         yield
     except (LostWorkerError, FailedChiefError, DeletedModelDirError) as error:
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
     except MissingMetricError as error:
-        computed = f"and of a dataset {', '.join(OF_CLASSES)}"
+        computed = f"and, for a dataset, {', '.join(OF_CLASSES)}"
         line = (
             f"--monitor {error.metric}: the evaluation has no such metric; it has {', '.join(error.names)}, {computed}"
         )
@@ -190,8 +190,8 @@ def run_errors():
 
 
 def _bad_example(message):
-    """Returns what is wrong with an image or a label as one line; None if TensorFlow's message is about neither."""
-    # TensorFlow escapes quotes in the text of an assertion, but not brackets, which a path may hold.
+    """Returns one line about a bad image or label, or None if TensorFlow's message is about something else."""
+    # TensorFlow escapes quotes in an assertion's text, but not brackets, which a path may contain.
     refused = re.search(
         r"assertion failed: \[(.+)\] \[((?:cannot be decoded|is no class): [^];]*(?:; delete it)?)", message
     )
@@ -202,7 +202,7 @@ def _bad_example(message):
 
 
 def _raised_by_generator(message):
-    """Returns what a Python generator raised, and where, as one line; None if the message has no such error."""
+    """Returns one line about an error that a Python generator raised, or None if the message has no such error."""
     raised = re.search(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\1\n", message)
     if raised is None:
         return None
@@ -212,7 +212,7 @@ def _raised_by_generator(message):
 
 
 def load_function(reference):
-    """The function of FILE:FUNCTION, which may have gone since the run began."""
+    """Returns the function of FILE:FUNCTION, which may have been removed since the run began."""
     check_function(reference, "the function of the run,")
     path, _, name = reference.rpartition(":")
     return getattr(_load_file(path), name)
@@ -220,7 +220,7 @@ def load_function(reference):
 
 @functools.cache
 def _load_file(path):
-    """The module of a Python file; it is run once, and can import its neighbours, as a script can."""
+    """Imports a Python file as a module, once; like a script, it can import modules next to it."""
     sys.path.insert(0, os.path.dirname(path))
     name = f"estimator_train_user_{os.path.splitext(os.path.basename(path))[0]}"
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,4 +1,4 @@
-"""Comparisons behind `estimator_train compare`: runs as they are in their folders."""
+"""The work of `estimator_train compare`: reads runs from their directories and writes the comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from estimator_train.report.page import curves_of
 
 
 def compare(model_dirs, page):
-    """Writes the comparison of those runs to the file `page`; returns the `Run`s."""
+    """Writes a comparison of the runs to the file `page` and returns a list of `Run`s."""
     runs = [_read(model_dir) for model_dir in model_dirs]
     with one_line_errors():
         write_comparison(page, runs)
@@ -19,7 +19,7 @@ def compare(model_dirs, page):
 
 
 def _read(model_dir):
-    """The `Run` in `model_dir`, called by that name."""
+    """Returns the `Run` in `model_dir`, under that name."""
     with one_line_errors():
         run = run_files.read_run(model_dir)
     evaluations = run_files.read_evaluations(model_dir)

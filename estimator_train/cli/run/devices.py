@@ -1,4 +1,4 @@
-"""Sets up the devices that a script of `estimator_train run` sees, and checks that a training has those it needs."""
+"""Chooses the devices that a script of `estimator_train run` sees, and checks that training has the GPUs it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from estimator_train.distribution import absent_gpus, strategies
 
 
 def choose(gpus, replicas):
-    """Lets the script see its first `gpus` GPUs alone, or has `replicas` CPU replicas stand in for those it lacks."""
+    """Shows the script only the first `gpus` GPUs, or lets `replicas` CPU replicas stand in for missing GPUs."""
     if gpus and replicas:
         raise click.ClickException("--gpus and --replicas exclude each other; give one")
     with one_line_errors():
@@ -20,6 +20,6 @@ def choose(gpus, replicas):
 
 
 def check_gpus(count):
-    """Checks that TensorFlow sees so many GPUs, before anything is downloaded to train on them."""
+    """Checks that TensorFlow sees `count` GPUs, before anything is downloaded to train on them."""
     with one_line_errors():
         strategies.check_gpus(count)

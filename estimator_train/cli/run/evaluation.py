@@ -1,4 +1,4 @@
-"""Evaluation behind `estimator_train evaluate`: metrics, and what they are of, in one pass over the data."""
+"""The work of `estimator_train evaluate`: metrics, labels and predictions in one pass over the data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ v1 = tf.compat.v1
 
 
 class Evaluation(NamedTuple):
-    """Metrics as of `Estimator.evaluate`; of a dataset also the examples, in order, as `tasks.checked` has them."""
+    """The metrics of `Estimator.evaluate` and, for a dataset, the examples in order, as returned by `tasks.checked`."""
 
     metrics: dict
-    labels: np.ndarray | None  # None where there is no dataset
+    labels: np.ndarray | None  # None without a dataset
     outputs: np.ndarray | None
 
 
@@ -36,12 +36,12 @@ def evaluate(settings, data, model_dir, checkpoint_paths):
 
 
 class CollectPredictions(v1.train.SessionRunHook):
-    """A hook that keeps the labels and the predictions of an evaluation of the estimator that `attach` returns.
+    """A hook that collects labels and predictions while the estimator returned by `attach` is evaluated.
 
     Args:
-      task: of the settings.
-      class_names: of the classes or labels; none where an input_fn has no classes: nothing is kept then.
-      metric: of a `tasks.Result`, that the evaluations are to give among theirs; None: none.
+      task: the task of the settings.
+      class_names: names of the classes or labels. If empty, as with an input_fn, classification collects nothing.
+      metric: name of a number of `tasks.Result` to add to the evaluation's metrics, or None.
     """
 
     def __init__(self, task, class_names, metric=None):
@@ -52,11 +52,11 @@ class CollectPredictions(v1.train.SessionRunHook):
         self._tensors = []
 
     def attach(self, estimator):
-        """An Estimator of the same model and folder, whose evaluations this hook can watch."""
+        """Returns an Estimator with the same model and directory whose evaluations this hook can watch."""
         return add_metrics(estimator, self._metric_fn) if self._keeps else estimator
 
     def evaluation(self, metrics):
-        """The `Evaluation` that has just given the metrics."""
+        """Returns the `Evaluation` that has just produced `metrics`."""
         return Evaluation(metrics, *(self._examples() if self._keeps else (None, None)))
 
     def after_create_session(self, session, coord):
@@ -69,12 +69,12 @@ class CollectPredictions(v1.train.SessionRunHook):
         self._batches.append(run_values.results)
 
     def _metric_fn(self, labels, predictions):
-        """Gets hold of the tensors, and adds the metric, which is computed once all examples are there."""
+        """Keeps the tensors to fetch, and adds the metric, which is computed after the last example."""
         self._tensors = labels, predictions
         if self._metric is None:
             return {}
         value = tf.ensure_shape(tf.numpy_function(self._value, [], tf.float64), [])
-        return {self._metric: (value, tf.nest.flatten(labels)[0])}  # nothing is left to update in a step
+        return {self._metric: (value, tf.nest.flatten(labels)[0])}  # a step has nothing to update
 
     def _value(self):
         labels, outputs = self._examples()
@@ -84,14 +84,14 @@ class CollectPredictions(v1.train.SessionRunHook):
         return np.float64(np.nan if value is None else value)
 
     def _examples(self):
-        """(labels, outputs) of all examples; (None, None), with a line that says why, if they are of another task."""
+        """Returns (labels, outputs) of all examples; says why and returns (None, None) if they do not fit the task."""
         labels, predictions = zip(*self._batches, strict=True)
         try:
             if len(predictions[0]) > 1:
-                raise ValueError(f"the model has the outputs {', '.join(predictions[0])}, and not one")
+                raise ValueError(f"the model has the outputs {', '.join(predictions[0])}, not a single one")
             (name,) = predictions[0]
             outputs = np.concatenate([batch[name] for batch in predictions])
             return tasks.checked(self._task, self._class_names, np.concatenate(labels), outputs)
         except ValueError as error:
-            click.echo(f"estimator_train: there are no metrics of the classes: {error}", err=True)
+            click.echo(f"estimator_train: there are no metrics per class: {error}", err=True)
             return None, None

@@ -1,4 +1,4 @@
-"""Exports behind `estimator_train export`: the trained model as files for elsewhere."""
+"""The work of `estimator_train export`: writes the trained model as a SavedModel, or for Keras, TFLite or ONNX."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ v1 = tf.compat.v1
 
 
 def export(settings, model_dir, checkpoint, file_format, targets):
-    """Writes the model with the state of the checkpoint, whole or not at all; returns the path.
+    """Writes the model with the checkpoint's values atomically, and returns the path.
 
-    `targets`: of it, one for each name that a Keras gives such files, all in one folder.
+    `targets` are the possible paths in one directory; the versions of Keras name such files differently.
     """
     leftovers.remove_abandoned(os.path.dirname(targets[0]))
     unfinished = files.unfinished(targets[0])
@@ -44,12 +44,12 @@ def export(settings, model_dir, checkpoint, file_format, targets):
 
 
 def convert(settings, data, model_dir, checkpoint, file_format, target):
-    """Writes the model as TFLite or ONNX if it predicts what the Estimator does; says how far they differ.
+    """Writes the model as TFLite or ONNX if it predicts the same as the Estimator, and says how far they differ.
 
-    `data`: of the settings, None for an input_fn.
+    `data` is the dataset of the settings, or None for an input_fn.
 
     Raises:
-      click.ClickException: the model cannot be converted, or predicts something else.
+      click.ClickException: the model cannot be converted, or its predictions differ.
     """
     converter, run, tolerance = CONVERTERS[file_format]
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
@@ -59,14 +59,14 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
             saved_model = estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint)
         try:
             content = converter(saved_model)
-        except Exception as error:  # the converters raise many kinds; TensorFlow's own is private
+        except Exception as error:  # converters raise errors of many classes; TensorFlow's own is private
             message = f"{settings.model} cannot be converted to {file_format}: {str(error).strip().splitlines()[0]}"
             raise click.ClickException(message) from error
     features, expected = _predicted(estimator, build_input_fns(settings, data)[1], checkpoint)
     outputs = run(content, _by_input(features, receiver_fn))
     difference = max(float(np.max(np.abs(outputs[name] - value))) for name, value in expected.items())
     largest = max(1.0, *(float(np.max(np.abs(value))) for value in expected.values()))
-    if not difference <= tolerance * largest:  # NaN is refused, too
+    if not difference <= tolerance * largest:  # also true for NaN
         raise click.ClickException(
             f"the {file_format} model is not written: on a batch of the run's data it differs from predict by "
             f"{difference:.2g}, more than {tolerance * largest:.2g}"
@@ -75,7 +75,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
     return f"on {len(next(iter(expected.values())))} examples it differs from predict by {difference:.2g} at most"
 
 
-# For each format: its converter, its runtime, and how far it may differ from predict, relative to the largest output.
+# Per format: the converter, the runtime, and the tolerated difference from predict, relative to the largest output.
 CONVERTERS = {
     "tflite": (conversion.to_tflite, conversion.run_tflite, 1e-4),
     "tflite_dynamic_range": (functools.partial(conversion.to_tflite, dynamic_range=True), conversion.run_tflite, 0.1),
@@ -84,9 +84,9 @@ CONVERTERS = {
 
 
 def _predicted(estimator, input_fn, checkpoint):
-    """The features of a batch of the input_fn's, and what the Estimator predicts for them by output."""
+    """Returns the features of a batch from `input_fn`, and the Estimator's predictions for it by output name."""
     batch = next(iterate(call_input_fn(input_fn)))
-    features = batch[0] if isinstance(batch, tuple) else batch  # there may be labels and weights behind them
+    features = batch[0] if isinstance(batch, tuple) else batch  # labels and weights may follow
     with run_errors():
         predictions = estimator.predict(
             lambda: tf.data.Dataset.from_tensors(features), checkpoint_path=checkpoint, yield_single_examples=False
@@ -95,7 +95,7 @@ def _predicted(estimator, input_fn, checkpoint):
 
 
 def _by_input(features, receiver_fn):
-    """The features as numpy arrays by the names of the model's inputs."""
+    """Returns the features as NumPy arrays by the names of the model's inputs."""
     with tf.Graph().as_default():
         names = list(receiver_fn().receiver_tensors)
     if isinstance(features, dict):
@@ -104,7 +104,7 @@ def _by_input(features, receiver_fn):
 
 
 def _export_into(folder, settings, model_dir, checkpoint, file_format):
-    """Writes the model into `folder`, and returns the path there."""
+    """Writes the model into `folder` and returns its path."""
     if file_format == "saved_model":
         estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
         receiver_fn = _image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
@@ -113,7 +113,7 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
     model = trained_model(settings, checkpoint)
     path = os.path.join(folder, adapter_of(model).WEIGHTS_FILE if file_format == "weights" else "model.keras")
     try:
-        with one_line_errors():  # Keras cannot save a model without variables, for one
+        with one_line_errors():  # for example, Keras cannot save a model without variables
             model.save_weights(path) if file_format == "weights" else model.save(path)
     except NotImplementedError as error:
         message = f"{settings.model}: its model has no get_config(); add it, or export saved_model or weights"
@@ -122,7 +122,7 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
 
 
 def _image_receiver_fn(image_size):
-    """Takes encoded images, which are decoded as in training, or, at `images:serving_default`, decoded ones."""
+    """Returns a receiver of encoded images, decoded as in training, or of decoded ones at `images:serving_default`."""
 
     def receiver_fn():
         image_bytes = v1.placeholder(tf.string, [None], name="image_bytes")
@@ -135,7 +135,7 @@ def _image_receiver_fn(image_size):
 
 
 def _decoded_image_receiver_fn(image_size):
-    """Takes images as they are after decoding."""
+    """Returns a receiver of decoded images."""
 
     def receiver_fn():
         images = v1.placeholder(tf.float32, [None, *image_size, 3], name="images")
@@ -145,20 +145,20 @@ def _decoded_image_receiver_fn(image_size):
 
 
 def _receiver_fn(settings):
-    """Takes the inputs of the Keras model by their names."""
+    """Returns a receiver of the Keras model's inputs, by name."""
     model = build_model(settings)
     inputs = adapter_of(model).inputs(model)
     if not inputs:
-        raise click.ClickException(f"the model {model.name} does not tell its inputs; give it Input layers")
+        raise click.ClickException(f"the model {model.name} does not define its inputs; give it Input layers")
     return build_raw_serving_input_receiver_fn(inputs)
 
 
 def trained_model(settings, checkpoint):
-    """The compiled Keras model with all that the checkpoint holds, the optimizer's state included."""
+    """Returns the compiled Keras model restored from the checkpoint, including the optimizer's state."""
     model = build_model(settings)
     if not model.built:
         raise click.ClickException(
-            f"{settings.model}: its model has no variables before it is first called; call it there, or export "
+            f"{settings.model}: its model has no variables until it is first called; call it there, or export "
             "saved_model"
         )
     adapter = adapter_of(model)
@@ -168,8 +168,8 @@ def trained_model(settings, checkpoint):
     with run_errors():
         object_based.restore(root, parts, checkpoint, trains=True)
     if hasattr(model.optimizer, "build"):
-        model.optimizer.build(model.trainable_variables)  # tf_keras' variables take their values as they are made
+        model.optimizer.build(model.trainable_variables)  # tf_keras restores values as variables are created
         if getattr(model.optimizer, "use_ema", False):
-            model.optimizer.finalize_variable_values(model.trainable_variables)  # the averages, as in evaluation
+            model.optimizer.finalize_variable_values(model.trainable_variables)  # use the averages, as in evaluation
     adapter.finalize_state(model)
     return model

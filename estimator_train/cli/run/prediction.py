@@ -1,4 +1,4 @@
-"""Prediction behind `estimator_train predict`: the probabilities of images' classes or labels, or their numbers."""
+"""The work of `estimator_train predict`: predicts class or label probabilities, or numbers, for images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from estimator_train.run_config import RunConfig
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """The outputs, arrays of a float for each class or label, or of one, by path, of images that can be decoded."""
+    """Returns {path: array of one float per class or label, or a single one} for the images that can be decoded."""
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     decoded = []
 
@@ -39,12 +39,12 @@ def predict(settings, model_dir, checkpoint, paths):
 
 
 def fault(path):
-    """Why an image that `predict` has left out cannot be decoded."""
+    """Returns why an image that `predict` left out cannot be decoded."""
     return os.fsdecode(fault_of_file(os.fsencode(path)).numpy())
 
 
 def _outputs(prediction, settings):
-    """The values of the only output: one for each class or label, or one number."""
+    """Returns the values of the single output: one per class or label, or one number."""
     number = len(settings.class_names)
     values, *others = prediction.values()
     if others or values.shape != (number or 1,):

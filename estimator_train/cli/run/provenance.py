@@ -1,4 +1,4 @@
-"""The part of run.json that describes the circumstances of a run: time, command, versions, devices."""
+"""The part of run.json that says how a run came about: time, command, versions, devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from estimator_train import __version__
 
 
 def provenance(strategy, devices=None):
-    """A dict of these, of a training over the replicas of `strategy`, or over `devices` that share its layers."""
+    """Returns a dict of these for training on the replicas of `strategy`, or on `devices` that share the layers."""
     return {
         "command": shlex.join(["estimator_train", *sys.argv[1:]]),
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -39,7 +39,7 @@ def _names(strategy):
 
 
 def _devices(names):
-    """The devices of those names, with what the GPUs among them are."""
+    """Returns the devices of those names, with the model of each GPU."""
     gpus = tf.config.list_physical_devices("GPU")
     specs = [tf.DeviceSpec.from_string(name if name.startswith("/") else f"/device:{name}") for name in names]
     kinds = [
@@ -52,10 +52,10 @@ def _devices(names):
 
 
 def _git_commit():
-    """The commit of the current folder, "-dirty" behind it where files differ from it; None outside of a repository."""
+    """Returns the current directory's commit, with "-dirty" if files have changed; None outside a repository."""
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     try:
         done = subprocess.run(command, capture_output=True, text=True)
-    except FileNotFoundError:  # there is no git
+    except FileNotFoundError:  # git is not installed
         return None
     return done.stdout.strip() or None

@@ -13,7 +13,7 @@ from estimator_train.run_config import RunConfig
 
 
 def find_learning_rate(settings, training, data, model_dir, steps, verbosity):
-    """Plots the loss over so many rising rates into `model_dir`, and suggests one. Returns the exit code."""
+    """Plots the loss over `steps` rising rates into `model_dir` and suggests one. Returns the exit code."""
     set_verbosity(verbosity)
     with one_line_errors(), run_errors():
         config = RunConfig(

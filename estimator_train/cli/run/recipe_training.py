@@ -1,4 +1,4 @@
-"""Training behind `estimator_train --recipe`."""
+"""The work of `estimator_train --recipe`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
 
 
 def train(name, settings, model_dir, replicas, verbosity):
-    """Trains and evaluates a recipe in `model_dir` with the given of its settings. Returns the exit code.
+    """Trains and evaluates a recipe in `model_dir` with the given settings. Returns the exit code.
 
     Args:
-      replicas: dict of the flags "gpus", "replicas" and "all_reduce" to their values.
+      replicas: dict of "gpus", "replicas" and "all_reduce" to the values of these flags.
       verbosity: "quiet", "normal" or "verbose".
     """
     quiet = set_verbosity(verbosity)
@@ -48,7 +48,7 @@ def train(name, settings, model_dir, replicas, verbosity):
 
 
 class _AtBegin(SessionRunHook):
-    """A hook that calls a function when training begins: a recipe has checked its input by then."""
+    """A hook that calls a function when training begins, which is after the recipe has checked its input."""
 
     def __init__(self, function):
         self.begin = function

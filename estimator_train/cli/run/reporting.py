@@ -1,4 +1,4 @@
-"""Records a run's evaluations: lines of its log, images for TensorBoard, and its report."""
+"""Records a run's evaluations: in its evaluation log, as images for TensorBoard, and in its report."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MISTAKES = 12
 
 
 class Reporter:
-    """Keeps the evaluations of a run in its folder.
+    """Saves the evaluations of a run in its directory.
 
     Args:
-      data: of the settings, None for an input_fn.
+      data: the dataset of the settings, or None for an input_fn.
     """
 
     def __init__(self, settings, data, model_dir):
@@ -37,7 +37,7 @@ class Reporter:
         self._samples = None
 
     def add(self, checkpoint, evaluation):
-        """Adds an `Evaluation` to the log; of a dataset, its images too, to the events of evaluations."""
+        """Adds an `Evaluation` to the log and, for a dataset, its images to the evaluation's events."""
         metrics, labels, outputs = self._last = evaluation
         self._checkpoint = checkpoint
         result = (
@@ -50,14 +50,14 @@ class Reporter:
             self._write_images(int(metrics["global_step"]), result)
 
     def write(self):
-        """Writes the report of the evaluation that was added last; returns its path."""
+        """Writes the report of the last evaluation added, and returns its path."""
         _, labels, outputs = self._last
         numbers = (labels[:, 0], outputs[:, 0]) if self._settings.task == "regression" and labels is not None else None
         mistakes, note = self._mistakes(), None
         if mistakes and self._settings.task == "classification":
             try:
                 mistakes = self._with_heat(mistakes)
-                note = "Below each, what speaks for the predicted class, in warm colours, by Grad-CAM."
+                note = "Below each image, Grad-CAM shows what speaks for the predicted class in warm colors."
             except (click.ClickException, ValueError) as error:
                 note = f"Grad-CAM is left out: {error}."
         return write_report(self._model_dir, mistakes, numbers, note=note)
@@ -91,14 +91,14 @@ class Reporter:
         return prediction if predicted == true else f"{prediction}\nis {tasks.short(true)}"
 
     def _read(self, index):
-        """(what the label of an example says, what was predicted, the probability of a predicted class or None)"""
+        """Returns (true value, prediction, probability of a predicted class or None) of an example."""
         task, class_names, (_, labels, outputs) = self._settings.task, self._settings.class_names, self._last
         probability = outputs[index].max() if task == "classification" else None
         both = tasks.truth(task, class_names, labels[index]), tasks.prediction(task, class_names, outputs[index])
         return *both, probability
 
     def _mistakes(self):
-        """The worst of the wrong predictions; None of what has no examples."""
+        """Returns the worst wrong predictions, or None without a dataset's examples."""
         task, (_, labels, outputs) = self._settings.task, self._last
         if labels is None:
             return None
@@ -122,7 +122,7 @@ class Reporter:
 
 
 def _images(settings, data, indices):
-    """{index: PIL image} of the examples that are evaluated, in order."""
+    """Returns {index: PIL image} of evaluation examples, whose indices follow their order."""
     paths = predictions_file.image_paths(data)
     if paths:
         return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
@@ -136,7 +136,7 @@ def _images(settings, data, indices):
 
 
 def _image(path):
-    # By TensorFlow, as in training: Pillow refuses other files than it does.
-    with eager_mode():  # a training evaluates, and reports, inside its graph
+    # Decoded by TensorFlow, as in training, because Pillow rejects different files.
+    with eager_mode():  # training may evaluate and report while its graph is the default
         pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
     return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))

@@ -13,7 +13,7 @@ from estimator_train.hooks import CallbacksHook, LoggerHook
 
 @contextlib.contextmanager
 def opened_loggers(settings, training, model_dir):
-    """Yields a list of the loggers of a training, which have got its settings; closes them at the end."""
+    """Yields the list of loggers after logging the settings to them; closes them at the end."""
     opened, succeeded = [], False
     try:
         with one_line_errors():
@@ -30,7 +30,7 @@ def opened_loggers(settings, training, model_dir):
 
 
 def logger_hooks(opened, training, steps_per_epoch, every):
-    """The hooks of loggers: a CSV file has a line an epoch, or an evaluation, trackers have one every `every` steps."""
+    """Returns the loggers' hooks: a CSV file gets a line per epoch or evaluation, trackers log every `every` steps."""
     per_line = steps_per_epoch or training.evaluate_every or every
     return [
         LoggerHook(
@@ -43,14 +43,14 @@ def logger_hooks(opened, training, steps_per_epoch, every):
 
 
 def log_files(opened, paths):
-    """Gives the loggers those of the files and folders that there are, None standing for one that there is not."""
+    """Logs files and directories; None stands for one that does not exist."""
     for logger in opened:
         for path in filter(None, paths):
             logger.log_file(path)
 
 
 def callback_hooks(training, steps_per_epoch):
-    """The hook of the user's callbacks, where there are any, in a list."""
+    """Returns a list with the hook of the user's callbacks, empty if there are none."""
     if not training.callbacks:
         return []
     callbacks = load_function(training.callbacks)()

@@ -1,4 +1,4 @@
-"""Training behind `estimator_train train`: from settings to checkpoints, evaluations and run.json."""
+"""The work of `estimator_train train`: from settings to checkpoints, evaluations and run.json."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
 def train(settings, training, data, model_dir, last_step, task, verbosity):
     """Trains in `model_dir` up to `last_step`, and evaluates. Returns the exit code.
 
-    In a cluster, whose `task` this process is, an evaluator evaluates on the way, and the chief at the end.
-    `verbosity`: "quiet", "normal" or "verbose".
+    `task` is this process's task in a cluster, where the evaluator evaluates during training and the chief at the end.
+    `verbosity` is "quiet", "normal" or "verbose".
     """
     quiet = set_verbosity(verbosity)
-    every = min(100, max(1, (last_step or 10_000) // 100))  # short runs, too, have curves
+    every = min(100, max(1, (last_step or 10_000) // 100))  # gives short runs a curve, too
     with one_line_errors():
         strategy = _strategy(training, task)
         config = _run_config(settings, training, model_dir, strategy, every)
@@ -63,7 +63,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         settings.task, settings.class_names, monitor.metric if monitor.metric in OF_CLASSES else None
     )
     parts = _parts_to_come(settings, training, data, model_dir, last_step)
-    # All before the first trains: a phase whose layers cannot be frozen is not found out after hours.
+    # Build all before training, so that a phase whose layers cannot be frozen fails now, not after hours.
     estimators = [examples.attach(build_estimator(of, config, how, end)) for of, how, end in parts]
     reporter = functools.cache(lambda: _reporter(settings, data, model_dir))
     input_fns = build_input_fns(settings, data, training)
@@ -74,7 +74,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
             _train_and_evaluate(estimators[0], input_fns, training, last_step, [], [examples], [note])
         return 0
     per_epoch = data and steps_per_epoch(settings, training, data)
-    callbacks = [callback_hooks(training, per_epoch) for _ in parts]  # a phase is a training of its own to them
+    callbacks = [callback_hooks(training, per_epoch) for _ in parts]  # to callbacks, each phase is a separate training
     timing = TimingHook(model_dir, every_n_steps=every)
     hooks = ([timing] if quiet else [timing, ProgressHook()]) if task.is_chief else []
     say = say if task.is_chief else _say_nothing
@@ -110,24 +110,24 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         if task.is_chief:
             click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
         return 128 + stop.received
-    if metrics is None:  # those of the last checkpoint are the chief's
+    if metrics is None:  # the chief reports the last checkpoint
         return 0
     step, summary = metrics["global_step"], timing.summary()
     say(timing_lines(summary, model_dir, step))
     if summary["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
         say(on_terminal([diagnosis(summary, training, input_fns[0])]))
-    if training.early_stopping and data and step < last_step:  # a dataset is endless: nothing else has stopped it
+    if training.early_stopping and data and step < last_step:  # a dataset is endless, so early stopping it was
         fall = "fall" if monitor.direction == "min" else "rise"
         say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     say(f"the report is {report}")
     click.secho(metrics_line(checkpoint, metrics), bold=True)
-    if best and training.keep_best and task.is_alone:  # else it is the evaluator's to keep
+    if best and training.keep_best and task.is_alone:  # in a cluster, the evaluator keeps it
         say(f"the best checkpoint is kept as {best}: {monitor.metric} {_result_of(best)[monitor.metric]:.4f}")
     return 0
 
 
 def _run_config(settings, training, model_dir, strategy, every):
-    """Returns the RunConfig of the training, which writes summaries every `every` steps."""
+    """Returns the RunConfig for training, with summaries every `every` steps."""
     return RunConfig(
         model_dir=model_dir,
         tf_random_seed=settings.seed,
@@ -157,7 +157,7 @@ def _save_run_file(settings, training, data, model_dir, last_step, strategy):
 
 
 def _parts_to_come(settings, training, data, model_dir, last_step):
-    """The parts of the training that have not ended yet, or the last: triples of settings, training and last step."""
+    """Returns (settings, training, last step) of each unfinished part of the training, or of the last part."""
     phases = settings.in_phases()
     if not phases:
         return [(settings, training, last_step)]
@@ -175,11 +175,11 @@ def _parts_to_come(settings, training, data, model_dir, last_step):
 
 @contextlib.contextmanager
 def _in_folder(model_dir):
-    """Holds `model_dir` alone; its disk may fill up, or somebody may delete it: that is said in one line."""
+    """Locks `model_dir`, and explains in one line if its disk fills up or the directory is deleted."""
     with explaining_full_disk(model_dir), training_lock(model_dir):
         try:
             yield
-        except (OSError, ValueError, tf.errors.NotFoundError) as error:  # a ValueError tells of what is not there, too
+        except (OSError, ValueError, tf.errors.NotFoundError) as error:  # missing files can raise ValueError, too
             if run_file(model_dir).exists():
                 raise
             raise DeletedModelDirError(model_dir) from error
@@ -188,7 +188,7 @@ def _in_folder(model_dir):
 
 
 def diagnosis(timing, training, input_fn):
-    """Says what limits a training, given its `TimingHook.summary()`: see `report.diagnosis`."""
+    """Says what limits training, from its `TimingHook.summary()`; see `report.diagnosis`."""
     flags = {"--cache": training.cache, "--steps-per-loop": training.steps_per_loop > 1}
     flags |= {"--cache features": training.cache == "features", "--mixed-precision": training.mixed_precision}
     flags["--async-checkpoints"] = training.async_checkpoints
@@ -197,13 +197,13 @@ def diagnosis(timing, training, input_fn):
 
 
 def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_hooks, exporters):
-    """Trains, saying evaluations on the way; returns the metrics of the last checkpoint, or None in a cluster."""
+    """Trains and prints evaluations; returns the metrics of the last checkpoint, or None in a cluster."""
     train_input_fn, eval_input_fn = input_fns
     monitor = Monitor.of(training.monitor)
-    if training.early_stopping or training.keep_best:  # without patience the hook checks that there is such a metric
+    if training.early_stopping or training.keep_best:  # without patience, the hook only checks that the metric exists
         make_hook = stop_if_no_decrease_hook if monitor.direction == "min" else stop_if_no_increase_hook
         patience = training.early_stopping * training.evaluate_every if training.early_stopping else math.inf
-        # Asked after every step, it stops at that of the evaluation, and not one interval later.
+        # Checked after every step, it stops right after the evaluation, not one interval later.
         stop = make_hook(estimator, monitor.metric, patience, run_every_secs=None, run_every_steps=1)
         hooks = [*hooks, stop]
     best = BestCheckpointExporter(compare_fn=compare_by(*monitor))
@@ -221,12 +221,12 @@ def _train_and_evaluate(estimator, input_fns, training, last_step, hooks, eval_h
 
 
 def _result_of(checkpoint):
-    """Returns the metrics that `BestCheckpointExporter` keeps next to a checkpoint."""
+    """Returns the metrics that `BestCheckpointExporter` stores next to a checkpoint."""
     return json.loads(as_path(f"{checkpoint}.eval_result.json").read_text())
 
 
 class _NoteMetrics(Exporter):
-    """Keeps the metrics of every evaluation, and says those on the way."""
+    """Records the metrics of every evaluation, and prints all but the final ones."""
 
     name = "note_metrics"
 
@@ -241,12 +241,12 @@ class _NoteMetrics(Exporter):
             self._reporter().add(checkpoint_path, self._examples.evaluation(eval_result))
             self._noted = checkpoint_path
         if not is_the_final_export:
-            with tqdm.tqdm.external_write_mode():  # a progress bar makes room
+            with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 self._say(checkpoint_path, eval_result)
 
 
 def _reporter(settings, data, model_dir):
-    # matplotlib comes with it: not before there is something to show
+    # Imports matplotlib, so wait until there is something to show.
     from estimator_train.cli.run.reporting import Reporter
 
     return Reporter(settings, data, model_dir)

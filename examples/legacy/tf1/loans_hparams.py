@@ -1,4 +1,4 @@
-"""Who pays a loan back, by a network of tf.layers and its hyperparameters. Written for TensorFlow 1.12; drawn data."""
+"""Predicts who pays a loan back with a network of tf.layers and HParams, for TensorFlow 1.12; the data is generated."""
 
 import json
 import os
@@ -10,9 +10,9 @@ import tensorflow as tf
 tf.logging.set_verbosity(tf.logging.INFO)
 
 flags = tf.app.flags
-flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
+flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
 flags.DEFINE_string("hparams", "learning_rate=0.05,layers=[16,8]", "Overrides of hyperparameters.")
-flags.DEFINE_integer("max_steps", 300, "The most training steps.")
+flags.DEFINE_integer("max_steps", 300, "Maximum number of training steps.")
 FLAGS = flags.FLAGS
 
 COLUMNS = ["income", "debt", "age", "years_employed"]

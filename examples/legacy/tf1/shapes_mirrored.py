@@ -1,4 +1,4 @@
-"""Shapes by the folders of their JPEGs: a Keras model on two GPUs. Written for TensorFlow 1.11; drawn images."""
+"""Classifies drawn shapes with a Keras model on two GPUs, for TensorFlow 1.11; JPEG directories are the classes."""
 
 import json
 import os
@@ -8,10 +8,10 @@ import time
 import numpy as np
 import tensorflow as tf
 
-tf.flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
+tf.flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
 tf.flags.DEFINE_integer("num_gpus", 2, "GPUs to train on.")
-tf.flags.DEFINE_integer("batch_size", 8, "Images a step on each GPU.")
-tf.flags.DEFINE_integer("epochs", 3, "Times that all images are seen.")
+tf.flags.DEFINE_integer("batch_size", 8, "Images per step on each GPU.")
+tf.flags.DEFINE_integer("epochs", 3, "Passes over the images.")
 FLAGS = tf.flags.FLAGS
 
 LABELS = ["circle", "cross", "square"]

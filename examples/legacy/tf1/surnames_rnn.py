@@ -1,4 +1,4 @@
-"""Where a surname is from, by a recurrent network over its letters. Written for TensorFlow 1.10; made-up surnames."""
+"""Predicts the origin of a surname with a recurrent network over its letters, for TensorFlow 1.10; made-up surnames."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from tensorflow.contrib import lookup, rnn
 from tensorflow.contrib.framework.python.ops import arg_scope
 from tensorflow.contrib.layers import fully_connected, l2_regularizer, optimize_loss
 
-tf.flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
+tf.flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
 tf.flags.DEFINE_integer("steps", 60, "Training steps.")
 tf.flags.DEFINE_integer("num_units", 12, "Units of each recurrent layer.")
 FLAGS = tf.flags.FLAGS
@@ -32,7 +32,7 @@ def draw_names(count, seed):
 
 def write_vocabulary(path):
     with tf.gfile.Open(path, "w") as vocabulary:
-        vocabulary.write("\n".join("abcdefghiklmnoprstuwy"))  # z is not there: out of vocabulary
+        vocabulary.write("\n".join("abcdefghiklmnoprstuwy"))  # without z, which is out of vocabulary
     return path
 
 

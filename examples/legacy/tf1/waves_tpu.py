@@ -1,4 +1,4 @@
-"""Sine or square? A convolution over time on a TPU, or without one. Written for TensorFlow 1.11; drawn waves."""
+"""Tells sine from square waves with a convolution over time, with or without a TPU, for TensorFlow 1.11."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from tensorflow.contrib import summary
 from tensorflow.contrib.tpu.python.tpu import tpu_config, tpu_estimator
 
 tf.flags.DEFINE_bool("use_tpu", False, "Use TPUs rather than CPUs or GPUs.")
-tf.flags.DEFINE_string("model_dir", None, "Folder for checkpoints; none: a temporary one.")
-tf.flags.DEFINE_integer("batch_size", 16, "Waves a step, of all shards.")
+tf.flags.DEFINE_string("model_dir", None, "Directory for checkpoints; a temporary one by default.")
+tf.flags.DEFINE_integer("batch_size", 16, "Waves per step over all shards.")
 tf.flags.DEFINE_integer("train_steps", 50, "Training steps.")
 tf.flags.DEFINE_integer("iterations", 10, "Steps between returns to the host.")
-tf.flags.DEFINE_bool("bfloat16", False, "Compute in bfloat16, which TPUs are made for.")
+tf.flags.DEFINE_bool("bfloat16", False, "Compute in bfloat16.")
 FLAGS = tf.flags.FLAGS
 
 LENGTH = 32

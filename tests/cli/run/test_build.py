@@ -79,7 +79,7 @@ def test_a_model_dir_that_is_deleted_meanwhile_is_one_line(command, own_flags, t
     monkeypatch.setattr(tf.train.CheckpointManager, "save", delete_and_save)
     code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", 3)
     assert code == 1
-    assert errors.splitlines()[-1].startswith("estimator_train: run was deleted while it was trained in: at most check")
+    assert errors.splitlines()[-1].startswith("estimator_train: run was deleted during training: it has only check")
     assert "Traceback" not in errors
 
 
