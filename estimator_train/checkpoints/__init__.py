@@ -1,4 +1,4 @@
-"""Finding and verifying checkpoints, whoever wrote them."""
+"""Finds and verifies checkpoints of every format."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from estimator_train.host.files import write_whole
 from estimator_train.host.model_dirs import checkpoints_among
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-# Of Keras models, name-based, and of a tf.train.Checkpoint that a model_fn saves with.
+# The keys in checkpoints of Keras models, in name-based ones, and in a tf.train.Checkpoint saved by a model_fn.
 _STEP_KEYS = ("estimator_global_step" + _VALUE, "global_step", "global_step" + _VALUE)
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is damaged, of another model, or not there."""
+    """A checkpoint is damaged, missing, or belongs to another model."""
 
 
 def latest_intact(model_dir):
-    """Path prefix of the newest checkpoint in `model_dir` whose every byte is there, or None when there are none.
+    """Returns the path prefix of the newest undamaged checkpoint in `model_dir`, or None if there are no checkpoints.
 
-    Each damaged one that is passed over is logged as a warning. Raises CheckpointError when all are damaged, but for
-    one of step 0 that no `checkpoint` file names: a kill has come between, and nothing is lost.
+    Logs a warning for each damaged checkpoint that is skipped. Raises CheckpointError if all are damaged, except for a
+    checkpoint of step 0 that no `checkpoint` file names: the process was killed while saving it, and nothing is lost.
     """
     state = _state(model_dir)
     paths = _listed(state) if state else _recovered(model_dir)
@@ -34,24 +34,24 @@ def latest_intact(model_dir):
         damage = damage_of(path)
         if damage is None:
             return path
-        tf.get_logger().warning("Checkpoint %s is damaged and is passed over for the one before it: %s", path, damage)
+        tf.get_logger().warning("Checkpoint %s is damaged; trying the one before it: %s", path, damage)
     if paths and _state(model_dir) != state:
-        return latest_intact(model_dir)  # a training has meanwhile saved others and deleted these
+        return latest_intact(model_dir)  # a training process has replaced these checkpoints meanwhile
     if paths and (state or not paths[-1].endswith(".ckpt-0")):
         others = [path for path in _lying_in(model_dir) if path not in paths and damage_of(path) is None]
         state_file = os.path.join(model_dir, "checkpoint")
-        mend = f"delete {state_file} to go on from {others[-1]}" if others else "bring back a copy"
+        mend = f"delete {state_file} to resume from {others[-1]}" if others else "restore a copy"
         raise CheckpointError(
             f"Every checkpoint in {model_dir} is damaged, the newest is {paths[-1]}; {mend}, or use another model_dir "
-            "to start anew."
+            "to start over."
         )
     return None
 
 
 def kept_in(model_dir):
-    """Path prefixes of the checkpoints in `model_dir` as its `checkpoint` file has them, the oldest first.
+    """Returns the path prefixes of the checkpoints listed in the `checkpoint` file of `model_dir`, the oldest first.
 
-    Without a readable `checkpoint` file, those that are in the directory.
+    If that file cannot be read, returns those found in the directory.
     """
     state = _state(model_dir)
     if state is None:
@@ -60,13 +60,13 @@ def kept_in(model_dir):
 
 
 def recover_state(model_dir, keep_max):
-    """Rewrites the `checkpoint` file of `model_dir` if it cannot be read, because a saver continues from it.
+    """Rewrites the `checkpoint` file of `model_dir` if it is missing or unreadable, because savers rely on it.
 
     Args:
-      keep_max: how many checkpoints the file lists, as the saver deletes the oldest of these; 0 or None: all.
+      keep_max: the number of checkpoints to list, of which the saver deletes the oldest ones; 0 or None lists all.
 
     Raises:
-      CheckpointError: there is a folder in its place.
+      CheckpointError: a directory has the file's name.
     """
     if _state(model_dir):
         return
@@ -75,7 +75,7 @@ def recover_state(model_dir, keep_max):
         return
     file = os.path.join(model_dir, "checkpoint")
     if tf.io.gfile.isdir(file):
-        raise CheckpointError(f"{file} is a folder, where TensorFlow keeps a file; remove it.")
+        raise CheckpointError(f"{file} is a directory, but TensorFlow needs a file there; remove it.")
     times = [tf.io.gfile.stat(f"{path}.index").mtime_nsec / 1e9 for path in paths]
     names = [os.path.basename(path) for path in paths]
     state = tf.compat.v1.train.generate_checkpoint_state_proto(model_dir, names[-1], names, times, min(times) - 1)
@@ -83,15 +83,15 @@ def recover_state(model_dir, keep_max):
 
 
 def _state(model_dir):
-    """The contents of the `checkpoint` file of `model_dir`, a CheckpointState; None where it cannot be read."""
+    """Returns the CheckpointState in the `checkpoint` file of `model_dir`, or None if it cannot be read."""
     try:
         return tf.train.get_checkpoint_state(model_dir)
-    except ValueError:  # no UTF-8, or no checkpoint in it
+    except ValueError:  # not UTF-8, or no checkpoint listed
         return None
 
 
 def _listed(state):
-    """The checkpoints of a CheckpointState up to the one to go on from, which a user may have set to an older one."""
+    """Returns the checkpoints of a CheckpointState up to the one to resume from; users may choose an older one."""
     paths, newest = list(state.all_model_checkpoint_paths), state.model_checkpoint_path
     return [*paths[: paths.index(newest)], newest] if newest in paths else [newest]
 
@@ -100,7 +100,7 @@ def _recovered(model_dir):
     paths = _lying_in(model_dir)
     if paths:
         tf.get_logger().warning(
-            "%s is missing or cannot be read; the newest of the checkpoints beside it is %s",
+            "%s is missing or cannot be read; the newest checkpoint in its directory is %s",
             os.path.join(model_dir, "checkpoint"),
             os.path.basename(paths[-1]),
         )
@@ -113,25 +113,25 @@ def _lying_in(model_dir):
 
 
 def reader_of(path):
-    """The `tf.train.CheckpointReader` of the checkpoint at prefix `path`.
+    """Returns the `tf.train.CheckpointReader` of the checkpoint at prefix `path`.
 
-    tf.train.load_checkpoint takes directories, too, and a prefix in ram:// for one.
+    tf.train.load_checkpoint also takes directories, and mistakes a prefix in ram:// for one.
     """
     return tf.compat.v1.train.NewCheckpointReader(path)
 
 
 def damage_of(path):
-    """Returns why the checkpoint at prefix `path` cannot be read whole, in one line, or None.
+    """Returns in one line why the checkpoint at prefix `path` cannot be read completely, or None if it can.
 
-    A checkpoint is read again only when its files have changed.
+    The result is cached until the checkpoint's files change.
     """
     return _damage_of(path, stamp(path))
 
 
 def stamp(path):
     """A value that changes when the checkpoint at prefix `path` is written again."""
-    directory, prefix = os.path.split(f"{path}.")
-    names = tf.io.gfile.listdir(directory or ".") if tf.io.gfile.isdir(directory or ".") else []  # glob starts threads
+    directory, prefix = os.path.split(f"{path}.")  # listed, because gfile.glob starts threads
+    names = tf.io.gfile.listdir(directory or ".") if tf.io.gfile.isdir(directory or ".") else []
     files = [os.path.join(directory, name) for name in sorted(names) if name.startswith(prefix)]
     return tuple((file, *_length_and_time(file)) for file in files)
 
@@ -150,11 +150,11 @@ def _damage_of(path, stamp):
 
 
 def _read(reader, key):
-    """Reads a tensor, which checks its stored checksum."""
+    """Reads a tensor to verify its checksum."""
     try:
         reader.get_tensor(key)
     except (tf.errors.OpError, ValueError) as error:
-        # The slots of a partitioned variable lack the sizes of the whole: a Saver reads them part by part.
+        # The slots of a partitioned variable do not store its full shape; a Saver reads them part by part.
         if "sufficient slices" not in str(error):
             raise
 
@@ -163,7 +163,7 @@ def _length_and_time(name):
     """Returns (length, modification time) of a file, or () if a training has deleted it in the meantime."""
     with contextlib.suppress(FileNotFoundError, tf.errors.NotFoundError):
         if os.path.exists(name):
-            status = os.stat(name)  # TensorFlow's own tells whole seconds only
+            status = os.stat(name)  # gfile.stat has whole seconds only
             return status.st_size, status.st_mtime_ns
         status = tf.io.gfile.stat(name)
         return status.length, status.mtime_nsec
@@ -171,33 +171,33 @@ def _length_and_time(name):
 
 
 def trained_steps(model_dir):
-    """The global step from which training in `model_dir` continues; 0 without a checkpoint."""
+    """Returns the global step at which training in `model_dir` resumes; 0 without a checkpoint."""
     checkpoint = latest_intact(model_dir)
     return read_global_step(checkpoint) if checkpoint else 0
 
 
 def read_global_step(path):
-    """The global step saved in the checkpoint at prefix `path`, an int.
+    """Returns the global step saved in the checkpoint at prefix `path`, an int.
 
     Raises:
-      CheckpointError: it holds none, so that no Estimator wrote it.
+      CheckpointError: it has no global step, so it was not written by an Estimator.
     """
     reader = reader_of(path)
     for key in _STEP_KEYS:
         if reader.has_tensor(key):
             return int(reader.get_tensor(key))
-    if in_name := re.search(r"\.ckpt-(\d+)$", path):  # a tf.train.Checkpoint may call the step anything
+    if in_name := re.search(r"\.ckpt-(\d+)$", path):  # in a tf.train.Checkpoint, the step may have any key
         return int(in_name.group(1))
-    raise CheckpointError(f"Checkpoint {path} holds no global step: an Estimator did not write it.")
+    raise CheckpointError(f"Checkpoint {path} has no global step, so it was not written by an Estimator.")
 
 
 def check_same_shapes(variables, path):
-    """Checks the shapes of `variables` against those of the same names in the name-based checkpoint at prefix `path`.
+    """Checks that `variables` have the shapes stored under their names in the name-based checkpoint at prefix `path`.
 
-    TensorFlow restores a variable of another shape without a word.
+    TensorFlow itself restores a variable of another shape without an error.
 
     Raises:
-      CheckpointError: some differ; names them.
+      CheckpointError: some shapes differ; the message names the variables.
     """
     saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
     differences = [
@@ -210,6 +210,6 @@ def check_same_shapes(variables, path):
 
 
 def other_model(path, differences):
-    """The CheckpointError for the checkpoint at prefix `path`, with the first of `differences`, a list of str."""
+    """Returns the CheckpointError for the checkpoint at prefix `path`, which lists the first of `differences`."""
     shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
     return CheckpointError(f"Checkpoint {path} is of another model: {shown}.")

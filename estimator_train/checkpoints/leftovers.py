@@ -1,6 +1,6 @@
-"""Removing what a killed training left in its model_dir: the unfinished files of TensorFlow and of this package.
+"""Removes unfinished files of TensorFlow and of this package that a killed training left in its model_dir.
 
-Exact names decide, so nothing that a user put there is touched.
+Only files that match exact name patterns are removed, never a user's files.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _UNFINISHED = re.compile(
 )
 _DATA_FILE = re.compile(rf"({_CHECKPOINT})\.{_DATA}")
 _EXPORT = re.compile(r"temp-\d{10}(?:-(\w+-\d+))?")
-_UNKNOWN = "elsewhere-0"  # a process that earlier versions did not name
+_UNKNOWN = "elsewhere-0"  # stands for the process if an earlier version did not record it
 
 
 def remove(model_dir: str) -> None:
-    """Removes the leftovers in `model_dir`; call it before anything is saved there.
+    """Removes leftovers from `model_dir`; call it before anything is saved there.
 
-    Only a training saves checkpoints, so all that are unfinished are left over. Exports and reports may be another
-    process's at the same time: theirs stay as long as it lives.
+    Only the training process saves checkpoints, so every unfinished one is a leftover. Exports and reports may be in
+    progress in another process, so they are removed only if that process is gone.
     """
     names = _names_in(model_dir)
     removed = [name for name in names if _is_unfinished_checkpoint(model_dir, name, names)]
@@ -42,7 +42,7 @@ def remove(model_dir: str) -> None:
 
 
 def remove_abandoned(folder: str) -> None:
-    """Removes from any folder what processes that are gone have not finished; see `files.unfinished`."""
+    """Removes the unfinished files of processes that are gone from any directory; see `files.unfinished`."""
     _remove_from(folder, _abandoned_in(folder))
 
 
@@ -51,11 +51,11 @@ def _remove_from(folder, names):
         path = os.path.join(folder, name)
         (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
     if names:
-        log.info("Removed what an interrupted run left in %s: %s", folder, ", ".join(names))
+        log.info("Removed leftovers of an interrupted run from %s: %s", folder, ", ".join(names))
 
 
 def _is_abandoned_export(folder, name):
-    """Whether the directory of this name in `folder` is an unfinished export whose process is gone."""
+    """Returns whether the directory `name` in `folder` is an unfinished export whose process is gone."""
     match = _EXPORT.fullmatch(name)
     process = match and (match[1] or _UNKNOWN)
     return bool(process) and files.is_gone(process, _time_of(os.path.join(folder, name)))

@@ -1,7 +1,7 @@
-"""Saving and restoring the object-based checkpoints of Keras models.
+"""Saves and restores object-based checkpoints of Keras models.
 
-The model is the root (of Keras 3, a tree of its variables), and its optimizer and the global step hang on it. So
-`tf.train.Checkpoint(model).read(path)` and `keras_model.load_weights(path)` read them too.
+The root of a checkpoint is the model (for Keras 3, a tree of its variables), with its optimizer and the global step
+attached. `tf.train.Checkpoint(model).read(path)` and `keras_model.load_weights(path)` can therefore read it, too.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from estimator_train.session.private_names import build_legacy_optimizer, eager_
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-# Under these keys only functional models have layers, and those of a functional model are known to be complete.
+# Only functional models have layers under these keys, and the layers of a functional model are all known.
 _FUNCTIONAL = ("layer_with_weights-", "_operations/", "_functional/_operations/")
 
 
 class SavedParts(NamedTuple):
-    """The parts of a Keras model that checkpoints hold.
+    """The parts of a Keras model that are stored in checkpoints.
 
     Attributes:
-      root: the trackable object that is saved, with the optimizer as its attribute `optimizer`.
-      weights: the model's variables, as far as they are made, a list; the optimizer's are not among them.
+      root: the trackable object to save, with the optimizer as its attribute `optimizer`.
+      weights: a list of the model's variables created so far, without those of the optimizer.
       optimizer: a tf_keras model's optimizer; None for Keras 3, whose optimizer is in the root.
     """
 
@@ -42,9 +42,9 @@ class SavedParts(NamedTuple):
 
 
 class ObjectSaver:
-    """Saves a `tf.train.Checkpoint` where Scaffold and CheckpointSaverHook expect a `tf.compat.v1.train.Saver`."""
+    """Saves a `tf.train.Checkpoint`; replaces the `tf.compat.v1.train.Saver` of Scaffold and CheckpointSaverHook."""
 
-    saver_def = None  # read by CheckpointSaverHook: there is no graph to restore from
+    saver_def = None  # CheckpointSaverHook reads it; there is no graph to restore from
 
     def __init__(self, checkpoint, config):
         self._checkpoint = checkpoint
@@ -54,10 +54,10 @@ class ObjectSaver:
         self._managers = {}
 
     def build(self):
-        """Called by Scaffold.finalize(); an object-based checkpoint needs no ops."""
+        """Does nothing: Scaffold.finalize() calls it, but an object-based checkpoint needs no ops."""
 
     def save(self, session, save_path, global_step, **_):
-        """Writes `<save_path>-<global_step>` and the directory's `checkpoint` file; deletes what is beyond keep_max."""
+        """Writes `<save_path>-<global_step>` and the `checkpoint` file; deletes checkpoints beyond keep_max."""
         with (
             eager_mode(),
             synchronous.explaining_lost_worker(self._config.train_distribute),
@@ -75,28 +75,28 @@ class ObjectSaver:
             return self._managers[save_path].save(checkpoint_number=int(global_step), options=self._options)
 
     def write(self, path):
-        """Writes the checkpoint at prefix `path`, and does not count it among those of a directory."""
+        """Writes a checkpoint at prefix `path` without adding it to the `checkpoint` file."""
         with eager_mode(), root_logger_left_alone():
             self._checkpoint.write(path)
 
     def sync(self):
-        """Waits until what is saved is written."""
+        """Waits until asynchronous checkpoints are on disk."""
         with eager_mode():
             for manager in self._managers.values():
                 manager.sync()
 
 
 def wait_for(saver):
-    """Returns when what an `ObjectSaver` writes meanwhile is on disk; other savers write before they return."""
+    """Waits until the checkpoints of an `ObjectSaver` are on disk; other savers are synchronous."""
     if isinstance(saver, ObjectSaver):
         saver.sync()
 
 
 @contextlib.contextmanager
 def root_logger_left_alone():
-    """Around what saves: TensorFlow then logs through absl, which gives a root logger without handlers one.
+    """Keeps absl from adding a handler to the root logger while TensorFlow saves, as its logging then would.
 
-    Every line of TensorFlow's own logger, which has one, would be printed twice from there on.
+    Otherwise every line of TensorFlow's own logger, which has a handler, would be printed twice from then on.
     """
     nothing = logging.NullHandler()
     logging.root.addHandler(nothing)
@@ -108,9 +108,9 @@ def root_logger_left_alone():
 
 @contextlib.contextmanager
 def _replacing(path):
-    """Around what writes the file at `path`: TensorFlow's file system in memory adds to it, where others replace it.
+    """Makes writing to `path` replace the file in ram://, too, where TensorFlow would append to it.
 
-    A training that is resumed saves the checkpoint once more that it has started from.
+    A resumed training saves the checkpoint that it started from a second time.
     """
     if not path.startswith("ram://") or not tf.io.gfile.exists(path):
         yield
@@ -126,13 +126,14 @@ def _replacing(path):
 
 
 def restore(checkpoint, parts, path, trains=False):
-    """Restores `checkpoint`, a `tf.train.Checkpoint` whose root is that of the `SavedParts`, from prefix `path`.
+    """Restores `checkpoint`, a `tf.train.Checkpoint` with the root of the `SavedParts`, from prefix `path`.
 
-    Variables of a tf_keras model that do not exist yet get their values when they are made, if ever they are: in
-    evaluation the optimizer's are not. `trains`: whether the model will be trained.
+    Variables of a tf_keras model that do not exist yet get their values when they are created. In evaluation, the
+    optimizer's variables never are. `trains` says whether the model will be trained.
 
     Raises:
-      CheckpointError: the checkpoint is missing or damaged, or of another model; names the variables that differ.
+      CheckpointError: the checkpoint is missing, damaged, or belongs to another model; the message names the variables
+        that differ.
     """
     damage = damage_of(path)
     if damage is not None:
@@ -146,17 +147,17 @@ def restore(checkpoint, parts, path, trains=False):
 
 
 class StateInMemory:
-    """All that a `tf.train.Checkpoint` of a Keras model saves, kept in this process's memory."""
+    """The state that a `tf.train.Checkpoint` of a Keras model saves, kept in this process' memory."""
 
     def __init__(self, parts):
-        folder = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's file system in memory, there since 2.4
+        folder = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's in-memory file system, since version 2.4
         self._path = f"{folder}/state"
         with root_logger_left_alone():
             tf.train.Checkpoint(root=parts.root).write(self._path)
         weakref.finalize(self, tf.io.gfile.rmtree, folder).atexit = False  # the memory ends with the process
 
     def restore_to(self, parts):
-        """Gives the state to the parts of another model, as `restore` does."""
+        """Restores the state to the parts of another model, like `restore`."""
         _read(tf.train.Checkpoint(root=parts.root), parts, self._path)
 
 
@@ -177,8 +178,8 @@ def _read(checkpoint, parts, path):
 def _restore_of_215(checkpoint, parts, path, trains):
     if not parts.weights:
         raise CheckpointError(
-            f"Checkpoint {path} is tf.estimator's, and the model has no variables yet to take its values: build the "
-            "model, with an Input layer, input_shape or model.build(), before model_to_estimator."
+            f"Checkpoint {path} was written by tf.estimator, and the model has no variables to restore yet; build the "
+            "model, with an Input layer, input_shape or model.build(), before calling model_to_estimator."
         )
     optimizer = parts.optimizer if trains else None
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
@@ -191,9 +192,9 @@ def _restore_of_215(checkpoint, parts, path, trains):
 
 
 def take_weights(parts, path):
-    """Gives a model the weights that the checkpoint at prefix `path` has of the same shapes under the same keys.
+    """Loads those weights of a model that the checkpoint at prefix `path` has with the same key and shape.
 
-    Returns the weights that it does not have, as a list of lines.
+    Returns a list with one line for each weight that was not loaded.
 
     Raises:
       CheckpointError: the checkpoint is missing or damaged, or has none of the weights.
@@ -218,7 +219,10 @@ def take_weights(parts, path):
 
 
 def among_saved(path, attributes):
-    """Those of `attributes`, names of a `tf.train.Checkpoint`'s to variables or to dicts of them, that `path` holds."""
+    """Returns the entries of `attributes` that the checkpoint at prefix `path` has.
+
+    `attributes` maps names of attributes of a `tf.train.Checkpoint` to variables or to dicts of variables.
+    """
     reader = reader_of(path) if attributes else None
     there = {}
     for name, value in attributes.items():
@@ -231,7 +235,7 @@ def among_saved(path, attributes):
 
 
 def _check_same_model(parts, path):
-    """Raises CheckpointError if the model and the checkpoint have different weights, as far as the model is built."""
+    """Raises CheckpointError if the weights in the checkpoint differ from those that the model has created so far."""
     entries = reader_of(path).get_variable_to_shape_map()
     saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(_VALUE)}
     expected = {key: tuple(weight.shape) for key, weight in _weights_by_key(parts).items()}
@@ -252,22 +256,22 @@ def _check_same_model(parts, path):
 
 
 def _weights_by_key(parts):
-    """The weights among `parts` by their keys in a checkpoint, a dict of str to variables."""
+    """Returns the weights of `parts`, a dict from their keys in a checkpoint to the variables."""
     weights = set(map(id, parts.weights))
     return {key: part for key, part in parts_by_key(parts.root).items() if id(part) in weights}
 
 
 def _trained_by_key(parts):
-    """The trainable variables among `parts` by their keys in a checkpoint, in the order of the model's."""
+    """Returns the trainable variables of `parts` by their keys in a checkpoint, in the model's order."""
     keys = {id(weight): key for key, weight in _weights_by_key(parts).items()}
     trained = getattr(parts.root, "trainable_variables", ())  # a Keras 3 model's root has none
     return {keys[id(variable)]: variable for variable in trained if id(variable) in keys}
 
 
 def variables_by_key(root):
-    """All variables below `root` that a checkpoint has, its optimizer's and its metrics' left out, by their keys in it.
+    """Returns the variables below `root` by their keys in a checkpoint, except those of the optimizer and metrics.
 
-    None: there is state besides, such as a table's, or layers that make their variables when they are first called.
+    Returns None if there is other state, such as a lookup table, or a layer that has not created its variables yet.
     """
     parts = parts_by_key(root)
     tables = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
@@ -280,9 +284,9 @@ def variables_by_key(root):
 
 
 def parts_by_key(root):
-    """The trackable objects below `root`, its optimizer's left out, by their keys in a checkpoint.
+    """Returns the trackable objects below `root`, except its optimizer, by their keys in a checkpoint.
 
-    A key is the shortest path to the object, as it is when TensorFlow saves an object graph.
+    A key is the shortest path to the object, as in TensorFlow's object graphs.
     """
     parts, queue, seen = {}, [("", root)], {id(root)}
     for prefix, node in queue:
@@ -290,7 +294,7 @@ def parts_by_key(root):
             if id(child) in seen or (node is root and name == "optimizer"):
                 continue
             seen.add(id(child))
-            name = name.replace(".", "..").replace("/", ".S")  # as TensorFlow has it, whose keys are paths
+            name = name.replace(".", "..").replace("/", ".S")  # TensorFlow's escaping, as keys are paths
             queue.append((f"{prefix}{name}/", child))
             parts[prefix + name] = child
     return parts

@@ -1,4 +1,4 @@
-"""The hooks that save the checkpoints of a training."""
+"""Hooks and listeners that save checkpoints during training."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ v1 = tf.compat.v1
 
 
 class SaverHook(v1.train.CheckpointSaverHook):
-    """Saves as TensorFlow's CheckpointSaverHook does, when a given timer says so.
+    """TensorFlow's CheckpointSaverHook with a given timer.
 
     Args:
       model_dir: directory of the checkpoints.
       timer: a `tf.compat.v1.train.SecondOrStepTimer`.
-      scaffold: the `tf.compat.v1.train.Scaffold` whose saver saves.
+      scaffold: the `tf.compat.v1.train.Scaffold` whose saver is used.
       listeners: `CheckpointSaverListener`s.
-      save_graph_def: whether the graph is written next to the checkpoints.
+      save_graph_def: whether to write the graph next to the checkpoints.
     """
 
     def __init__(self, model_dir, timer, scaffold, listeners=(), *, save_graph_def=True):
@@ -37,9 +37,9 @@ class SaverHook(v1.train.CheckpointSaverHook):
 
 
 class DiscardingSaverHook(SaverHook):
-    """Takes part in the chief's saving, as every worker of a MultiWorkerMirroredStrategy has to, and keeps nothing.
+    """Saves together with the chief, as every worker of a MultiWorkerMirroredStrategy must, and discards the result.
 
-    It saves to memory: a worker that is killed leaves no files.
+    It saves to memory, so a killed worker leaves no files behind.
     """
 
     def __init__(self, timer, scaffold):
@@ -71,7 +71,7 @@ class WaitUntilWritten(v1.train.CheckpointSaverListener):
 
 
 class CountTime(v1.train.CheckpointSaverListener):
-    """Counts the time that saving takes as that of checkpoints, without that of later listeners."""
+    """Adds the time that saving takes, without later listeners, to the time spent on checkpoints."""
 
     def before_save(self, session, global_step_value):
         self._start = time.perf_counter()
@@ -81,13 +81,13 @@ class CountTime(v1.train.CheckpointSaverListener):
 
 
 def add_listeners(hook, listeners):
-    """Puts `listeners` behind the other listeners of a user's CheckpointSaverHook, each once."""
+    """Appends `listeners` to those of a user's CheckpointSaverHook; each appears only once."""
     own = [listener for listener in private_names.listeners(hook) if listener not in listeners]
     private_names.set_listeners(hook, [*own, *listeners])
 
 
 def prepare_listeners(hook, scaffold, is_async):
-    """Puts ours before the other listeners of a CheckpointSaverHook: these find the checkpoint on disk."""
+    """Puts our listeners before the others of a CheckpointSaverHook, so that these find the checkpoint on disk."""
     others = [each for each in private_names.listeners(hook) if not isinstance(each, WaitUntilWritten | CountTime)]
     waits = [WaitUntilWritten(scaffold)] if is_async and others else []
     private_names.set_listeners(hook, [*waits, CountTime(), *others])

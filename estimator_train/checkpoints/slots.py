@@ -1,7 +1,7 @@
-"""Slots of an optimizer, such as Adam's momenta, where other variables are trained than when they were saved.
+"""Restores optimizer slots, such as Adam's moments, when the set of trainable variables has changed since saving.
 
-An optimizer of tf_keras saves its variables as a list, in the order of the variables that it trains. Once layers are
-frozen or unfrozen, the same places in that list belong to other variables. The names in the checkpoint tell which.
+A tf_keras optimizer saves its variables as a list, in the order of the variables that it trains. After layers have been
+frozen or unfrozen, the positions in that list belong to other variables. The names in the checkpoint identify them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ log = tf.get_logger()
 
 
 def follow_trained_variables(optimizer, trained, path):
-    """Builds `optimizer` with the slots in the checkpoint at prefix `path` if these are of other variables than now.
+    """Builds `optimizer` and restores its slots from the checkpoint at prefix `path` by the names of their variables.
 
-    A variable that has none in the checkpoint begins with those of a new optimizer. If the variables are the same, and
-    in the same order, nothing is done: the slots get their values as they are made.
+    A variable without slots in the checkpoint starts with new ones. If the trained variables and their order are
+    unchanged, this does nothing, because the slots get their values when they are created.
 
     Args:
-      optimizer: of a model that the checkpoint has just been restored to. Only new ones of tf_keras are looked at.
-      trained: the model's trainable variables by their keys in checkpoints, in their order.
+      optimizer: the optimizer of a model that was just restored from the checkpoint. Anything but a non-legacy tf_keras
+        optimizer is ignored.
+      trained: the model's trainable variables by their keys in checkpoints, in the model's order.
+      path: path prefix of the checkpoint.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
@@ -45,15 +47,15 @@ def follow_trained_variables(optimizer, trained, path):
         for slot, saved_key in slots[key].items():
             ours[f"{slot}/{trained[key].name.removesuffix(':0')}"].assign(reader.get_tensor(saved_key + _VALUE))
     log.info(
-        "The optimizer begins anew for %d variables, which the checkpoint %s has no state of.",
+        "The optimizer starts without state for %d variables that checkpoint %s has no state for.",
         *(len(trained.keys() - slots.keys()), path),
     )
 
 
 def _saved_slots(path):
-    """By the keys of the weights in the checkpoint at `path`: dicts of the names of slots to the slots' keys.
+    """Returns a dict from the keys of weights in the checkpoint at `path` to dicts of slot names to slot keys.
 
-    They are in the order of the optimizer's list. Empty if names do not tell.
+    It is in the order of the optimizer's list, and empty if the names do not identify the weights.
     """
     graph = TrackableObjectGraph.FromString(reader_of(path).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
     attributes = [attribute for node in graph.nodes for attribute in node.attributes]

@@ -1,7 +1,7 @@
-"""Checkpoints that the tf.estimator of TensorFlow 2.15 and older wrote of Keras models, read into today's.
+"""Restores checkpoints of Keras models that tf.estimator of TensorFlow 2.15 and earlier wrote.
 
-There are two formats: "checkpoint", which is object-based, and "saver", which is name-based. In both the optimizer is
-of Keras' legacy kind, and the number of its updates is not there by itself, for it was the global step.
+There are two formats: "checkpoint", which is object-based, and "saver", which is name-based. Both contain a legacy
+Keras optimizer, whose number of updates is not stored separately, because it was the global step.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from estimator_train.checkpoints import reader_of
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _UPDATES = {"optimizer/iter" + _VALUE, "optimizer/_iterations" + _VALUE}
 
-# By optimizer, the slots of the legacy kind whose names have changed since.
+# The slots that have another name in the new optimizers than in the legacy ones, by optimizer.
 _NEW_SLOT_NAMES = {"SGD": {"momentum": "m"}, "RMSprop": {"rms": "velocity", "mg": "average_gradient"}}
 
 
 def is_tf215(path):
-    """Whether the checkpoint at prefix `path` is such a one."""
+    """Returns whether tf.estimator wrote the checkpoint at prefix `path`."""
     names = reader_of(path).get_variable_to_shape_map().keys()
     has_optimizer = "optimizer/learning_rate" + _VALUE in names
     return "global_step" in names or (has_optimizer and _UPDATES.isdisjoint(names))
 
 
 def restore(path, weights, global_step, optimizer=None):
-    """Gives variables the values that they have in the checkpoint at prefix `path`, when all are there.
+    """Restores variables from the checkpoint at prefix `path`, provided that it has all of them.
 
     Args:
-      weights: dict of the keys that a model's weights have in object-based checkpoints to the variables.
-      global_step: its variable.
-      optimizer: the model's, built, when it is to go on; None leaves it out.
+      path: path prefix of the checkpoint.
+      weights: dict from the weights' keys in object-based checkpoints to the variables.
+      global_step: the global step variable.
+      optimizer: the model's optimizer, built, if it will continue to train; None otherwise.
 
     Returns:
-      A list of lines: what the checkpoint lacks or has in another shape. It is empty when all is restored.
+      A list with one line for each weight that is missing or has another shape; empty if all were restored.
     """
     reader = reader_of(path)
     is_name_based = reader.has_tensor("global_step")
@@ -55,14 +56,16 @@ def restore(path, weights, global_step, optimizer=None):
         for name, (key, slot_name) in _slots(shapes, names).items():
             slot = _slot(optimizer, weights[key], slot_name)
             if slot is None:
-                tf.get_logger().warning("%s of checkpoint %s is not in the optimizer %s.", name, path, optimizer)
+                tf.get_logger().warning(
+                    "%s in checkpoint %s has no counterpart in the optimizer %s.", name, path, optimizer
+                )
             else:
                 slot.assign(reader.get_tensor(name))
     return []
 
 
 def _slots(saved, names):
-    """The optimizer's slots among the names `saved`: dict of them to (key of the weight, name of the slot)."""
+    """Returns the optimizer's slots among the names `saved`, a dict to (key of the weight, name of the slot)."""
     slots = {}
     for key, name in names.items():
         for candidate in saved:
@@ -74,7 +77,7 @@ def _slots(saved, names):
 
 
 def _slot(optimizer, weight, name):
-    """The variable of `optimizer` for the slot `name` of `weight`, or None."""
+    """Returns the variable of `optimizer` for the slot `name` of `weight`, or None."""
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return optimizer.get_slot(weight, name) if name in optimizer.get_slot_names() else None
     name = _NEW_SLOT_NAMES.get(type(optimizer).__name__, {}).get(name, name)

@@ -1,6 +1,6 @@
 """Strategies over GPUs, CPU replicas and the workers of TF_CONFIG's cluster.
 
-TensorFlow is imported with the first of these names that is used: the command reads TF_CONFIG without it.
+TensorFlow is imported only when one of these names is first used, because the command reads TF_CONFIG without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CPU replicas in the place of GPUs that a script asks for and that are not there."""
+"""Substitutes CPU replicas for GPUs that a script asks for but the machine does not have."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from estimator_train.distribution.strategies import logical_cpus
 def replace_by_cpus(count: int) -> None:
     """Makes MirroredStrategy and OneDeviceStrategy use logical CPUs when they are created over missing GPUs.
 
-    A MirroredStrategy takes all `count`, whatever number of GPUs it is made over; one that is made over no named
-    devices does so where there is no GPU.
+    A MirroredStrategy then uses all `count` logical CPUs, however many GPUs it was asked for. Without a list of
+    devices, it does so if the machine has no GPU.
 
     Raises:
-      RuntimeError: from TensorFlow, when it has started with fewer devices already; call this before any other use.
+      RuntimeError: TensorFlow has already been initialized with fewer devices; call this before any other use of it.
     """
     cpus = logical_cpus(count)
     for version in (tf, tf.compat.v1):
@@ -28,7 +28,7 @@ def replace_by_cpus(count: int) -> None:
 
 
 def are_absent(devices: Iterable[str]) -> bool:
-    """Whether any of these names of devices is that of a GPU that TensorFlow does not see."""
+    """Returns whether any of these device names refers to a GPU that is not visible to TensorFlow."""
     there = len(tf.config.get_visible_devices("GPU"))
     indices = [re.search(r"gpu:(\d+)$", device, re.IGNORECASE) for device in devices]
     return any(index and int(index[1]) >= there for index in indices)

@@ -1,4 +1,4 @@
-"""The task that TF_CONFIG, an environment variable, gives this process in a cluster; read without TensorFlow."""
+"""Reads this process' task in a cluster from the environment variable TF_CONFIG, without importing TensorFlow."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ class TaskType:
 
 @dataclasses.dataclass(frozen=True)
 class ClusterTask:
-    """A process's task in its cluster; the defaults are those of a process on its own.
+    """The task of a process in its cluster; the defaults describe a single process without a cluster.
 
-    As in tf.estimator, an evaluator stands outside the cluster: its `cluster` is empty, and its `num_worker_replicas`
+    As in tf.estimator, an evaluator is not part of the cluster: its `cluster` is empty, and its `num_worker_replicas`
     and `num_ps_replicas` are 0.
 
-    `num_training_tasks`: the chief and the workers; unlike `num_worker_replicas`, an evaluator knows them, too.
-    `cluster`: the address, host:port, of each index of each job.
+    Attributes:
+      num_training_tasks: number of the chief and the workers; unlike `num_worker_replicas`, set in an evaluator, too.
+      cluster: the address, host:port, for each index of each job.
+      The others are attributes of `RunConfig`, too.
     """
 
     task_type: str = TaskType.WORKER
@@ -46,14 +48,15 @@ class ClusterTask:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this process trains alone; there may be an evaluator, too."""
+        """Whether this is the only training process; there may be an evaluator besides."""
         return self.num_training_tasks == 1 and not self.is_evaluator
 
     @classmethod
     def from_tf_config(cls, tf_config: dict, synchronous: bool = False) -> ClusterTask:
-        """The task of a decoded TF_CONFIG.
+        """Returns the task in a decoded TF_CONFIG.
 
-        `synchronous`: whether the workers train synchronously; then the first of them is the chief if none is named.
+        `synchronous` says whether the workers train synchronously; if so, and the cluster has no chief, worker 0 is the
+        chief.
 
         Raises:
           ValueError: the cluster does not have exactly one chief, or the task is not in the cluster.
@@ -70,13 +73,13 @@ class ClusterTask:
             if task.get("type", TaskType.WORKER) != TaskType.WORKER or _index(task, default=0) != 0:
                 raise ValueError(
                     f"TF_CONFIG has no cluster, so its task can only be worker 0, got {task!r}; "
-                    "add the cluster or leave the task out."
+                    "add the cluster or remove the task."
                 )
             return cls(master=tf_config.get("session_master", ""), **in_any_task)
 
         chief = _chief_job(cluster, task, synchronous)
         task_type, task_id = _checked_task(tf_config["cluster"], chief, task)
-        # At least 1, because the command divides by it: "worker" may be an empty list.
+        # At least 1, because the command divides by it, and "worker" may be an empty list.
         num_training_tasks = sum(len(cluster.get(job, ())) for job in {chief, TaskType.WORKER}) or 1
         if task_type == TaskType.EVALUATOR:
             return cls(
@@ -94,7 +97,7 @@ class ClusterTask:
         if (task_type, task_id) not in tasks:
             raise ValueError(
                 f"{task_type} {task_id} of TF_CONFIG's task is not in its cluster {tf_config['cluster']}; "
-                "add its address or mend the task."
+                "add its address or correct the task."
             )
         own_server = "" if len(tasks) == 1 else f"grpc://{cluster[task_type][task_id]}"
         return cls(
@@ -112,9 +115,9 @@ class ClusterTask:
 
 
 def read_tf_config() -> dict:
-    """The environment variable TF_CONFIG, decoded; {} where it is absent or the empty string.
+    """Returns the decoded environment variable TF_CONFIG; {} if it is not set or empty.
 
-    Raises ValueError when it is not a JSON object, TypeError when its cluster, task or service is not one.
+    Raises ValueError if it is not a JSON object, and TypeError if its cluster, task or service is not one.
     """
     text = os.environ.get("TF_CONFIG")
     if not text:
@@ -122,9 +125,9 @@ def read_tf_config() -> dict:
     try:
         tf_config = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {text!r}; mend or unset it.") from error
+        raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {text!r}; correct or unset it.") from error
     if not isinstance(tf_config, dict):
-        raise ValueError(f"TF_CONFIG must be a JSON object, {{...}}, got {text!r}; mend or unset it.")
+        raise ValueError(f"TF_CONFIG must be a JSON object, {{...}}, got {text!r}; correct or unset it.")
     for key in ("cluster", "task", "service"):
         if not isinstance(tf_config.get(key), dict | None):
             raise TypeError(f"{key} in TF_CONFIG must be a JSON object, {{...}}, got {tf_config[key]!r}.")
@@ -135,7 +138,7 @@ def read_tf_config() -> dict:
 
 
 def this_task() -> ClusterTask:
-    """The task of this process in the training of a Keras model, which is synchronous if several tasks train.
+    """Returns this process' task in the training of a Keras model, which is synchronous if several tasks train.
 
     Raises:
       ValueError: TF_CONFIG is wrong, or its cluster has parameter servers.
@@ -143,18 +146,18 @@ def this_task() -> ClusterTask:
     """
     tf_config = read_tf_config()
     if TaskType.PS in (tf_config.get("cluster") or {}):
-        raise ValueError("TF_CONFIG has parameter servers, which train a model_fn: run a script of your own")
+        raise ValueError("TF_CONFIG has parameter servers, which need a model_fn; use a script of your own")
     return ClusterTask.from_tf_config(tf_config, synchronous=has_several_tasks(tf_config))
 
 
 def has_several_tasks(tf_config: dict) -> bool:
-    """Whether the cluster of a decoded TF_CONFIG has more than one task that trains or holds variables."""
+    """Returns whether the cluster of a decoded TF_CONFIG has more than one task that trains or holds variables."""
     cluster = tf_config.get("cluster") or {}
     return sum(len(tasks) for job, tasks in cluster.items() if job != TaskType.EVALUATOR) > 1
 
 
 def _addresses(cluster):
-    """The addresses of a cluster by job and index; TF_CONFIG has a list for each job, or a dict if some are absent."""
+    """Returns a cluster's addresses by job and index; TF_CONFIG has a list, or a dict if some are absent, per job."""
     addresses = {}
     for job, tasks in cluster.items():
         numbered = enumerate(tasks) if isinstance(tasks, list) else ((int(i), tasks[i]) for i in tasks)
@@ -166,21 +169,23 @@ def _addresses(cluster):
 
 
 def _chief_job(cluster, task, synchronous):
-    """The name of the job whose first task is the chief."""
+    """Returns the name of the job whose first task is the chief."""
     named = [job for job in (TaskType.MASTER, TaskType.CHIEF) if job in cluster]
     if synchronous and TaskType.MASTER in named:
-        raise ValueError("MultiWorkerMirroredStrategy takes no master; rename it to chief in TF_CONFIG's cluster.")
+        raise ValueError(
+            "MultiWorkerMirroredStrategy does not support a master; rename it to chief in TF_CONFIG's cluster."
+        )
     if named:
         return named[0]
-    # TF_CONFIG does not tell an evaluator how the workers train; without parameter servers it must be synchronously.
+    # TF_CONFIG does not say how the workers train; without parameter servers, they must train synchronously.
     is_evaluator = task.get("type") == TaskType.EVALUATOR and TaskType.PS not in cluster
     return TaskType.WORKER if synchronous or is_evaluator else TaskType.CHIEF
 
 
 def _checked_task(cluster, chief, task):
-    """(type, index) of the task of a cluster, as TF_CONFIG has it, whose chief job is named `chief`."""
+    """Returns the (type, index) of a task, after checking TF_CONFIG's cluster, whose chief job is named `chief`."""
     if chief == TaskType.MASTER and TaskType.CHIEF in cluster:
-        raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep the chief.")
+        raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep only the chief.")
     if chief not in cluster or (chief != TaskType.WORKER and len(cluster[chief]) != 1):
         raise ValueError(f"TF_CONFIG's cluster must have exactly one {chief}, got {cluster}.")
     if len(cluster.get(TaskType.EVALUATOR, ())) > 1:
@@ -194,6 +199,6 @@ def _checked_task(cluster, chief, task):
 
 def _index(task, default=None):
     index = task.get("index", default)
-    if not str(index).isdecimal():  # so that "1" counts as 1, and 0.5 or true as nothing
+    if not str(index).isdecimal():  # accepts "1", but neither 0.5 nor true
         raise ValueError(f"The index of TF_CONFIG's task must be an int >= 0, got {task!r}.")
     return int(index)

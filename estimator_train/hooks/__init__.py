@@ -1,4 +1,4 @@
-"""Hooks: TensorFlow's own under their old names, and ours."""
+"""Hooks: TensorFlow's, under their old names, and those of this package."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""CallbacksHook: Keras callbacks in the training of a Keras model."""
+"""CallbacksHook: runs Keras callbacks while a Keras model trains."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ v1 = tf.compat.v1
 
 
 class CallbacksHook(EpochHook):
-    """Calls Keras callbacks as `fit` does, with the model that is trained.
+    """Calls Keras callbacks on the model being trained, as `fit` does.
 
-    Callbacks may read and set its weights, assign `model.optimizer.learning_rate` and set `model.stop_training`: the
-    next step and the next checkpoint follow. An epoch ends every `steps_per_epoch` steps or, without that, at each
-    evaluation of `train_and_evaluate`, whose metrics come as `val_` logs. As in `fit`, the loss and the metrics are
-    those since the epoch began, in log lines and summaries, too, and with `steps_per_loop` a call of several steps
-    counts as one batch. Callbacks are told when an evaluation begins and ends, but not of its batches.
+    Callbacks may read and set its weights, assign `model.optimizer.learning_rate` and set `model.stop_training`; the
+    change takes effect with the next step and the next checkpoint. An epoch ends every `steps_per_epoch` steps. Without
+    `steps_per_epoch`, it ends at each evaluation of `train_and_evaluate`, whose metrics appear in the logs with the
+    prefix `val_`. As in `fit`, the loss and the metrics are aggregated from the start of the epoch, also in log lines
+    and summaries. With `steps_per_loop`, one call of several steps counts as one batch. Callbacks are notified when an
+    evaluation begins and ends, but not about its batches.
 
         >>> stop = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=20, hooks=[et.CallbacksHook([stop])])
         >>> eval_spec = et.EvalSpec(eval_input_fn, steps=None, every_steps=10)
         >>> metrics, exports = et.train_and_evaluate(estimator, train_spec, eval_spec)
 
-    With several EvalSpecs the logs of the first begin with `val_`, those of the others with `val_NAME_`. Training that
-    continues from a checkpoint continues in the epoch of its step, or, without `steps_per_epoch`, starts with epoch 0.
+    With several EvalSpecs, the first one's logs use the prefix `val_` and the others' use `val_NAME_`. When training
+    resumes from a checkpoint, the epoch number follows from the global step; without `steps_per_epoch`, epochs count
+    from 0 again.
 
     Args:
-      callbacks: a callback or an iterable of them, of the Keras that made the model.
-      steps_per_epoch: global steps in an epoch.
+      callbacks: a callback or an iterable of callbacks, from the same Keras (tf_keras or Keras 3) as the model.
+      steps_per_epoch: global steps per epoch.
 
     Raises:
-      TypeError: one of `callbacks` is no Keras callback.
-      ValueError: `steps_per_epoch` is not positive, or a callback is a BackupAndRestore, as the Estimator's checkpoints
-        do what it does. When training begins: the Estimator has a model_fn, or several processes train.
+      TypeError: one of `callbacks` is not a Keras callback.
+      ValueError: `steps_per_epoch` is not positive, or a callback is a BackupAndRestore, which the Estimator's
+        checkpoints make redundant. When training begins: the Estimator has a model_fn, or several processes train.
     """
 
     def __init__(self, callbacks: Any, steps_per_epoch: int | None = None) -> None:
@@ -54,7 +56,7 @@ class CallbacksHook(EpochHook):
             if not any(isinstance(callback, keras.callbacks.Callback) for keras in imported_kerases()):
                 raise TypeError(f"callbacks must be Keras callbacks, given: {callback!r}")
             if type(callback).__name__ == "BackupAndRestore":
-                raise ValueError("BackupAndRestore is not needed: train goes on from the checkpoints in model_dir.")
+                raise ValueError("BackupAndRestore is not needed: train resumes from the checkpoints in model_dir.")
         self.steps_per_epoch = steps_per_epoch
         self._model: Any = None
         self._callbacks: Any = None
@@ -73,7 +75,7 @@ class CallbacksHook(EpochHook):
     def begin(self) -> None:
         if self._model is None:
             raise ValueError(
-                "CallbacksHook drives a Keras model, and this Estimator has a model_fn: use SessionRunHooks."
+                "CallbacksHook needs a Keras model, but this Estimator has a model_fn; use SessionRunHooks instead."
             )
         self._global_step = v1.train.get_global_step()
         values = v1.get_collection(step_outputs.MODEL_VALUES)
@@ -86,7 +88,7 @@ class CallbacksHook(EpochHook):
         self._is_in_epoch = False
         self._logs: dict[str, Any] = {}
         self._metrics: dict[str, Any] = {}
-        if self._callbacks is None:  # else a session is recreated after an error
+        if self._callbacks is None:  # not None if the session was recreated after an error
             with self._as_in_fit():
                 self._callbacks = self._adapter.callback_list(self._model, self._given, self.steps_per_epoch)
                 self._model.stop_training = False
@@ -102,7 +104,7 @@ class CallbacksHook(EpochHook):
     def after_run(
         self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
     ) -> None:
-        self._step = int(run_values.results["step"]) + 1  # what is fetched with a step is the number before it
+        self._step = int(run_values.results["step"]) + 1  # fetched with a step, it is the number before the update
         self._logs = run_values.results["logs"]
         with self._as_in_fit():
             self._adapter.count_step(self._model, self._step)
@@ -121,12 +123,12 @@ class CallbacksHook(EpochHook):
                 self._end_epoch()
             self._callbacks.on_train_end(self._logs)
         if self._path is not None:
-            # The last checkpoint was saved before the callbacks were called, and they may have set weights.
+            # The last checkpoint was saved before the callbacks ran, and they may have changed weights since.
             wait_for(self._saver)
             self._saver.save(session, self._path, global_step=self._step)
 
     def _begin_epoch(self):
-        self._is_in_epoch, self._begun_at = True, self._step  # a resumed training begins inside an epoch
+        self._is_in_epoch, self._begun_at = True, self._step  # training may resume in the middle of an epoch
         self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
         self._reset_metrics()
         self._callbacks.on_epoch_begin(self._epoch)

@@ -1,4 +1,4 @@
-"""Hooks that stop a training early, by what its evaluations gave."""
+"""Early stopping: hooks that end training depending on evaluation metrics, a function or a checkpoint's step."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ def make_early_stopping_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> tf.compat.v1.train.SessionRunHook:
-    """A hook that stops training once `should_stop_fn()` is true.
+    """Returns a hook that stops training once `should_stop_fn()` returns True.
+
+        >>> from pathlib import Path
+        >>> stop = et.experimental.make_early_stopping_hook(estimator, Path("STOP").exists, run_every_secs=30)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[stop])
 
     Args:
-      estimator: the `Estimator` that is trained.
-      should_stop_fn: function without arguments that returns a bool.
-      run_every_secs: seconds between calls of it.
-      run_every_steps: global steps between them, instead of the seconds, which are then None.
+      estimator: the `Estimator` being trained.
+      should_stop_fn: a function without arguments that returns a bool.
+      run_every_secs: seconds between calls of `should_stop_fn`; pass None if `run_every_steps` is set.
+      run_every_steps: global steps between calls, as an alternative to seconds.
 
     Raises:
-      TypeError: `estimator` is no Estimator, or `should_stop_fn` is not callable.
-      ValueError: both intervals are given, or none.
+      TypeError: `estimator` is not an Estimator, or `should_stop_fn` is not callable.
+      ValueError: both intervals are given, or neither.
     """
     _check_estimator(estimator)
     if not callable(should_stop_fn):
@@ -50,21 +54,24 @@ def stop_if_higher_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> tf.compat.v1.train.SessionRunHook:
-    """A hook that stops training once an evaluation gave a metric above a threshold.
+    """Returns a hook that stops training once an evaluation reports a metric above a threshold.
+
+        >>> stop = et.experimental.stop_if_higher_hook(estimator, "accuracy", 0.98, min_steps=500)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[stop])
 
     Args:
-      estimator: the `Estimator` that is trained.
-      metric_name: of a metric of its evaluations.
-      threshold: the value to pass.
-      eval_dir: directory of an evaluation's events. None: in `train_and_evaluate` the evaluation without a name, or the
-        only one; elsewhere `estimator.eval_dir()`.
-      min_steps: evaluations at earlier global steps do not count.
-      run_every_secs, run_every_steps: as for `make_early_stopping_hook`.
+      estimator: the `Estimator` being trained.
+      metric_name: the name of an evaluation metric.
+      threshold: training stops once the metric is above this value.
+      eval_dir: directory of the evaluation's event files. None selects, in `train_and_evaluate`, the evaluation without
+        a name or else the only one; elsewhere `estimator.eval_dir()`.
+      min_steps: evaluations before this global step are ignored.
+      run_every_secs, run_every_steps: see `make_early_stopping_hook`.
 
     Raises:
-      TypeError: `estimator` is no Estimator.
-      ValueError: both intervals are given, or none; when training starts or the first evaluation is read: there is no
-        such metric, or several evaluations could be meant.
+      TypeError: `estimator` is not an Estimator.
+      ValueError: both intervals are given, or neither. When training starts or the first evaluation is read: the
+        evaluation has no such metric, or there are several evaluations to choose from.
     """
     condition = _crosses(operator.gt, "greater than", metric_name, threshold, min_steps)
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
@@ -79,7 +86,13 @@ def stop_if_lower_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> tf.compat.v1.train.SessionRunHook:
-    """As `stop_if_higher_hook`, for a metric below a threshold."""
+    """Returns a hook that stops training once an evaluation reports a metric below a threshold.
+
+    Arguments and errors are those of `stop_if_higher_hook`.
+
+        >>> stop = et.experimental.stop_if_lower_hook(estimator, "loss", 0.01)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[stop])
+    """
     condition = _crosses(operator.lt, "less than", metric_name, threshold, min_steps)
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
@@ -93,7 +106,13 @@ def stop_if_no_increase_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> tf.compat.v1.train.SessionRunHook:
-    """As `stop_if_higher_hook`, for a metric whose highest value is `max_steps_without_increase` global steps old."""
+    """Returns a hook that stops training once a metric's highest value is `max_steps_without_increase` steps old.
+
+    Steps are global steps. The other arguments and the errors are those of `stop_if_higher_hook`.
+
+        >>> stop = et.experimental.stop_if_no_increase_hook(estimator, "accuracy", max_steps_without_increase=200)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[stop])
+    """
     condition = _stands_still(operator.gt, "increase", metric_name, max_steps_without_increase, min_steps)
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
@@ -107,7 +126,13 @@ def stop_if_no_decrease_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> tf.compat.v1.train.SessionRunHook:
-    """As `stop_if_higher_hook`, for a metric whose lowest value is `max_steps_without_decrease` global steps old."""
+    """Returns a hook that stops training once a metric's lowest value is `max_steps_without_decrease` steps old.
+
+    Steps are global steps. The other arguments and the errors are those of `stop_if_higher_hook`.
+
+        >>> stop = et.experimental.stop_if_no_decrease_hook(estimator, "loss", max_steps_without_decrease=200)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000, hooks=[stop])
+    """
     condition = _stands_still(operator.lt, "decrease", metric_name, max_steps_without_decrease, min_steps)
     return StopOnMetricHook(estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps)
 
@@ -115,12 +140,17 @@ def stop_if_no_decrease_hook(
 def make_stop_at_checkpoint_step_hook(
     estimator: Estimator, last_step: int, wait_after_file_check_secs: float = 30
 ) -> tf.compat.v1.train.SessionRunHook:
-    """A hook that stops training at the global step `last_step`, and, but for the chief, not before it is saved.
+    """Returns a hook that stops training at the global step `last_step`.
+
+    The chief stops as soon as it reaches that step; other workers wait until a checkpoint of it exists.
+
+        >>> stop = et.experimental.make_stop_at_checkpoint_step_hook(estimator, last_step=10)
+        >>> train_spec = et.TrainSpec(train_input_fn, hooks=[stop])
 
     Args:
-      estimator: the `Estimator` that is trained.
-      last_step: the global step.
-      wait_after_file_check_secs: seconds to wait where the newest checkpoint has not come so far.
+      estimator: the `Estimator` being trained.
+      last_step: the global step to stop at.
+      wait_after_file_check_secs: seconds to wait before checking again, if the newest checkpoint is older.
     """
     if estimator.config.is_chief:
         return v1.train.StopAtStepHook(last_step=last_step)
@@ -128,15 +158,15 @@ def make_stop_at_checkpoint_step_hook(
 
 
 class MissingMetricError(ValueError):
-    """Evaluations do not have the metric that early stopping watches, but those of `names`."""
+    """The evaluation has no metric of the name that early stopping monitors, only those in `names`."""
 
     def __init__(self, metric, names):
-        super().__init__(f"The early stopping watches the metric {metric!r}, and the evaluation has {names}.")
+        super().__init__(f"Early stopping monitors the metric {metric!r}, but the evaluation has {names}.")
         self.metric, self.names = metric, names
 
 
 class _StopHook(tf.compat.v1.train.SessionRunHook):
-    """Stops training once `should_stop_fn()` is true. It adds nothing to the graph, so nothing to checkpoints."""
+    """Stops training once `should_stop_fn()` is true. Adds nothing to the graph, hence nothing to checkpoints."""
 
     def __init__(self, should_stop_fn, run_every_secs, run_every_steps):
         if (run_every_secs is None) == (run_every_steps is None):
@@ -154,7 +184,7 @@ class _StopHook(tf.compat.v1.train.SessionRunHook):
         return v1.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context, run_values):
-        # What a session fetches together with a step is the global step of before or of after it, as it happens.
+        # A global step fetched together with a training step may be the one before or after the update.
         if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
         step = run_context.session.run(self._global_step)
@@ -166,9 +196,9 @@ class _StopHook(tf.compat.v1.train.SessionRunHook):
 
 
 class StopOnMetricHook(_StopHook):
-    """Stops training once `condition` gives a reason, a str, for the metrics that evaluations have written.
+    """Stops training once `condition` returns a reason, a str, for the evaluation metrics written so far.
 
-    It is called with a dict of global steps, in their order, to the metric's values.
+    `condition` is called with a dict from global steps, in ascending order, to the metric's values.
     """
 
     def __init__(self, estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps):
@@ -185,16 +215,16 @@ class StopOnMetricHook(_StopHook):
         self._read_files = None
 
     def watch(self, metric_names):
-        """Settles which evaluation is watched, and checks that it has the metric.
+        """Determines which evaluation to monitor and checks that it has the metric.
 
         Args:
-          metric_names: dict of the evaluations' names to functions that give the names of their metrics.
+          metric_names: dict from the evaluations' names to functions that return their metrics' names.
         """
         if self._eval_dir is None:
             if None not in metric_names and len(metric_names) > 1:
                 raise ValueError(
-                    f"The early stopping on {self._metric_name!r} needs eval_dir=estimator.eval_dir(name), with one of "
-                    f"the evaluations' names {list(metric_names)}."
+                    f"Early stopping on {self._metric_name!r} needs eval_dir=estimator.eval_dir(name), with one of the "
+                    f"evaluation names {list(metric_names)}."
                 )
             self._eval_dir = self._estimator.eval_dir(None if None in metric_names else next(iter(metric_names)))
         for name, names in metric_names.items():
@@ -206,7 +236,7 @@ class StopOnMetricHook(_StopHook):
         eval_dir = self._eval_dir or self._estimator.eval_dir()
         pattern = os.path.join(eval_dir, "*.tfevents.*")
         files = {path: tf.io.gfile.stat(path).length for path in tf.io.gfile.glob(pattern)}
-        if files == self._read_files:  # asked after each step, it would else read them all again
+        if files == self._read_files:  # called as often as every step: read only changed files
             return False
         self._read_files = files
         results = read_eval_metrics(pattern)

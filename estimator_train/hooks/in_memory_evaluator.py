@@ -1,4 +1,4 @@
-"""InMemoryEvaluatorHook: evaluation in the middle of training, without a checkpoint in model_dir."""
+"""InMemoryEvaluatorHook: evaluates during training without writing a checkpoint to model_dir."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ v1 = tf.compat.v1
 
 
 class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
-    """Evaluates before the first step, after every `every_n_iter`-th and at the end.
+    """Evaluates before the first step, after every `every_n_iter` session runs, and at the end.
 
-    The variables go by a checkpoint in memory; the metrics go to the events of `estimator.eval_dir(name)`.
+    Variables are passed through a checkpoint in memory. Metrics are written to the event files in
+    `estimator.eval_dir(name)`.
+
+        >>> evaluator = et.experimental.InMemoryEvaluatorHook(estimator, eval_input_fn, every_n_iter=5)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=10, hooks=[evaluator])
 
     Args:
-      estimator: the `Estimator` that is trained.
-      input_fn, steps, hooks, name: as for `Estimator.evaluate`.
-      every_n_iter: runs of the training session from one evaluation to the next.
+      estimator: the `Estimator` being trained.
+      input_fn, steps, hooks, name: see `Estimator.evaluate`.
+      every_n_iter: training session runs between evaluations.
 
     Raises:
-      ValueError: `every_n_iter` is not positive, or this is one of several processes that train.
+      ValueError: `every_n_iter` is not positive, or several processes train.
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
         config = estimator.config
         if config.task_type == TaskType.PS or config.num_ps_replicas > 0 or config.num_worker_replicas > 1:
             raise ValueError(
-                "InMemoryEvaluatorHook evaluates in the one process that trains; a cluster has an evaluator."
+                "InMemoryEvaluatorHook supports training in a single process only; a cluster has an evaluator task."
             )
         self._estimator = estimator
         self._evaluation = {"input_fn": input_fn, "steps": steps, "hooks": hooks, "name": name}
@@ -53,7 +57,7 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
         self._global_step = v1.train.get_global_step()
         savers = v1.get_collection(v1.GraphKeys.SAVERS)
         is_keras = bool(savers) and isinstance(savers[0], ObjectSaver)
-        # A saver of its own: the training's counts what it writes, and deletes the oldest.
+        # The saver used for training cannot be shared: it keeps track of its checkpoints and deletes the oldest.
         self._saver = savers[0] if is_keras else v1.train.Saver(v1.global_variables())
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:

@@ -1,4 +1,4 @@
-"""LoggerHook: gives loggers the loss, the metrics and the learning rate of a training."""
+"""LoggerHook: passes the loss, the metrics and the learning rate to loggers during training."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ v1 = tf.compat.v1
 
 
 class LoggerHook(tf.compat.v1.train.SessionRunHook):
-    """Logs the loss and the metrics of a Keras model, means over the steps since it last did, and the learning rate.
+    """Logs a Keras model's loss and metrics, averaged over the steps since the last log, and its learning rate.
 
-    With a `CallbacksHook` the metrics are those since the epoch began. `LoggerExporter` logs evaluations.
+    With a `CallbacksHook`, the metrics are aggregated from the start of the epoch instead. `LoggerExporter` logs
+    evaluations.
 
         logger = et.loggers.CSVLogger("runs/oct2017")
         hooks = [et.LoggerHook(logger, every_n_steps=100, steps_per_epoch=500)]
@@ -24,9 +25,9 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         logger.close()
 
     Args:
-      loggers: of `estimator_train.loggers`, or your own.
-      every_n_steps: global steps between two logs; there is one more at the end of training.
-      steps_per_epoch: global steps in an epoch, for the number of epochs as `epoch`; None: without it.
+      loggers: loggers from `estimator_train.loggers`, or your own.
+      every_n_steps: global steps between logs; the end of training is logged, too.
+      steps_per_epoch: global steps per epoch, from which the value `epoch` is computed; None leaves it out.
 
     Raises:
       ValueError: `every_n_steps` is not positive. When training begins: the Estimator has a model_fn.
@@ -43,7 +44,7 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         graph = v1.get_default_graph()
         values = [value for value in graph.get_collection(step_outputs.MODEL_VALUES) if value.shape.rank == 0]
         if not values:
-            raise ValueError("LoggerHook logs a Keras model, and this Estimator has a model_fn: use SummarySaverHook.")
+            raise ValueError("LoggerHook needs a Keras model, but this Estimator has a model_fn; use SummarySaverHook.")
         rate = step_outputs.find(graph, step_outputs.LEARNING_RATE)
         self._fetches = {
             "step": v1.train.get_global_step(),
@@ -62,7 +63,7 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
     def after_run(
         self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
     ) -> None:
-        self._step = int(run_values.results["step"]) + 1  # what is fetched with a step is the number before it
+        self._step = int(run_values.results["step"]) + 1  # fetched with a step, it is the number before the update
         self._values.append(run_values.results["values"])
         self._rate = run_values.results["rate"]
         if self._step // self._every_n_steps > self._logged_step // self._every_n_steps:

@@ -1,4 +1,4 @@
-"""ProfilerHook: TensorFlow's own, in eager mode too."""
+"""ProfilerHook: TensorFlow's, made usable from eager mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import tensorflow as tf
 class ProfilerHook(tf.compat.v1.train.ProfilerHook):
     """Writes Chrome traces to `<output_dir>/timeline-<step>.json`.
 
-    Arguments are those of `tf.compat.v1.train.ProfilerHook`, which cannot be made outside of a graph.
+    Takes the arguments of `tf.compat.v1.train.ProfilerHook`, which can only be constructed inside a graph.
+
+        >>> profiler = et.ProfilerHook(save_steps=100, output_dir=estimator.model_dir)
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""ProgressHook: how far training is, its loss and metrics, examples a second and the time to go."""
+"""ProgressHook: shows training progress, loss and metrics, examples per second and the remaining time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ v1 = tf.compat.v1
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
-    """A progress bar on a terminal; plain lines where the output is none.
+    """Shows a progress bar in a terminal, or prints plain lines if the output is not a terminal.
 
-    Examples per second are those of training alone: the first call, which is a warm-up, checkpoints and evaluations do
-    not count. With `steps` or `max_steps` of `Estimator.train` it shows the remaining time, including the checkpoints
-    and evaluations to come, whose number and length are estimated from those so far.
+    Examples per second measure training alone; the first call (warm-up), checkpoints and evaluations are not counted.
+    If `Estimator.train` was given `steps` or `max_steps`, the hook also shows the remaining time, which includes an
+    estimate for upcoming checkpoints and evaluations, based on those so far.
 
         estimator.train(input_fn, hooks=[et.ProgressHook()], max_steps=1000)
 
     Args:
-      every_secs: seconds between two plain lines; the bar renews its numbers twice a second.
-      file: where to write; None: standard error.
+      every_secs: seconds between plain lines; the progress bar is updated twice a second.
+      file: a text stream to write to; None selects standard error.
     """
 
     def __init__(self, *, every_secs: float = 10.0, file: TextIO | None = None) -> None:
@@ -76,7 +76,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if interruptions > self._interruptions:
             self._interruptions, self._interrupted_at = interruptions, self._step
         if self._bar is not None:
-            self._bar.update(self._step - self._bar.n)  # a recovered session goes back
+            self._bar.update(self._step - self._bar.n)  # negative after a session has recovered
         if time.perf_counter() - self._shown_at >= self._every_secs:
             self._show()
 
@@ -118,7 +118,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         return a_step * (self._last_step - self._step)
 
     def _bar_format(self, to_go):
-        """The bar's remaining time; tqdm's own estimate would count evaluations as steps."""
+        """Returns tqdm's format with our estimate of the remaining time; tqdm's would count evaluations as steps."""
         if self._last_step is None:
             return "step {n_fmt}, {elapsed} so far{postfix}"
         return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}}, {to_go} to go{{postfix}}"

@@ -1,4 +1,4 @@
-"""TimingHook: seconds a step, examples a second, and where the time of a training went."""
+"""TimingHook: measures seconds per step, examples per second and how training time was spent."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from estimator_train.session import step_outputs
 v1 = tf.compat.v1
 log = tf.get_logger()
 
-_FILE_SECS = 60  # between two writes of timing.json
+_FILE_SECS = 60  # seconds between writes of timing.json
 
 
 class TimingHook(tf.compat.v1.train.SessionRunHook):
-    """Measures every training step; the grown-up TimeHistory.
+    """Measures the time of every training step, as the TimeHistory hook of older examples does.
 
-    A step's time runs from `before_run` to `after_run`, less the checkpoints and the evaluations in between, so it
-    holds what other hooks before this one in the list do. With `RunConfig(steps_per_loop=n)` each of a call's n steps
-    counts with an nth of its time. The first call of a session is warm-up, which the summary tells apart. Tracing comes
-    before it and is in no step.
+    A step is timed from `before_run` to `after_run`, minus checkpoints and evaluations in between; the time therefore
+    includes hooks that come earlier in the list. With `RunConfig(steps_per_loop=n)`, the time of a call is divided
+    evenly among its n steps. The first call of a session counts as warm-up and is reported separately. Tracing happens
+    before the first call and is not part of any step.
 
-    `timing.json` holds the `summary()`, and in `sessions` one of each hook that has timed a training in `output_dir`,
-    with the time when it started and its first and last global step: a training that was resumed has several. It is
-    written every minute and at the end.
+    `timing.json` contains the `summary()`. If training was resumed, its list `sessions` has one summary for each run in
+    `output_dir`, with its start time and its first and last global step. The file is written every minute and at the
+    end.
 
         >>> timing = et.TimingHook(estimator.model_dir)
         >>> estimator = estimator.train(train_input_fn, steps=10, hooks=[timing])
@@ -41,8 +41,8 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         True
 
     Args:
-      output_dir: directory for `timing.json` and for TensorBoard's scalars; None: neither.
-      every_n_steps: steps between two writes of the scalars `examples/sec` and `input_wait_share`.
+      output_dir: directory for `timing.json` and for TensorBoard scalars; None writes neither.
+      every_n_steps: steps between writes of the scalars `examples/sec` and `input_wait_share`.
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] | None = None, *, every_n_steps: int = 100) -> None:
@@ -55,11 +55,11 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
 
     @property
     def times(self) -> list[float]:
-        """Seconds of each step, warm-up included, a list of floats."""
+        """The duration of each step in seconds, including warm-up."""
         return _step_times(self._calls)
 
     def begin(self) -> None:
-        if self._begun is not None:  # the last training has failed: it had no end
+        if self._begun is not None:  # the previous training failed and never reached end()
             self._ended = self._whole(until=self._seen)
         self._begun = self._seen = _now()
         graph = v1.get_default_graph()
@@ -88,7 +88,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         seconds = self._seen.seconds - self._start - (time_spent.total() - self._spent)
         values = run_values.results
         call = _Call(
-            steps=int(values.get(step_outputs.STEPS, 1)),  # a graph of a model_fn does one
+            steps=int(values.get(step_outputs.STEPS, 1)),  # the graph of a model_fn runs one step a call
             seconds=seconds,
             examples=values.get(step_outputs.EXAMPLES, math.nan),
             input_seconds=values.get(step_outputs.INPUT_SECONDS, math.nan),
@@ -111,15 +111,17 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             self._write_file()
 
     def summary(self) -> dict[str, float | None]:
-        """What was measured, a dict of numbers; None where nothing was, or where the graph does not tell.
+        """Returns the measurements as a dict of numbers; a value is None if it was not or could not be measured.
 
-        `steps`, `seconds`: of training in total, without warm-up. `mean_seconds`, `p50_seconds`, `p95_seconds`: of a
-        step. `steps_per_second`; `examples_per_second`, over all replicas; `input_wait_share`, between 0 and 1, and
-        `input_wait_seconds` of `seconds`; `warmup_steps`, `warmup_seconds`.
-
-        `whole_seconds`, from the begin of sessions to their ends, is the sum of `seconds`, `warmup_seconds`,
-        `checkpoint_seconds`, `evaluation_seconds` (with what exporters do), and `other_seconds`: starting sessions,
-        later hooks, and all else between steps.
+        - `steps`, `seconds`: total training steps and time, without warm-up.
+        - `mean_seconds`, `p50_seconds`, `p95_seconds`: the time of a step.
+        - `steps_per_second`; `examples_per_second`, over all replicas.
+        - `input_wait_seconds`: the part of `seconds` spent waiting for input; `input_wait_share`: the same as a
+          fraction between 0 and 1.
+        - `warmup_steps`, `warmup_seconds`.
+        - `whole_seconds`: the time from the start to the end of all sessions. It is the sum of `seconds`,
+          `warmup_seconds`, `checkpoint_seconds`, `evaluation_seconds` (including exporters) and `other_seconds`
+          (starting sessions, later hooks, and everything else between steps).
         """
         measured = _total(call for call in self._calls if not call.is_warmup)
         warmup = _total(call for call in self._calls if call.is_warmup)
@@ -148,7 +150,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         return os.path.join(self._output_dir, "timing.json")
 
     def _whole(self, until=None):
-        """The time of all sessions, of the current one up to now."""
+        """Returns the time of all sessions, counting the current one up to `until`, or else up to now."""
         if self._begun is None:
             return self._ended
         until = until or _now()
@@ -177,7 +179,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
 
 
 class _Whole(NamedTuple):
-    """Seconds, or a time, and those of `time_spent`."""
+    """A duration or a point in time, with the values of `time_spent` for it."""
 
     seconds: float
     spent: dict[str, float]
@@ -188,7 +190,7 @@ def _now():
 
 
 class _Call(NamedTuple):
-    """One session.run."""
+    """The measurements of one session.run, or their sums."""
 
     steps: int
     seconds: float
@@ -198,17 +200,17 @@ class _Call(NamedTuple):
 
 
 def _sessions_in(path: str) -> list[dict[str, Any]]:
-    """The sessions in the timing.json at `path`; where it cannot be read, none, with a warning."""
+    """Returns the sessions in the timing.json at `path`; if it cannot be read, logs a warning and returns []."""
     if not tf.io.gfile.exists(path):
         return []
     try:
         with tf.io.gfile.GFile(path) as file:
             timing = json.load(file)
-        sessions = timing.get("sessions", [timing])  # earlier versions kept the last alone
+        sessions = timing.get("sessions", [timing])  # earlier versions kept only the last one
         if not all(isinstance(session, dict) for session in sessions):
-            raise ValueError("its sessions are no objects")
+            raise ValueError("its sessions are not JSON objects")
     except (tf.errors.OpError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        log.warning("%s is no timing of a training, so earlier sessions are left out: %s", path, error)
+        log.warning("Cannot read %s, so earlier sessions are left out: %s", path, error)
         return []
     return sessions
 

@@ -1,4 +1,4 @@
-"""Reads a Python generator epoch by epoch. TensorFlow is not imported here: see generator_workers.py."""
+"""Reads a Python generator epoch by epoch, without importing TensorFlow; generator_workers.py explains why."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ import itertools
 
 @dataclasses.dataclass(frozen=True)
 class Skipped:
-    """Yielded by a generator in place of an example that it cannot read.
+    """A placeholder that a generator yields for an example that it cannot read.
+
+        >>> def examples():
+        ...     yield np.float32(1), np.float32(2)
+        ...     yield et.input_fns.Skipped("row 2: has no label")
+        >>> input_fn = et.input_fns.generator(examples, batch_size=2)
+        >>> [labels.numpy().tolist() for features, labels in input_fn()]
+        [[2.0]]
+        >>> input_fn.skipped
+        ['row 2: has no label']
 
     Args:
-      what: tells which it is, and why, in a line.
+      what: one line that names the example and the reason.
     """
 
     what: str
@@ -20,7 +29,7 @@ class Skipped:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """A worker process's counterpart of `tf.distribute.InputContext`: each worker is its own input pipeline."""
+    """The counterpart of `tf.distribute.InputContext` in a worker process; each worker is its own input pipeline."""
 
     num_input_pipelines: int
     input_pipeline_id: int
@@ -28,10 +37,10 @@ class Share:
 
 
 def epochs(make_generator, *, num_epochs, augment, input_context, start=(0, 0)):
-    """Yields the tuples of every epoch, augmented, and its `Skipped`s; and None behind each epoch.
+    """Yields the augmented tuples and the `Skipped`s of every epoch, and None after each epoch.
 
-    `start`: the epoch and the number of its element to begin with. A generator without a parameter `first` makes the
-    elements before, too.
+    `start` is a pair: the epoch to start in and the number of its first element. If `make_generator` has no parameter
+    `first`, earlier elements of that epoch are generated and dropped.
     """
     parameters = inspect.signature(make_generator).parameters
     first_epoch, first = start
@@ -53,10 +62,10 @@ def epochs(make_generator, *, num_epochs, augment, input_context, start=(0, 0)):
 
 
 def in_turn(streams, first=0):
-    """Yields what iterators over `epochs` yield, one of each in turn, and None where all of them have ended an epoch.
+    """Yields one item of each iterator over `epochs` in turn, and None once all of them have ended an epoch.
 
-    Where each has every n-th example, from its own number on, they come in the order that one iterator would give.
-    `first`: how many examples of the first epoch have been yielded before.
+    If worker i of n has every n-th example from the i-th on, the order is the same as for a single iterator. `first` is
+    the number of examples of the first epoch that have been yielded already.
     """
     behind = first % len(streams)
     while True:
@@ -65,7 +74,7 @@ def in_turn(streams, first=0):
             for stream in list(going_on):
                 try:
                     item = next(stream)
-                except StopIteration:  # all have as many epochs
+                except StopIteration:  # all have the same number of epochs
                     return
                 if item is None:
                     going_on.remove(stream)

@@ -1,4 +1,4 @@
-"""Functions that return input_fns: from arrays in memory, from image files, from Python generators."""
+"""Functions that return input_fns for arrays in memory, image files and Python generators."""
 
 from estimator_train.host.generator_stream import Skipped
 from estimator_train.input_fns.arrays import arrays

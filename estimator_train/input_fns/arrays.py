@@ -26,35 +26,34 @@ def arrays(
 ) -> Arrays:
     """Returns an input_fn over the rows of numpy arrays.
 
-    Elements are batches of `x`, `(x, y)` or `(x, y, sample_weight)` with the dtypes of the arrays; a tuple
-    `x` alone gives `(x,)`, so that it is not taken for features and labels. Batches run on across epochs:
-    only the very last one may be short.
+    Elements are batches of `x`, `(x, y)` or `(x, y, sample_weight)` with the dtypes of the arrays. If `x` is a tuple
+    and there is no `y`, elements are `(x,)`, because `x` would otherwise be mistaken for features and labels. Batches
+    may span epochs; only the very last one may be short.
 
         >>> input_fn = et.input_fns.arrays(np.arange(5), batch_size=2, num_epochs=2)
         >>> [batch.numpy().tolist() for batch in input_fn()]
         [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4]]
 
     Args:
-      x: an array of shape (n, ...), or a dict or tuple of such. Read in place: the graph holds no copy.
-      y: labels, likewise; None for none.
-      sample_weight: an array of shape (n,); needs `y`.
-      batch_size: rows a batch on each replica.
-      num_epochs: passes over the rows; None is forever.
+      x: an array of shape (n, ...), or a dict or tuple of such arrays. It is read in place; the graph holds no copy.
+      y: labels in the same form, or None.
+      sample_weight: an array of shape (n,); requires `y`.
+      batch_size: rows per batch on each replica.
+      num_epochs: passes over the rows; None repeats forever.
       shuffle: whether to shuffle all rows, in a new order each epoch.
-      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
-      drop_remainder: whether to leave a short last batch out; gives a static batch size.
+      seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
+      drop_remainder: whether to drop a short last batch; makes the batch size static.
 
-    The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
-    rows.
+    The input_fn takes an optional `tf.distribute.InputContext` and gives each input pipeline its shard of the rows.
 
     Raises:
-      ValueError: the arrays are empty or differ in length, there is a `sample_weight` without `y`, or `batch_size` is
-        not positive.
+      ValueError: the arrays are empty or differ in length, `sample_weight` is given without `y`, or `batch_size` is not
+        positive.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
     if sample_weight is not None and y is None:
-        raise ValueError("sample_weight needs y: there is no loss to weigh without labels")
+        raise ValueError("sample_weight requires y: without labels there is no loss to weight")
     data = {"x": x, "y": y, "sample_weight": sample_weight}
     data = {name: _as_arrays(value) for name, value in data.items() if value is not None}
     num_rows = _common_length(data)
@@ -63,12 +62,12 @@ def arrays(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Arrays:
-    """The input_fn that `arrays` returns; follows the protocol `StartsAnywhere`.
+    """The input_fn that `arrays` returns; implements the protocol `StartsAnywhere`.
 
     Attributes:
-      data: those given of "x", "y" and "sample_weight", with numpy arrays as leaves.
+      data: dict with "x" and, if given, "y" and "sample_weight"; its leaves are numpy arrays.
       num_rows: the length of the arrays.
-      first: how many rows are left out at the beginning, over all epochs and input pipelines.
+      first: rows to skip at the beginning, counted over all epochs and input pipelines.
       The others are the arguments of `arrays`.
     """
 
@@ -104,7 +103,7 @@ class Arrays:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
 
     def _batches_at_once(self):
-        """How many batches numpy gathers in one call, which takes longer than a small batch itself."""
+        """Returns how many batches to gather in one numpy call, whose overhead exceeds the cost of a small batch."""
         bytes_of_row = sum(column.nbytes // self.num_rows for column in tf.nest.flatten(self.data))
         return max(1, min(32, _BLOCK_BYTES // max(self.batch_size * bytes_of_row, 1)))
 
@@ -116,7 +115,7 @@ class Arrays:
 
     def _rows(self, indices):
         columns = tf.nest.flatten(self.data)
-        # Gathered by numpy: the arrays stay where they are instead of becoming constants of the graph.
+        # numpy gathers the rows because tf.gather would turn the arrays into constants of the graph.
         dtypes = [tf.as_dtype(column.dtype) for column in columns]
         batch = tf.numpy_function(lambda i: [np.take(column, i, axis=0) for column in columns], [indices], dtypes)
         for tensor, column in zip(batch, columns, strict=True):

@@ -1,4 +1,4 @@
-"""augmented: random changes to the images of a training, made on the devices that train."""
+"""augmented: changes training images at random, on the device that trains on them."""
 
 from __future__ import annotations
 
@@ -27,53 +27,53 @@ PRESETS = {
 
 
 def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[str]) -> ChangedBatches:
-    """Returns `input_fn` with its images changed at random where a Keras model's Estimator trains on them.
+    """Returns `input_fn` with random augmentation of its images when a Keras model's Estimator trains on them.
 
-    ::
+        >>> images, labels = np.zeros([4, 8, 8, 3], np.float32), np.float32([[0], [1], [0], [1]])
+        >>> train_input_fn = et.input_fns.augmented(et.input_fns.arrays(images, labels), "light, cutout")
+        >>> images, labels = next(iter(train_input_fn()))  # call it yourself to look at augmented images
+        >>> images.shape
+        TensorShape([4, 8, 8, 3])
 
-        train_input_fn = augmented(image_files("train/*/*.png", labels, shuffle=True), "light, cutout")
-        estimator.train(train_input_fn)
-        images, labels = next(iter(train_input_fn()))  # to look at
-
-    Each image is changed on the device that trains on it; evaluate and predict use the unchanged images. The
-    changes follow from the seed of the run and the position of the batch in it: a training that is resumed with
-    `RunConfig(resume_input=True)` sees what it would have seen.
+    Images are changed on the device that trains on them; evaluate and predict use the original images. The changes
+    depend only on the run's seed and the batch's position in the run, so training resumed with
+    `RunConfig(resume_input=True)` sees the same images as an uninterrupted run.
 
     Args:
-      input_fn: gives batches of float images of shape (batch, height, width, channels) in [0, 1].
-      names: one of these or several, as an iterable or between commas; they are made in this order:
+      input_fn: an input_fn of batches of float images of shape (batch, height, width, channels) in [0, 1].
+      names: one or more of the following, as an iterable or a comma-separated string; applied in this order:
 
-        - "flip": left to right, every other image.
-        - "rotate": by up to 15 degrees.
-        - "zoom": by up to 15 %, in or out.
-        - "shift": by up to a tenth of each side. The empty borders that these three leave are filled by reflection.
-        - "brightness": up to 0.2 added to all pixels, or subtracted.
-        - "contrast": the distance of pixels from their channel's mean times 0.8 to 1.2.
-        - "cutout": a square of half of each side, around any pixel, is filled with the image's mean (DeVries and
-          Taylor, 2017).
-        - "mixup": each image and its label are mixed with another's of the batch, by a share of the distribution
-          Beta(0.2, 0.2) (Zhang et al., 2017). Labels must be floats, such as one-hot ones.
+        - "flip": flips left to right with probability 1/2.
+        - "rotate": rotates by up to 15 degrees.
+        - "zoom": zooms in or out by up to 15 %.
+        - "shift": shifts by up to a tenth of each side. Rotate, zoom and shift fill empty borders by reflection.
+        - "brightness": adds a value between -0.2 and 0.2 to all pixels.
+        - "contrast": scales the distance of pixels from their channel's mean by 0.8 to 1.2.
+        - "cutout": fills a rectangle of half of each side, centered on a random pixel, with the image's mean (DeVries
+          and Taylor, 2017).
+        - "mixup": mixes each image and its label with another one of the batch, with a weight drawn from
+          Beta(0.2, 0.2) (Zhang et al., 2017). Labels must be floats, for example one-hot.
         - "light": flip, zoom and shift.
         - "medium": flip, rotate, zoom, shift, brightness and contrast.
 
     Raises:
-      ValueError: there is no such name, or `input_fn` gives features that are computed once for each image. From
-        `train`: the batches are no images, or have no labels to mix.
+      ValueError: a name is unknown, or `input_fn` comes from `frozen_features`. From `train`: the batches are not
+        images, or have no float labels for mixup.
     """
     if isinstance(input_fn, FrozenFeatures):
         raise ValueError(
-            "features of frozen layers are computed once for each image, which cannot change any more; leave out "
-            "augmented() or frozen_features()"
+            "frozen_features() computes the features of each image only once, so the image cannot be augmented; leave "
+            "out augmented() or frozen_features()"
         )
     return ChangedBatches(input_fn, Augmentation(_parsed(names)))
 
 
 def _parsed(names):
-    """The names of what `names` asks for, each once, in the order of `NAMES`."""
+    """Returns the augmentations requested by `names`, presets expanded, each once, in the order of `NAMES`."""
     asked = set()
     for name in (part.strip() for part in (names.split(",") if isinstance(names, str) else names)):
         if name not in NAMES and name not in PRESETS:
-            raise ValueError(f"there is no augmentation {name!r}; pass some of {', '.join([*NAMES, *PRESETS])}")
+            raise ValueError(f"there is no augmentation {name!r}; choose from {', '.join([*NAMES, *PRESETS])}")
         asked |= set(PRESETS.get(name, [name]))
     return tuple(name for name in NAMES if name in asked)
 
@@ -103,12 +103,12 @@ class Augmentation:
 
 
 def _uniform(images, seed, low, high, values=1):
-    """Random numbers for the images of a batch: of shape (batch, values)."""
+    """Returns random numbers of shape (batch, values) for the images of a batch."""
     return tf.random.stateless_uniform([tf.shape(images)[0], values], seed, low, high, images.dtype)
 
 
 def _for_pixels(numbers):
-    """Numbers of shape (batch, 1), as they are broadcast over the pixels of images."""
+    """Reshapes numbers of shape (batch, 1) to broadcast over the pixels of images."""
     return numbers[:, :, tf.newaxis, tf.newaxis]
 
 
@@ -117,7 +117,7 @@ def _flipped(images, seed):
 
 
 def _moved(images, seeds):
-    """Rotates, zooms and shifts, as far as each has a seed, with a single interpolation."""
+    """Rotates, zooms and shifts images, each only if it has a seed, with a single interpolation."""
     shape = tf.shape(images)
     none = tf.zeros([shape[0], 1], images.dtype)
     angle, scale, shift = none, none + 1, tf.concat([none, none], axis=1)
@@ -159,7 +159,7 @@ def _cut_out(images, seed):
     centres = _uniform(images, seed, 0, 1, values=2)
 
     def is_inside(side, centre):
-        """Which of the pixels along a side are in the square: of shape (batch, side)."""
+        """Returns which pixels along a side are inside the cutout, of shape (batch, side)."""
         pixels = (tf.cast(tf.range(side), images.dtype) + 0.5) / tf.cast(side, images.dtype)
         return tf.abs(pixels - centre) < _CUTOUT / 2
 
@@ -170,11 +170,9 @@ def _cut_out(images, seed):
 
 def _mixed(images, rest, seed):
     if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
-        raise ValueError(
-            f"mixup mixes labels that are floats, such as one-hot ones, got {rest or 'none'}; leave it out"
-        )
+        raise ValueError(f"mixup needs float labels, such as one-hot ones, got {rest or 'none'}; leave out mixup")
     seeds = tf.unstack(tf.random.split(seed, 3))
-    # Two gamma variables make one of the beta distribution.
+    # For gamma variables a and b, a / (a + b) has a beta distribution.
     count = tf.shape(images)[0]
     a, b = (tf.random.stateless_gamma([count], each, _MIXUP_ALPHA, dtype=tf.float64) for each in seeds[:2])
     share = tf.math.divide_no_nan(a, a + b)

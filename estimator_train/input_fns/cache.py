@@ -1,7 +1,7 @@
-"""Decoded images in memory or in a directory, read by their numbers.
+"""Keeps decoded images in memory or in a directory, for random access by number.
 
-Not `Dataset.cache`: it gives its elements in the order in which it got them, and a shuffle behind it would hold
-decoded images.
+`Dataset.cache` would not do: it replays elements in a fixed order, and a shuffle after it would have to buffer decoded
+images.
 """
 
 import hashlib
@@ -24,26 +24,27 @@ from estimator_train.input_fns.decoding import decoded, fault_of_file
 from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.private_names import eager_mode
 
-_FORMAT = 1  # of the files in a directory
+_FORMAT = 1  # version of the file format in a cache directory
 
 
 def open_cache(cache, paths, image_size, *, fast, skip):
-    """Fills the cache, and returns a function from numbers of `paths` to what `decode_own_channels` returns for them.
+    """Fills the cache and returns a function that reads from it.
 
-    Images are kept as they come out of `decoded`, in the order of `paths`: float32, with one channel if grayscale.
+    The function maps indices into `paths` to the value that `decode_own_channels` returns for these files. Images are
+    stored in the order of `paths` as `decoded` returns them: float32, with one channel if grayscale.
 
     Args:
-      cache: "memory", or a directory, where a file is kept for the paths, sizes and times of the files, the image size
-        and `fast`. The first of several processes that want the same fills it; one that is interrupted leaves nothing
-        that counts.
-      paths: of the files.
+      cache: "memory" or a directory. A file in the directory is valid for the same paths, sizes and modification times
+        of the image files, image size and `fast`. If several processes need the same file, the first one writes it; if
+        that process is interrupted, the partial file is ignored.
+      paths: paths of the files.
       image_size: (height, width).
       fast: see `decoded`.
-      skip: whether images that cannot be decoded are left out.
+      skip: whether to skip images that cannot be decoded.
 
     Raises:
       MemoryError, OSError: the images do not fit.
-      tf.errors.InvalidArgumentError: without `skip`, names a file that cannot be decoded.
+      tf.errors.InvalidArgumentError: a file cannot be decoded and `skip` is False; the message names the file.
     """
     with eager_mode():  # the input_fn may be called in a graph
         images = _images(paths, image_size, fast, skip)
@@ -55,7 +56,7 @@ def open_cache(cache, paths, image_size, *, fast, skip):
 
 
 def _images(paths, image_size, fast, skip):
-    """Yields (image, place) of the images that can be decoded."""
+    """Yields (image, index into `paths`) for each image that can be decoded."""
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
     images = decoded(files, image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
     due = 0
@@ -95,7 +96,7 @@ def _open_folder(folder, images, paths, image_size, fast):
     name = folder / f"images-{key_of_files(paths, image_size, fast)}"
     data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
     with explaining_full_disk(folder), filelock.FileLock(name.with_suffix(".lock")):
-        # The manifest comes last: without one, what is there is only a part.
+        # The manifest is written last; without it, the data file is incomplete.
         if (channels := _channels_in(manifest)) is None:
             _fill_file(data, manifest, images, paths, image_size)
             channels = _channels_in(manifest)
@@ -107,13 +108,13 @@ def _open_folder(folder, images, paths, image_size, fast):
 
 
 def _channels_in(manifest):
-    """The number of channels of each image, an array; None without a manifest that can be read."""
+    """Returns an array of each image's number of channels, or None if the manifest is missing or unreadable."""
     try:
         return np.array(json.loads(manifest.read_text())["channels"], np.uint8)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        tf.get_logger().warning("%s cannot be read, so the images are decoded anew: %s", manifest, error)
+        tf.get_logger().warning("%s cannot be read, so the images are decoded again: %s", manifest, error)
         return None
 
 
@@ -132,7 +133,7 @@ def _fill_file(data, manifest, images, paths, image_size):
 
 
 def key_of_files(paths, image_size, fast):
-    """A hex digest of the files as they are now, and of all that their decoded images depend on."""
+    """Returns a hex digest of the files' current state and of the settings that the decoded images depend on."""
     key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
     for path in paths:
         stat = tf.io.gfile.stat(os.fsencode(path))
@@ -146,7 +147,7 @@ def _check_room(where, free, number, image_size, channels=1):
         kind, error = ("memory", MemoryError) if where == "memory" else (f"the disk of {where}", OSError)
         raise error(
             f"the cache of {number} images of {image_size[0]} x {image_size[1]} takes at least {needed / 1e9:.2f} GB, "
-            f"and {kind} has {free / 1e9:.2f} GB free; give another cache, or none, or a smaller image_size"
+            f"but {kind} has only {free / 1e9:.2f} GB free; use another cache, none, or a smaller image_size"
         )
 
 
@@ -161,7 +162,7 @@ def _reader(planes, channels, image_size):
             each = 3 if all_rgb else 1
             images = aligned_empty((len(numbers), *image_size, each), np.float32)
             rows = planes.reshape(-1, each * planes.shape[1])
-            # Releases the GIL while it copies, unlike rows[...].
+            # Unlike rows[...], np.take releases the GIL while it copies.
             np.take(rows, starts[numbers] // each, axis=0, out=images.reshape(len(numbers), rows.shape[1]), mode="clip")
             return images, places
         images = aligned_empty((len(numbers), *image_size, 3), np.float32)

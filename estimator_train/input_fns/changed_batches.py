@@ -1,4 +1,4 @@
-"""An input_fn whose batches are changed on the devices that train on them."""
+"""ChangedBatches: an input_fn whose batches are changed on the devices that train on them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from estimator_train.input_fns.order import draw_seed
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChangedBatches:
-    """The input_fn that `augmented` and `class_weighted` return. Follows the protocol `ChangesTraining`.
+    """The input_fn that `augmented` and `class_weighted` return; implements the protocol `ChangesTraining`.
 
     Attributes:
-      input_fn: gives the batches (features, labels[, weights]).
-      change: makes another batch of one and of a seed, an int64 tensor of shape (2,). Equal changes are compiled once.
+      input_fn: the input_fn of the original batches, (features, labels[, weights]).
+      change: a function (batch, seed) that returns the changed batch; `seed` is an int64 tensor of shape (2,).
+        Functions that compare equal are compiled only once.
     """
 
     input_fn: Callable[..., tf.data.Dataset]

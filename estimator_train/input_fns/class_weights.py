@@ -1,4 +1,4 @@
-"""class_weighted: examples that count by their class."""
+"""class_weighted: weights training examples by their class."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from estimator_train.input_fns.changed_batches import ChangedBatches
 
 
 def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[float]) -> ChangedBatches:
-    """Returns `input_fn` with a weight for each example where a Keras model's Estimator trains on it.
+    """Returns `input_fn` with each example weighted by its class when a Keras model's Estimator trains on it.
 
-    The loss is that of `fit(class_weight=...)`; evaluate and predict take the examples as they are.
+    The loss equals that of `fit(class_weight=...)`. Evaluate and predict ignore the class weights.
 
-    ::
-
-        estimator.train(class_weighted(train_input_fn, [1.0, 4.0]))
+        >>> examples = et.input_fns.arrays(np.zeros([3, 2]), np.int64([0, 1, 1]))
+        >>> train_input_fn = et.input_fns.class_weighted(examples, [1.0, 4.0])
+        >>> features, labels, weights = next(iter(train_input_fn()))
+        >>> weights.numpy().tolist()
+        [1.0, 4.0, 4.0]
 
     Args:
-      input_fn: gives batches (features, labels[, weights]); labels are one-hot or class indices.
-      weights: of the classes, in the order of their indices.
+      input_fn: an input_fn of batches (features, labels[, weights]); labels are one-hot or class indices.
+      weights: one weight per class, in the order of the class indices.
 
     Raises:
-      ValueError: `weights` has fewer than two, or one that is negative or not finite. From `train`: there are no
-        labels, or they are of another number of classes.
+      ValueError: `weights` has fewer than two entries, or an entry is negative or not finite. From `train`: the batches
+        have no labels, or the number of classes differs.
     """
     weights = tuple(float(weight) for weight in weights)
     if len(weights) < 2 or not all(0 <= weight < math.inf for weight in weights):
-        raise ValueError(f"class weights must be two or more numbers that are not negative, got {list(weights)}")
+        raise ValueError(f"class weights must be two or more non-negative numbers, got {list(weights)}")
     return ChangedBatches(input_fn, ClassWeights(weights))
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassWeights:
-    """Weights the examples of a batch by their class, for `class_weighted`."""
+    """Adds class weights to a batch, for `class_weighted`."""
 
     weights: tuple[float, ...]
 

@@ -1,10 +1,10 @@
-"""Image files to float32 images.
+"""Decodes image files to float32 images.
 
-Grayscale images are decoded and resized with one channel, and made RGB at the end: the values are the same,
-bit for bit, and a 512 x 496 JPEG takes a fifth less processor time.
+Grayscale images are decoded and resized with one channel and converted to RGB at the end. The values are the same, bit
+for bit, and a 512 x 496 JPEG takes a fifth less processor time.
 
-An encoded image reaches TensorFlow's decoders only if its header is that of a JPEG or PNG of bounded size. They would
-take GIF, BMP and WebP too: an animated WebP corrupts their heap, and a GIF is unpacked whole, with all its frames,
+An encoded image reaches TensorFlow's decoders only if its header is that of a JPEG or PNG of bounded size. The decoders
+would also accept GIF, BMP and WebP, but an animated WebP corrupts their heap, and a GIF is unpacked with all its frames
 before its size is known.
 """
 
@@ -14,55 +14,56 @@ import struct
 import numpy as np
 import tensorflow as tf
 
-MAX_PIXELS = 89_478_485  # as Pillow's Image.MAX_IMAGE_PIXELS: a quarter of a gigabyte of RGB
+MAX_PIXELS = 89_478_485  # the same as Pillow's Image.MAX_IMAGE_PIXELS: a quarter of a gigabyte of RGB
 
 _PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and height follow
 _NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any JPEG or PNG
-_RATIOS = (1, 2, 4, 8)  # in which the decoder can scale a JPEG down
+_RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
 
 
 def decode_image(encoded, image_size):
-    """Returns the image of an encoded JPEG or PNG, a string scalar: float32 RGB of (height, width, 3) in [0, 1].
+    """Decodes a JPEG or PNG, given as a string scalar, to a float32 RGB image of (height, width, 3) in [0, 1].
 
     Raises:
-      tf.errors.InvalidArgumentError: it is another format, damaged, or of more than `MAX_PIXELS`.
+      tf.errors.InvalidArgumentError: the image has another format, is damaged, or has more than `MAX_PIXELS`.
     """
     return to_rgb(_decode(encoded, image_size, fast=False))
 
 
 def decode_pixels(encoded, *, at_least=None):
-    """Returns the image of an encoded JPEG or PNG in its own size: uint8 of (height, width, 1 or 3).
+    """Decodes a JPEG or PNG without resizing: uint8 of (height, width, 1 or 3).
 
     Args:
       encoded: a string scalar.
-      at_least: (height, width): the JPEG decoder scales an image down as far as it stays that large. None: not at all.
+      at_least: (height, width). The JPEG decoder scales the image down as far as it stays at least this large; None
+        keeps the original size.
 
     Raises:
       tf.errors.InvalidArgumentError: see `decode_image`.
     """
-    # Every operation counts here, for it runs once an image: no tf.debugging.Assert, which is a tf.cond, for one.
+    # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = _size(encoded)
-    message = "an image", f"cannot be decoded: it is no JPEG or PNG of at most {MAX_PIXELS} pixels"
+    message = "an image", f"cannot be decoded: it is not a JPEG or PNG of at most {MAX_PIXELS} pixels"
     with tf.control_dependencies([tf.raw_ops.Assert(condition=tf.reduce_prod(size) <= MAX_PIXELS, data=message)]):
-        # decode_jpeg decodes PNG as well, whose alpha is left out as `channels=3` leaves it out.
+        # decode_jpeg decodes PNG as well. The alpha channel is dropped below, as `channels=3` would drop it.
         image = _decode_scaled_down(encoded, size, at_least) if at_least else tf.io.decode_jpeg(encoded)
     without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
     return tf.slice(image, [0, 0, 0], without_alpha)
 
 
 def decode_files(paths, image_size):
-    """Decodes in parallel: returns the images that can be decoded and their places in `paths`, in order."""
+    """Decodes files in parallel; returns the images that can be decoded and their indices in `paths`, in order."""
     images, places = decode_own_channels(paths, image_size)
     return to_rgb(images), places
 
 
 def decode_own_channels(paths, image_size, *, fast=False):
-    """Like `decode_files`, but a batch of grayscale images alone has one channel; see `decoded` for `fast`."""
-    # What is in colour sets the channels of the batch; grayscale images are padded, and made RGB below.
+    """Like `decode_files`, but an all-grayscale batch keeps one channel; see `decoded` for `fast`."""
+    # A color image sets the batch's channels to three; grayscale images are padded here and converted to RGB below.
     images = decoded(paths, image_size, fast=fast).padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
     none = tf.zeros((0, *image_size, 1)), tf.zeros((0,), tf.bool), tf.zeros((0,), tf.int64)
     images = images.concatenate(tf.data.Dataset.from_tensors(none)).take(1)
-    # Else each batch has its functions rewritten, and an autotuner.
+    # By default, each batch would rewrite the dataset's functions and start an autotuner.
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     options.autotune.enabled = False
@@ -76,15 +77,15 @@ def decode_own_channels(paths, image_size, *, fast=False):
 
 
 def decoded(paths, image_size, *, fast=False):
-    """Returns a dataset of (image, whether it is grayscale, place in `paths`) of those that can be decoded, in order.
+    """Returns a dataset of (image, whether it is grayscale, index in `paths`), in order.
 
-    Images are float32 of shape (height, width, 1) if grayscale, else (height, width, 3).
+    Files that cannot be decoded are left out. Images are float32 of shape (height, width, 1) if grayscale, else
+    (height, width, 3).
 
     Args:
       paths: a string tensor.
       image_size: (height, width).
-      fast: whether the JPEG decoder scales images down that are at least twice as large, so that less is left to
-        resize.
+      fast: whether the JPEG decoder scales down images that are at least twice as large, which makes resizing cheaper.
     """
 
     def decode(place, path):
@@ -92,13 +93,13 @@ def decoded(paths, image_size, *, fast=False):
         return image, tf.shape(image)[-1] < 2, place
 
     images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
-    # Graphs have no try but Dataset.ignore_errors.
+    # Dataset.ignore_errors is the only way to catch an error in a graph.
     return images.map(decode, num_parallel_calls=tf.data.AUTOTUNE).ignore_errors()
 
 
 def fault_of_file(path):
-    """Returns why a file cannot be decoded, such as "no readable JPEG or PNG", a string scalar; for one that cannot."""
-    # Graphs have no try but Dataset.ignore_errors: the file may be gone, or its header damaged.
+    """Returns why a file cannot be decoded, such as "no readable JPEG or PNG"; call it only for such a file."""
+    # The file may be gone or its header damaged. Dataset.ignore_errors is the only way to catch an error in a graph.
     sizes = tf.data.Dataset.from_tensors(path).map(lambda path: _size(tf.io.read_file(path))).ignore_errors()
     size = sizes.concatenate(tf.data.Dataset.from_tensors(_NO_SIZE)).take(1).get_single_element()
     height, width = tf.unstack(tf.strings.as_string(size))
@@ -108,12 +109,13 @@ def fault_of_file(path):
 
 
 def to_rgb(images):
-    """Returns images of (…, height, width, 1 or 3) with three channels; a single one is copied, bit for bit."""
+    """Converts images of (…, height, width, 1 or 3) to three channels; a single channel is copied, bit for bit."""
     if images.shape[-1] == 3:
         return images
 
     def copy():
-        # One exact product and zeros a sum: on the CPU a fifth of the time of tf.tile, which copies float by float.
+        # Each sum has one exact product and zeros otherwise, so the result is exact. On the CPU this takes a fifth of
+        # the time of tf.tile, which copies float by float.
         pixels = math.gcd(math.prod(images.shape[-3:-1]), 8)
         copies = np.repeat(np.eye(pixels, dtype=np.float32), 3, axis=1)
         rows = tf.matmul(tf.reshape(images, (-1, pixels)), copies)
@@ -124,7 +126,7 @@ def to_rgb(images):
 
 
 def to_rgb_on_device(images):
-    """Like `to_rgb`, for where a GPU may compute it, whose products may be rounded to TF32."""
+    """Like `to_rgb`, but exact on GPUs, too, which may round the products of a matmul to TF32."""
     if not tf.config.list_physical_devices("GPU"):
         return to_rgb(images)
     return tf.ensure_shape(tf.broadcast_to(images, (*tf.unstack(tf.shape(images)[:-1]), 3)), (*images.shape[:-1], 3))
@@ -132,7 +134,7 @@ def to_rgb_on_device(images):
 
 def _decode(encoded, image_size, fast):
     image = decode_pixels(encoded, at_least=image_size if fast else None)
-    # Scaled before it is resized: the other way round, a third of the values differs in the last bit.
+    # Values are scaled to [0, 1] before resizing; in the reverse order, a third of them differ in the last bit.
     image = tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size)
     return tf.ensure_shape(image, (*image_size, None))
 
@@ -144,13 +146,13 @@ def _decode_scaled_down(encoded, size, at_least):
 
 
 def _size(encoded):
-    """Returns (height, width), int64, as the header of a JPEG or PNG has them; `_NO_SIZE` for other formats."""
+    """Returns (height, width), int64, from the header of a JPEG or PNG; `_NO_SIZE` for other formats."""
 
     def size_of_jpeg():
         return tf.image.extract_jpeg_shape(encoded, tf.int64)[:2]
 
     def size_of_png():
-        header = tf.io.decode_raw(encoded, tf.int32, little_endian=False, fixed_length=24)  # zeros after the end
+        header = tf.io.decode_raw(encoded, tf.int32, little_endian=False, fixed_length=24)  # padded with zeros
         is_png = tf.reduce_all(tf.equal(header[:4], _PNG))
         return tf.where(is_png, tf.cast(header[:3:-1], tf.int64), _NO_SIZE)
 

@@ -1,4 +1,4 @@
-"""An input_fn of what a model's frozen layers make of the examples, computed once for each."""
+"""frozen_features: an input_fn that computes the outputs of a model's frozen layers only once per example."""
 
 from __future__ import annotations
 
@@ -25,36 +25,40 @@ def frozen_features(
     cache: str | os.PathLike[str] = "memory",
     dtype: str = "float32",
 ) -> FrozenFeatures:
-    """Returns an input_fn for `train` of a Keras model's Estimator that runs the frozen layers once an example.
+    """Returns an input_fn with which a Keras model's Estimator runs the frozen layers only once per example.
 
-    The leading layers of the model that are frozen (`trainable = False`) and give the same each time run over all
-    examples when training starts, and their outputs are kept; each step then runs and trains the rest of the model over
-    all replicas. Losses, checkpoints, evaluation, prediction and export are those of the whole model.
+        >>> train_input_fn = et.input_fns.frozen_features(eval_input_fn, batch_size=4, shuffle=True)
+        >>> train_spec = et.TrainSpec(train_input_fn, max_steps=1000)
+
+    When training starts, the model's leading layers that are frozen (`trainable = False`) and deterministic run over
+    all examples, and their outputs are cached. Each step then runs and trains only the rest of the model, on all
+    replicas. Losses, checkpoints, evaluation, prediction and export remain those of the whole model.
 
     Args:
-      examples: an input_fn of each example once, in a fixed order: one epoch, not shuffled nor augmented. Its batch
-        size is what the frozen layers take at once.
-      batch_size: examples a batch on each replica; only the very last batch may be short.
-      num_epochs: passes over the examples; None is forever.
-      shuffle: whether to shuffle as `image_files` does. With the same seed, the order is the same.
-      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
-      cache: "memory", or a directory on a local disk, made when missing. What is there serves later runs as long as the
-        frozen layers, their weights, `dtype` and the examples are the same. Filling that was interrupted goes on where
-        it was; of several processes one fills, and the others wait.
-      dtype: what float32 features are kept in. "float16" takes half the room, with features rounded to 11 bits, so that
-        losses differ in the third or fourth digit. The labels, and features of other types, are kept as they are.
+      examples: an input_fn that returns each example once, in a fixed order: one epoch, neither shuffled nor augmented.
+        The frozen layers run on batches of its size.
+      batch_size: examples per batch on each replica; only the very last batch may be short.
+      num_epochs: passes over the examples; None repeats forever.
+      shuffle: whether to shuffle as `image_files` does. The same seed gives the same order.
+      seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
+      cache: "memory", or a directory on a local disk, which is created if missing. Later runs reuse the directory as
+        long as the frozen layers, their weights, `dtype` and the examples are the same. An interrupted fill is
+        continued. If several processes share the directory, one fills it and the others wait.
+      dtype: the dtype in which float32 features are cached. "float16" takes half the space and rounds features to 11
+        bits; losses then differ in the third or fourth digit. Labels, and features of other dtypes, are not converted.
 
-    If the input_fn has a method `fingerprint()` that returns a str, that says whether the examples of a directory are
-    still the same; otherwise all are read once in each process, without computing, and compared by their SHA-256.
+    To find out whether the examples in a directory are still valid, each process reads all examples once and compares
+    their SHA-256, without running the layers. If the input_fn has a method `fingerprint()` that returns a str, that is
+    compared instead.
 
-    The features stay in memory as long as the input_fn and the Estimator: further calls of `train` do not fill again.
+    Features stay in memory as long as the input_fn and the Estimator exist, so later calls of `train` reuse them.
 
     Raises:
-      ValueError: another `dtype` or a `batch_size` that is not positive. From `train`: the model cannot be split (a
-        class of its own, no frozen layers that lead it, Dropout, augmentation or a trained BatchNormalization before
-        frozen layers), the examples do not end or are no dense tensors of one shape, or float16 does not hold a
-        feature. From `evaluate` and `predict`: give them an input_fn of the examples.
-      MemoryError, OSError: from `train`, where the features do not fit in memory or on the disk.
+      ValueError: `dtype` is invalid, or `batch_size` is not positive. From `train`: the model cannot be split (it is a
+        subclassed model, has no leading frozen layers, or has Dropout, augmentation or a trainable BatchNormalization
+        before frozen layers), the examples are endless or not dense tensors of one shape, or a feature overflows
+        float16. From `evaluate` and `predict`, which need an input_fn of the examples instead.
+      MemoryError, OSError: from `train`, if the features do not fit in memory or on the disk.
     """
     if dtype not in _DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, got {dtype!r}")
@@ -68,9 +72,12 @@ def frozen_features(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FrozenFeatures:
-    """What `frozen_features` was given; `folder` None is memory. Follows the protocol `StartsAnywhere`.
+    """The arguments of `frozen_features`; implements the protocol `StartsAnywhere`.
 
-    `first`: how many examples are left out at the beginning, over all epochs and input pipelines.
+    Attributes:
+      folder: the cache directory, or None for memory.
+      first: examples to skip at the beginning, counted over all epochs and input pipelines.
+      The others are the arguments of `frozen_features`.
     """
 
     examples: Callable
@@ -84,8 +91,8 @@ class FrozenFeatures:
 
     def __call__(self) -> NoReturn:
         raise ValueError(
-            "frozen_features is input for train() of the Estimator of a Keras model; give evaluate, predict and other "
-            "models an input_fn of the examples."
+            "frozen_features only works with train() of a Keras model's Estimator; pass an input_fn of the examples to "
+            "evaluate, predict and other models."
         )
 
     def starting_at(self, examples: int, seed: int) -> FrozenFeatures:
@@ -94,11 +101,11 @@ class FrozenFeatures:
     def batches(
         self, columns: Sequence[np.ndarray], structure: Any, input_context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
-        """The `tf.data.Dataset` over `columns`, arrays of (examples, ...) for the leaves of `structure`."""
+        """Returns a dataset over `columns`, which are arrays of (examples, ...) for the leaves of `structure`."""
 
         def rows(indices):
-            # Gathered by numpy: the columns stay where they are instead of becoming constants of the graph. Unlike
-            # columns[i], take releases the GIL while it copies.
+            # numpy gathers the rows because tf.gather would turn the columns into constants of the graph. Unlike
+            # column[i], np.take releases the GIL while it copies.
             batch = tf.numpy_function(lambda i: [np.take(column, i, axis=0) for column in columns], [indices], dtypes)
             for tensor, column in zip(batch, columns, strict=True):
                 tensor.set_shape((None, *column.shape[1:]))

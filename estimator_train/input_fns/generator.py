@@ -1,4 +1,4 @@
-"""An input_fn from a Python generator."""
+"""generator: an input_fn over the examples or batches of a Python generator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def generator(
     elements_per_epoch: int | None = None,
     workers: int = 0,
 ) -> GeneratorExamples:
-    """Returns an input_fn over what Python code yields.
+    """Returns an input_fn over the examples or batches that a Python generator yields.
 
         >>> def squares():
         ...     for number in range(4):
@@ -38,51 +38,50 @@ def generator(
         [[0.0, 1.0], [4.0, 9.0]]
 
     Args:
-      make_generator: a function that returns a fresh iterator of tuples (features, labels), each an array,
-        a number, or a dict or tuple of such; called once an epoch. The tuples are examples, or batches
-        without `batch_size`. In place of one that cannot be read it may yield `input_fns.Skipped("which, and why")`:
-        those are left out, logged, and in the list `input_fn.skipped`, each once.
-      batch_size: examples a batch on each replica; only the very last batch may be short. None: tuples are
-        batches.
-      num_epochs: passes, each with a new iterator; None is forever.
-      output_signature: nested `tf.TensorSpec` of one tuple. None takes that of the first tuple of an
-        iterator made for this alone, and leaves the leading dimension of batches open. An unknown rank, too, is that
-        of the first tuple.
-      augment: a function (features, labels) -> (features, labels) of numpy and Python, called on every
-        tuple in every epoch, before the signature is checked.
-      elements_per_epoch: how many tuples, skipped ones counted, every epoch of an input pipeline has; one that ends
-        earlier, or continues, is an error. None: as many as there are.
-      workers: processes that run the iterators and `augment`, of which each is an input pipeline of its own, with the
-        context of one; they give a tuple each in turn. 0: this process. What they are sent must be picklable by
-        cloudpickle; what they have to import, with TensorFlow if need be, is imported in each of them.
+      make_generator: a function that returns a fresh iterator of tuples (features, labels), each an array, a number,
+        or a dict or tuple of these. It is called once per epoch. Each tuple is one example, or one batch if
+        `batch_size` is None. For an example that cannot be read, the iterator may yield
+        `input_fns.Skipped("which, and why")`; it is left out, logged, and added once to the list `input_fn.skipped`.
+      batch_size: examples per batch on each replica; only the very last batch may be short. If None, each tuple is a
+        batch.
+      num_epochs: number of epochs, each with a new iterator; None repeats forever.
+      output_signature: nested `tf.TensorSpec` of one tuple. If None, it is inferred from the first tuple of an extra
+        iterator, with the leading dimension of batches left open. An unknown rank is inferred in the same way.
+      augment: a function (features, labels) -> (features, labels) in numpy and Python, called on every tuple in every
+        epoch, before the signature is checked.
+      elements_per_epoch: the number of tuples, including skipped ones, in every epoch of an input pipeline; an epoch
+        with fewer or more is an error. None allows any number.
+      workers: number of worker processes that run the iterators and `augment`; 0 runs them in this process. Each worker
+        is an input pipeline with its own `input_context`, and their tuples are taken in turn. Functions and their
+        arguments must be picklable by cloudpickle, and each worker imports the modules that they need.
 
-    The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator`
-    itself, and nothing shards what it yields: a `make_generator` with a parameter `input_context` gets the
-    context for that, which is to say `num_input_pipelines` and `input_pipeline_id`. One with a parameter `epoch` gets
-    the number of the epoch, from 0, for one.
+    The input_fn takes an optional `tf.distribute.InputContext`. Every input pipeline calls `make_generator`, and its
+    elements are not sharded automatically. To shard them, give `make_generator` a parameter `input_context` and use its
+    `num_input_pipelines` and `input_pipeline_id`. If `make_generator` has a parameter `epoch`, it receives the number
+    of the epoch, from 0.
 
-    Training that is resumed with `RunConfig(resume_input=True)` begins in the epoch where it stopped if both
-    `batch_size` and `elements_per_epoch` are given; otherwise it reads everything before. A `make_generator` with a
-    parameter `first` gets the number of the element, from 0, that its first epoch is to begin with, and yields none
-    before; without it, those are made and dropped. It has to yield the same elements in the same order each time. What
-    it skipped was not trained on, so that as many examples come again.
+    Training resumed with `RunConfig(resume_input=True)` starts in the epoch where it stopped if both `batch_size` and
+    `elements_per_epoch` are given; otherwise it reads all earlier elements again. If `make_generator` has a parameter
+    `first`, it receives the number of the element, from 0, at which to start the first epoch; otherwise earlier
+    elements are generated and dropped. The order must be the same each time. Skipped elements were not trained on, so
+    the same number of examples is repeated.
 
     Raises:
-      ValueError: `batch_size` is not positive, or there are several workers, but `make_generator` has no parameter
-        `input_context`: each would yield everything. From the input_fn, where the iterator made to infer the signature
-        yields nothing, or a scalar in a batch.
-      tf.errors.OpError: from the dataset, with type, message and traceback of what the Python code raised;
-        with the number of the element that does not fit the signature; where an epoch yields nothing or ends early;
-        where `make_generator` returns one iterator twice, or a worker is killed.
+      ValueError: `batch_size` is not positive, or there are several workers but `make_generator` has no parameter
+        `input_context`, so each would yield everything. From the input_fn: the iterator made to infer the signature
+        yields nothing, or a scalar as a batch.
+      tf.errors.OpError: from the dataset: the Python code raised an error (its type, message and traceback are
+        included), an element does not match the signature (its number is included), an epoch yields nothing or ends
+        early, `make_generator` returned the same iterator twice, or a worker was killed.
     """
     keep_freed_memory()
     if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, or None for tuples that are batches; got {batch_size!r}")
+        raise ValueError(f"batch_size must be at least 1, or None if each tuple is a batch; got {batch_size!r}")
     if workers < 0:
         raise ValueError(f"workers must be 0 or above, got {workers}")
     if workers > 1 and "input_context" not in inspect.signature(make_generator).parameters:
-        fix = "give it a parameter input_context, and yield the share of that input pipeline"
-        raise ValueError(f"each of {workers} workers would yield all that make_generator yields; {fix}")
+        fix = "give it a parameter input_context and yield only the share of that input pipeline"
+        raise ValueError(f"each of the {workers} workers would yield all elements of make_generator; {fix}")
     return GeneratorExamples(
         make_generator, batch_size, num_epochs, output_signature, augment, elements_per_epoch, workers
     )
@@ -90,11 +89,11 @@ def generator(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GeneratorExamples:
-    """The input_fn that `generator` returns, with its arguments. Follows the protocol `StartsAnywhere`.
+    """The input_fn that `generator` returns, with its arguments; implements the protocol `StartsAnywhere`.
 
     Attributes:
-      skipped: what the `Skipped`s met so far say, each once.
-      first: how many examples are left out at the beginning, over all epochs and input pipelines.
+      skipped: the texts of all `Skipped` elements so far, each once.
+      first: examples to skip at the beginning, counted over all epochs and input pipelines.
     """
 
     make_generator: Callable
@@ -136,7 +135,8 @@ class GeneratorExamples:
             return _checked(items(), signature, self.elements_per_epoch, self.skipped, first)
 
         def batches():
-            # Not by Dataset.batch: an element that tf.data takes from Python costs more than a small batch made here.
+            # Batched here rather than by Dataset.batch: passing one element from Python to tf.data costs more than
+            # making a small batch.
             return _batches(itertools.islice(elements(), 0 if jumps else before, None), self.batch_size, signature)
 
         if self.batch_size is None:
@@ -164,7 +164,7 @@ class GeneratorExamples:
 
 
 def _refusing_the_last(make_generator):
-    """`make_generator`, which may not return the iterator that it has returned the last time: it is used already."""
+    """Wraps `make_generator` to raise an error if it returns the same, already used, iterator as last time."""
     last = None
 
     @functools.wraps(make_generator)
@@ -197,7 +197,7 @@ def _first(items):
 
 
 def _with_ranks(signature, inferred):
-    """`signature`, with the ranks of `inferred` where they are unknown: Keras cannot tell what "acc" means without."""
+    """Fills unknown ranks of `signature` from `inferred`; Keras needs the rank to resolve a metric like "acc"."""
     if signature is None:
         return inferred
     return tf.nest.map_structure(
@@ -213,18 +213,19 @@ def _signature_of(value, batched):
     if isinstance(value, tuple):
         return tuple(_signature_of(item, batched) for item in value)
     if not hasattr(value, "dtype"):
-        # Python numbers take the dtypes that TensorFlow gives them: 1.0 is float32.
+        # TensorFlow determines the dtypes of Python numbers: 1.0 is float32.
         value = tf.make_ndarray(tf.make_tensor_proto(value))
     if batched and not value.shape:
-        raise ValueError(f"make_generator put a scalar {value} in a batch; pass batch_size for examples")
+        raise ValueError(f"make_generator yielded a scalar {value} in a batch; pass batch_size if it yields examples")
     shape = (None, *value.shape[1:]) if batched else value.shape
     return tf.TensorSpec(shape, tf.as_dtype(value.dtype))
 
 
 def _checked(items, signature, elements_per_epoch, skipped, first):
-    """The tuples among `items`, of `epochs`; each of them, and the number of every epoch's, as announced.
+    """Yields the tuples of `items`, which come from `epochs`, after checking them against the signature.
 
-    `first`: how many elements the first epoch lacks at its beginning.
+    Also checks the number of elements of each epoch, and collects and logs skipped ones. `first` is the number of
+    elements missing at the beginning of the first epoch.
     """
     number, num_yielded, num_skipped = 0, first, 0
     for item in items:
@@ -239,8 +240,8 @@ def _checked(items, signature, elements_per_epoch, skipped, first):
         elif not _fits(item, signature):
             got = _signature_of(item, batched=False)
             raise ValueError(
-                f"element {number} (from 0) of make_generator is {got}, expected {signature}; "
-                "pass output_signature if the elements may differ"
+                f"element {number} (counted from 0) of make_generator is {got}, expected {signature}; "
+                "pass output_signature if elements may differ"
             )
         else:
             yield item
@@ -249,7 +250,7 @@ def _checked(items, signature, elements_per_epoch, skipped, first):
 
 
 def _batches(examples, batch_size, signature):
-    """Yields batches of the examples; the last may be short. An example is copied at once: it may be changed later."""
+    """Yields batches of examples; the last may be short. Copies each example at once, as Python may reuse its array."""
     specs = tf.nest.flatten(signature)
     for first in examples:
         shapes = [np.shape(part) for part in _parts(first, signature)]
@@ -261,7 +262,7 @@ def _batches(examples, batch_size, signature):
         for example in itertools.chain([first], itertools.islice(examples, batch_size - 1)):
             for column, shape, part in zip(columns, shapes, _parts(example, signature), strict=True):
                 if np.shape(part) != shape:
-                    fix = "give them one shape, or yield batches and leave out batch_size"
+                    fix = "give them the same shape, or yield batches and leave out batch_size"
                     raise ValueError(f"examples of one batch have the shapes {shape} and {np.shape(part)}; {fix}")
                 column[number] = part
             number += 1
@@ -269,7 +270,7 @@ def _batches(examples, batch_size, signature):
 
 
 def _parts(value, signature):
-    """The arrays and numbers in `value`, in the order of tf.nest.flatten(signature)."""
+    """Returns the arrays and numbers in `value`, in the order of tf.nest.flatten(signature)."""
     if isinstance(signature, dict):
         return [part for key in sorted(signature) for part in _parts(value[key], signature[key])]
     if isinstance(signature, tuple):
@@ -286,7 +287,7 @@ def _check_epoch(num_yielded, num_skipped, expected):
     if expected is not None and num_elements < expected:
         raise ValueError(f"make_generator ended early: it yielded {num_elements} of {expected} elements of an epoch")
     if expected is not None and num_elements > expected:
-        fix = "end it there, or give as many to elements_per_epoch"
+        fix = "stop after that many, or correct elements_per_epoch"
         raise ValueError(f"make_generator yielded {num_elements} elements in an epoch of {expected}; {fix}")
 
 

@@ -1,4 +1,4 @@
-"""An input_fn from image files in one directory a class."""
+"""image_files, labelled_images: input_fns over image files, labelled by their directories or by an array."""
 
 from __future__ import annotations
 
@@ -38,65 +38,73 @@ def image_files(
     deterministic: bool = True,
     service: str | None = None,
 ) -> ImageFiles | FrozenFeatures:
-    """Returns an input_fn over JPEG and PNG files; the label of a file is the name of its directory.
+    """Returns an input_fn over JPEG and PNG files; each file's label is the name of its directory.
 
-    The arguments up to `prefetch_buffer_size` and their defaults are those of the input_fn in Kashif
-    Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data", and so are the values of
-    the images. Elements are batches (images, labels): images float32 RGB of shape (batch, height, width, 3)
-    in [0, 1], grayscale files made RGB, resized bilinearly; labels float32 of shape
-    (batch, len(labels)).
+        >>> for path in ["train/cat/1.png", "train/dog/2.png"]:
+        ...     _ = tf.io.write_file(path, tf.io.encode_png(tf.zeros([8, 8, 1], tf.uint8)))
+        >>> input_fn = et.input_fns.image_files("train/*/*.png", ["cat", "dog"], image_size=(4, 4), num_epochs=1)
+        >>> images, labels = next(iter(input_fn()))
+        >>> images.shape, labels.numpy().tolist()
+        (TensorShape([2, 4, 4, 3]), [[1.0, 0.0], [0.0, 1.0]])
+
+    Elements are batches (images, labels). Images are float32 RGB of shape (batch, height, width, 3) in [0, 1], resized
+    bilinearly; grayscale files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)).
+
+    The arguments up to `prefetch_buffer_size`, their defaults, and the values of the images are those of the input_fn
+    in Kashif Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data".
 
     Args:
-      file_pattern: a glob pattern, a list of patterns or a list of paths, on any file system of
-        `tf.io.gfile`. Files are listed once, here, and sorted; one that two patterns match is read twice.
+      file_pattern: a glob pattern, a list of patterns or a list of paths, on any file system that `tf.io.gfile`
+        supports. Files are listed and sorted once, in this call. A file that matches two patterns is read twice.
       labels: the class names, in the order of their indices.
       image_size: (height, width) in pixels.
       shuffle: whether to shuffle all files, in a new order each epoch.
-      batch_size: images a batch on each replica; only the very last batch may be short.
-      num_epochs: passes over the files; None is forever.
-      buffer_size: has no effect: the shuffle draws from all files, and takes no memory for it. It is here for calls
-        that pass the blog post's arguments by position.
-      prefetch_buffer_size: batches prepared ahead; None lets tf.data choose.
-      one_hot: False gives labels as int64 class indices of shape (batch,).
-      seed: of the shuffle; None draws one by TensorFlow's global seed, if that is set.
-      on_error: "raise", or "skip" to leave out files that cannot be decoded, that are no regular files (folders, pipes)
-        or whose directory is not in `labels`. Skipped files are in the list `input_fn.skipped`, and logged in one line
-        when the data ends; endless data logs a line whenever it meets new ones. Images of more than 89,478,485 pixels
-        (Pillow's `Image.MAX_IMAGE_PIXELS`) are not decoded.
-      cache: "memory" or a directory: the first call of the input_fn decodes and resizes all files, behind a progress
-        bar in a terminal, and epochs read the results: the same batches as without a cache, for the same seed. They
-        take four bytes a pixel, three times that in colour. A directory serves later processes too, as long as the
-        files' paths, sizes and times, `image_size` and `fast` are the same; what no longer is stays there until it is
-        deleted. "features": what a model's frozen layers make of the images is kept in memory: see `frozen_features`;
-        for `train` of a Keras model's Estimator.
-      fast: whether the JPEG decoder scales down by 2, 4 or 8 what is at least that many times larger than
-        `image_size`. The values differ: see docs/input_fns.md.
-      deterministic: False lets batches come as they are ready.
-      service: "grpc://host:port", the dispatcher of a tf.data service whose workers read and decode the files; they
-        find them under the same paths. Every image still comes once an epoch, in batches that come as they are ready.
-        The workers send 0.2 MB for a grayscale image of the default size, 0.6 MB for one in colour. What a worker had
-        in hand when it died is missing in that epoch.
+      batch_size: images per batch on each replica; only the very last batch may be short.
+      num_epochs: passes over the files; None repeats forever.
+      buffer_size: has no effect, because the shuffle covers all files without a buffer. It exists for calls that pass
+        the blog post's arguments by position.
+      prefetch_buffer_size: number of batches to prefetch; None lets tf.data choose.
+      one_hot: if False, labels are int64 class indices of shape (batch,).
+      seed: seed of the shuffle; None draws one, which depends on TensorFlow's global seed if that is set.
+      on_error: "raise", or "skip" to leave out files that cannot be decoded, that are not regular files (directories,
+        pipes), or whose directory is not in `labels`. Skipped files are added to the list `input_fn.skipped` and logged
+        in one line at the end of the data; endless data logs a line whenever new ones are found. Images of more than
+        89,478,485 pixels (Pillow's `Image.MAX_IMAGE_PIXELS`) are not decoded.
+      cache: "memory", a directory, or "features". With "memory" or a directory, the first call of the input_fn decodes
+        and resizes all files, with a progress bar in a terminal, and every epoch reads the results. The batches are the
+        same as without a cache, for the same seed. The cache takes four bytes per pixel of a grayscale image and twelve
+        per pixel of a color image. A directory is reused by later processes as long as the files' paths, sizes and
+        modification times, `image_size` and `fast` are the same; outdated files stay there until you delete them.
+        "features" keeps the outputs of the model's frozen layers in memory, for `train` of a Keras model's Estimator;
+        see `frozen_features`.
+      fast: whether the JPEG decoder scales images down by 2, 4 or 8 if they are at least that many times larger than
+        `image_size`. The values differ slightly; see docs/input_fns.md.
+      deterministic: if False, batches are returned in the order in which they are ready.
+      service: "grpc://host:port", the address of a tf.data service dispatcher, whose workers read and decode the files.
+        The workers need the files under the same paths. Every image is still read once per epoch, but batches are
+        returned in the order in which they are ready. A worker sends 0.2 MB for a grayscale image of the default size
+        and 0.6 MB for a color image. If a worker dies, the images that it was processing are missing in that epoch.
 
-    The input_fn takes an optional `tf.distribute.InputContext`: each input pipeline gets its shard of the
-    files, and caches that alone.
+    The input_fn takes an optional `tf.distribute.InputContext`; each input pipeline reads and caches only its shard of
+    the files.
 
-    `input_fn.host_batches()` gives, with on_error="raise", batches of one channel where all images of a batch are
-    grayscale; `input_fn.preprocess` makes three of it. The Estimator of a Keras model does so on the device that takes
-    the batch: see `protocols.PreprocessesOnDevice`.
+    With on_error="raise", `input_fn.host_batches()` returns batches with one channel if all their images are grayscale,
+    and `input_fn.preprocess` converts them to RGB. The Estimator of a Keras model runs it on the device that trains on
+    the batch; see `protocols.PreprocessesOnDevice`.
 
-    Training that is resumed with `RunConfig(resume_input=True)` begins at any image without reading those before it;
-    with on_error="skip" it has to read them, to know which were left out.
+    Training resumed with `RunConfig(resume_input=True)` can start at any image without reading earlier ones. With
+    on_error="skip" it has to read them again to find out which were skipped.
 
     Raises:
-      FileNotFoundError: a pattern matches nothing, or no file has a directory in `labels`.
-      ValueError: a file's directory is not in `labels`, it is no regular file, or a pattern matches a name that is not
-        UTF-8; `on_error` is neither "raise" nor "skip", `batch_size` is not positive, `service` is no such address,
-        there are both `cache` and `service`, or `cache` is "features" and `deterministic` False or
-        `prefetch_buffer_size` given.
-      ConnectionError: from the input_fn, where nothing answers at `service`.
-      MemoryError, OSError: from the input_fn, where the cache has no room.
-      tf.errors.InvalidArgumentError: from the dataset; names a file that cannot be decoded, or tells that
-        none can.
+      FileNotFoundError: a pattern matches nothing, or no file is in a directory named like a label.
+      ValueError: a file's directory is not in `labels`, a path is not a regular file, a pattern matches a name that is
+        not UTF-8, `on_error` is neither "raise" nor "skip", `batch_size` is not positive, `service` is not a valid
+        address, both `cache` and `service` are given, or `cache="features"` is combined with `deterministic=False` or
+        `prefetch_buffer_size`.
+      ConnectionError: from the input_fn, if nothing answers at `service`.
+      MemoryError, OSError: from the input_fn, if the cache does not fit.
+      tf.errors.InvalidArgumentError: from the dataset, if a file cannot be decoded (the message names it) or, with
+        on_error="skip", if none can.
     """
     host_memory.keep_freed_memory()
     if on_error not in ("raise", "skip"):
@@ -106,7 +114,9 @@ def image_files(
     if service is not None:
         check_service(service)
     if service is not None and cache is not None:
-        raise ValueError(f"cache={cache!r} needs the images here, and service={service!r} has them decoded elsewhere")
+        raise ValueError(
+            f"cache={cache!r} decodes images in this process, but service={service!r} does so elsewhere; pass one"
+        )
     if cache == "features":
         if not deterministic:
             raise ValueError('cache="features" needs images in a fixed order; leave out deterministic=False')
@@ -123,7 +133,7 @@ def image_files(
             fast=fast,
         )
         return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, seed=seed)
-    image_size = tuple(int(pixels) for pixels in image_size)  # type: ignore[assignment]  # two of them
+    image_size = tuple(int(pixels) for pixels in image_size)  # type: ignore[assignment]  # there are two
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
 
     return ImageFiles(
@@ -159,30 +169,34 @@ def labelled_images(
     cache: str | os.PathLike[str] | None = None,
     fast: bool = False,
 ) -> ImageFiles | FrozenFeatures:
-    """Returns an input_fn over JPEG and PNG files whose labels are given.
+    """Returns an input_fn over JPEG and PNG files with an array of labels.
 
-    Elements are batches (images, labels) or (images, labels, weights); images as `image_files` has them, which has the
-    other arguments, too.
+        >>> for path in ["1.png", "2.png"]:
+        ...     _ = tf.io.write_file(path, tf.io.encode_png(tf.zeros([8, 8, 1], tf.uint8)))
+        >>> input_fn = et.input_fns.labelled_images(["1.png", "2.png"], np.float32([[0.5], [2]]), image_size=(4, 4))
+        >>> images, labels = next(iter(input_fn().take(1)))
+        >>> images.shape[1:], labels.numpy().tolist()[:2]
+        (TensorShape([4, 4, 3]), [[0.5], [2.0]])
+
+    Elements are batches (images, labels) or (images, labels, weights). `image_files` describes the images and the
+    arguments that are not listed here.
 
     Args:
-      paths: of the files, on any file system of `tf.io.gfile`, in order.
+      paths: paths of the files, in order, on any file system that `tf.io.gfile` supports.
       labels: an array of shape (number of files, ...).
-      num_classes: makes one-hot float32 labels of class indices; None leaves the labels as they are.
-      sample_weight: weights of the examples in the loss, of shape (number of files,); None: there are none.
+      num_classes: converts class indices to one-hot float32 labels of this length; None leaves the labels unchanged.
+      sample_weight: weights of the examples in the loss, of shape (number of files,), or None.
 
     Raises:
-      ValueError: there are no paths, the arrays are of other lengths, or `batch_size` is not positive.
+      ValueError: there are no paths, the arrays differ in length, or `batch_size` is not positive.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
-
-    Example:
-      input_fn = labelled_images(["1.png", "2.png"], np.float32([[0.2], [0.7]]), batch_size=2)
     """
     host_memory.keep_freed_memory()
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
     lengths = {len(paths), len(labels), len(paths if sample_weight is None else sample_weight)}
     if len(lengths) > 1 or not paths:
-        raise ValueError(f"paths, labels and sample_weight must have one length above 0, got {sorted(lengths)}")
+        raise ValueError(f"paths, labels and sample_weight must have the same length above 0, got {sorted(lengths)}")
     examples = ImageFiles(
         paths=_as_bytes(paths),
         labels=np.asarray(labels),
@@ -199,16 +213,18 @@ def labelled_images(
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ImageFiles:
-    """The input_fn that `image_files` and `labelled_images` return; follows all protocols of `protocols`.
+    """The input_fn that `image_files` and `labelled_images` return.
+
+    Implements the protocols `PreprocessesOnDevice`, `StartsAnywhere` and `HasFingerprint` of `protocols`.
 
     Attributes:
-      paths: of the files, in order: an array of bytes.
-      labels: an array of a label for each.
-      num_classes: of one-hot labels that are made of class indices; None: the labels stay as they are.
-      sample_weight: an array of a weight for each, or None.
-      skipped: paths that are left out, as far as they have been met.
-      first: how many images are left out at the beginning, over all epochs and input pipelines.
-      caches: the decoded images of each input pipeline, filled when it is first called.
+      paths: the paths of the files, in order, as an array of bytes.
+      labels: an array with a label for each file.
+      num_classes: number of classes for one-hot labels; None leaves the labels unchanged.
+      sample_weight: an array with a weight for each file, or None.
+      skipped: paths of the files skipped so far.
+      first: images to skip at the beginning, counted over all epochs and input pipelines.
+      caches: the decoded images of each input pipeline, filled by its first call.
       The others are the arguments of `image_files`.
     """
 
@@ -238,7 +254,7 @@ class ImageFiles:
         return self._prefetched(batches.map(lambda images, *labels: (to_rgb(images), *labels), tf.data.AUTOTUNE))
 
     def host_batches(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
-        """Batches as `__call__` gives them, but those of grayscale images alone have one channel."""
+        """Returns the same batches as `__call__`, except that all-grayscale batches have one channel."""
         return self._prefetched(self._batches(input_context))
 
     def starting_at(self, examples: int, seed: int) -> ImageFiles:
@@ -270,12 +286,12 @@ class ImageFiles:
             batches = without_first(batches, first).rebatch(self.batch_size)
         options = tf.data.Options()
         options.deterministic = self.deterministic
-        # Many images at once, each on one core, take less processor time than each on all cores.
+        # Decoding many images in parallel on one core each takes less processor time than using all cores for each.
         options.threading.max_intra_op_parallelism = 1
         return batches.with_options(options)
 
     def _loader(self, shard):
-        """The function from the numbers of files in a shard, a slice of all, to batches of them."""
+        """Returns a function from indices into a shard, a slice of all files, to a batch of these files."""
         paths_of = self._paths_of(shard)
         labels = tf.constant(self.labels[shard])
         weights = [] if self.sample_weight is None else [tf.constant(self.sample_weight[shard])]
@@ -289,7 +305,7 @@ class ImageFiles:
             label, *weight = (tf.gather(tf.gather(each, numbers), places) for each in [labels, *weights])
             batch = images, tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight
             if self.on_error == "skip":
-                # Batches of one channel and of three cannot be rebatched.
+                # rebatch needs the same number of channels in all batches.
                 return to_rgb(images), batch[1], bad
             with tf.control_dependencies([_assert_none(bad)]):
                 return tf.nest.map_structure(tf.identity, batch)
@@ -297,17 +313,17 @@ class ImageFiles:
         return load
 
     def _paths_of(self, shard):
-        """The function from the numbers of files in a shard to their paths."""
+        """Returns a function from indices into a shard to the files' paths."""
         paths = self.paths[shard]
-        if self.service is not None:  # its workers have nothing of this process
+        if self.service is not None:  # its workers cannot read this process' memory
             return functools.partial(tf.gather, tf.constant(paths))
-        # A constant of the graph would take twice the memory of the array, in addition to it.
+        # A constant in the graph would take another two times the memory of the array.
         return lambda numbers: tf.ensure_shape(
             tf.numpy_function(paths.__getitem__, [numbers], tf.string, stateful=False), numbers.shape
         )
 
     def _cached(self, shard):
-        """The cache of a shard's files, filled once an input_fn."""
+        """Returns the cache of a shard's files, which is filled once per input_fn."""
         key, skip = (shard.start, shard.step), self.on_error == "skip"
         if key not in self.caches:
             self.caches[key] = open_cache(
@@ -321,7 +337,7 @@ class ImageFiles:
 
 
 def _list_files(file_pattern, labels, skip):
-    """Returns (paths as bytes, class indices, paths skipped for their kind or directory), sorted by path."""
+    """Returns (paths as bytes, class indices, skipped paths), sorted by path."""
     patterns = [file_pattern] if isinstance(file_pattern, str | os.PathLike) else file_pattern
     index_of = {os.fsencode(label): index for index, label in enumerate(labels)}
     paths = _as_bytes(path for pattern in patterns for path in _glob(os.fspath(pattern)))
@@ -330,26 +346,28 @@ def _list_files(file_pattern, labels, skip):
     skipped = []
     for place, path in enumerate(paths):
         folder = os.path.basename(os.path.dirname(path))
-        is_special = not os.path.isfile(path) and os.path.lexists(path)  # neither holds for a path like gs://
+        is_special = not os.path.isfile(path) and os.path.lexists(path)  # both are False for gs:// and the like
         if folder in index_of and not is_special:
             indices[place] = index_of[folder]
         elif skip:
             skipped.append(os.fsdecode(path))
         elif is_special:
-            # Opening a pipe that nothing writes to would wait for ever.
+            # Opening a pipe without a writer would block forever.
             fix = 'remove it or pass on_error="skip"'
-            raise ValueError(f"{os.fsdecode(path)} is a folder, pipe, device or broken link, not an image file; {fix}")
+            raise ValueError(
+                f"{os.fsdecode(path)} is a directory, pipe, device or broken link, not an image file; {fix}"
+            )
         else:
-            fix = f'which is none of the labels {labels}; add it or pass on_error="skip"'
-            raise ValueError(f"{os.fsdecode(path)} is in folder {os.fsdecode(folder)!r}, {fix}")
+            fix = f'which is not one of the labels {labels}; add it or pass on_error="skip"'
+            raise ValueError(f"{os.fsdecode(path)} is in directory {os.fsdecode(folder)!r}, {fix}")
     if len(skipped) == len(paths):
-        raise FileNotFoundError(f"no file of {file_pattern!r} is in a folder named like a label: {labels}")
+        raise FileNotFoundError(f"no file of {file_pattern!r} is in a directory named like a label: {labels}")
     kept = indices >= 0
     return paths[kept], indices[kept], skipped
 
 
 def _as_bytes(paths):
-    """Returns an array of the paths as bytes, which take half the memory of Python's strings."""
+    """Returns an array of the paths as bytes, which take half the memory of Python strings."""
     paths = iter(paths)
     chunks = [np.empty(0, "S1")]
     while chunk := [os.fsencode(path) for path in itertools.islice(paths, 2**16)]:
@@ -362,13 +380,13 @@ def _as_text(paths):
 
 
 def _glob(pattern):
-    # A path may hold brackets of its own, and so may a folder in a pattern.
+    # Paths, and directories in a pattern, may contain literal brackets.
     if os.path.lexists(pattern) or tf.io.gfile.exists(os.fsencode(pattern)):
         return [pattern]
     try:
         found = tf.io.gfile.glob(pattern) or tf.io.gfile.glob(pattern.replace("[", "[[]"))
     except UnicodeDecodeError as error:
-        fix = "rename it, or give a list of paths, such as Python's glob.glob returns"
+        fix = "rename it, or pass a list of paths such as Python's glob.glob returns"
         raise ValueError(f"{pattern!r} matches {error.object!r}, a name that is not UTF-8; {fix}") from error
     if not found:
         raise FileNotFoundError(f"no file matches {pattern!r}")
@@ -376,32 +394,32 @@ def _glob(pattern):
 
 
 def _assert_none(bad):
-    """Returns an op that fails if there are bad paths; the error names the first and says what is wrong with it."""
+    """Returns an op that fails if there are bad paths; the error names the first one and the reason."""
     fault = tf.cond(tf.size(bad) > 0, lambda: fault_of_file(bad[0]), lambda: "")
     message = tf.strings.join(["cannot be decoded: ", fault, '; delete it or pass on_error="skip"'])
-    # The text of an error must be UTF-8.
+    # Error messages must be UTF-8.
     return tf.debugging.Assert(tf.size(bad) < 1, [tf.strings.unicode_transcode(bad[:1], "UTF-8", "UTF-8"), message])
 
 
 def _others(paths, places):
-    """Returns the paths at none of the places."""
+    """Returns the paths whose indices are not in `places`."""
     return tf.gather(paths, tf.raw_ops.ListDiff(x=tf.range(tf.size(paths, tf.int64)), y=places).out)
 
 
 def _leave_out(batches, skipped, num_files, endless):
-    """Adds the bad paths of batches (images, labels, bad) to `skipped` and logs them; drops empty batches."""
+    """Adds the bad paths of batches (images, labels, bad) to `skipped`, logs them, and drops empty batches."""
     bad_paths = set()
 
     def report():
         if skipped:
             among = ", ".join(map(printable, skipped[-5:]))
-            tf.get_logger().warning("%d image files are skipped, among them %s", len(skipped), among)
+            tf.get_logger().warning("%d image files were skipped, among them %s", len(skipped), among)
 
     def note(bad):
         bad_paths.update(os.fsdecode(path) for path in bad)
         if len(bad_paths) == num_files:
-            # Else data without end would be searched without end.
-            raise ValueError(f"none of the {num_files} image files can be decoded, such as {min(bad_paths)}")
+            # Otherwise an endless dataset would loop forever.
+            raise ValueError(f"none of the {num_files} image files can be decoded, for example {min(bad_paths)}")
         new = sorted(bad_paths.difference(skipped))
         skipped.extend(new)
         at_end = not bad.size
@@ -418,7 +436,7 @@ def _leave_out(batches, skipped, num_files, endless):
     if endless:
         report()
     else:
-        # After the last batch comes one with neither images nor bad paths.
+        # A batch with neither images nor bad paths marks the end.
         end = [tf.zeros((0, *spec.shape[1:]), spec.dtype) for spec in batches.element_spec]
         batches = batches.concatenate(tf.data.Dataset.from_tensors(tuple(end)))
     return batches.filter(keep).map(lambda images, labels, bad: (images, labels))

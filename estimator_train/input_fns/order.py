@@ -1,4 +1,4 @@
-"""The order of examples as a function of their position in the training, which can begin anywhere."""
+"""Computes the order of examples from their position in the training, so that reading can start anywhere."""
 
 import random
 
@@ -8,19 +8,19 @@ from estimator_train.distribution.replica_input import batch_size as batch_size_
 
 
 def number_batches(num_examples, *, batch_size, num_epochs, shuffle, seed, start=0, drop_remainder=False):
-    """Returns a dataset of batches of the numbers of examples, int64 of shape (batch,).
+    """Returns a dataset of batches of example numbers, int64 of shape (batch,).
 
-    A batch is computed from its own number alone, so that those before `start` cost nothing, and the workers of a
-    tf.data service can share the batches. They run on across epochs, each of which has every example once.
+    Each batch is computed from its own number alone. Batches before `start` therefore cost nothing, and the workers of
+    a tf.data service can share the batches. Batches may span epochs; each epoch has every example once.
 
     Args:
-      num_examples: how many there are.
-      batch_size: numbers in a batch; only the very last may be short.
-      num_epochs: passes over the examples; None is forever.
-      shuffle: whether each epoch has an order of its own, drawn from all examples.
-      seed: int, which alone gives the order; None draws one: see `draw_seed`.
-      start: how many examples to leave out at the beginning, over all epochs.
-      drop_remainder: whether to leave a short last batch out; gives a static batch size.
+      num_examples: number of examples.
+      batch_size: examples per batch; only the very last batch may be short.
+      num_epochs: passes over the examples; None repeats forever.
+      shuffle: whether to shuffle all examples, in a new order each epoch.
+      seed: int that alone determines the order; None draws one with `draw_seed`.
+      start: examples to skip at the beginning, counted over all epochs.
+      drop_remainder: whether to drop a short last batch; makes the batch size static.
     """
     total = num_examples * (tf.int64.max // max(num_examples, 1) if num_epochs is None else num_epochs)
     seed = draw_seed() if shuffle and seed is None else seed
@@ -33,7 +33,7 @@ def number_batches(num_examples, *, batch_size, num_epochs, shuffle, seed, start
         numbers, epochs = positions % num_examples, positions // num_examples
         if not shuffle:
             return numbers
-        # The raw op, for tf.random.experimental.index_shuffle fails on a seed for each number.
+        # Uses the raw op because tf.random.experimental.index_shuffle does not accept a seed for each number.
         seeds = tf.stack([tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64)), epochs, epochs], axis=1)
         return tf.raw_ops.RandomIndexShuffle(index=numbers, seed=seeds, max_index=num_examples - 1, rounds=4)
 
@@ -45,9 +45,9 @@ def number_batches(num_examples, *, batch_size, num_epochs, shuffle, seed, start
 
 
 def shuffled(dataset, buffer_size, seeds):
-    """`dataset`, a tf.data.Dataset, in an order that `seeds` alone gives, a pair of ints or int64 tensors.
+    """Shuffles a tf.data.Dataset in an order determined by `seeds` alone, a pair of ints or int64 tensors.
 
-    The raw op, for the seed of Dataset.shuffle is mixed with the global one, and must not be a tensor if that is 0.
+    Uses the raw op because Dataset.shuffle mixes its seed with the global one, and takes no tensor if that is 0.
     """
     spec = dataset.element_spec
     flat = tf.nest.flatten(spec)
@@ -64,22 +64,22 @@ def shuffled(dataset, buffer_size, seeds):
 
 
 def draw_seed():
-    """Returns an int from 1 to 2**31 - 1; with a global seed of TensorFlow's, the same in every run of a program."""
+    """Returns a random int from 1 to 2**31 - 1; with TensorFlow's global seed set, the same in every program run."""
     global_seed, op_seed = tf.compat.v1.random.get_seed(None)
     source = random if op_seed is None else random.Random(f"{global_seed} {op_seed}")
     return source.randrange(1, 2**31)
 
 
 def share_of_pipeline(examples, input_context):
-    """How many of `examples` that all input pipelines have given came from this one; they give one each in turn."""
+    """Returns how many of `examples` came from this input pipeline, if all pipelines give one each in turn."""
     pipelines = input_context.num_input_pipelines
     return examples // pipelines + (input_context.input_pipeline_id < examples % pipelines)
 
 
 def without_first(batches, examples):
-    """The dataset `batches` without its first `examples` examples, which are read all the same.
+    """Drops the first `examples` examples of the dataset `batches`, after reading them.
 
-    Batches of a static size stay whole, so part of the last one left out may come again.
+    Batches of a static size are not split, so part of the last dropped batch may be repeated.
     """
     if examples == 0:
         return batches
@@ -102,7 +102,7 @@ def without_first(batches, examples):
 
 
 def _rows_from(part, first):
-    """The rows of a part of a batch, a tensor of any kind, from the row `first` on; a scalar as it is."""
+    """Returns the rows of a tensor of any kind, starting at row `first`; returns a scalar unchanged."""
     if part.shape.rank == 0:
         return part
     if isinstance(part, tf.SparseTensor):

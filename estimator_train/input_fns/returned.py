@@ -1,4 +1,4 @@
-"""Return values of input_fns other than a tf.data.Dataset: (features, labels) as arrays or v1 graph tensors."""
+"""Handles input_fns that return (features, labels) as arrays or v1 graph tensors instead of a tf.data.Dataset."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ v1 = tf.compat.v1
 
 
 def as_pair(batch: Any) -> tuple[Any, Any]:
-    """(features, labels) of what an input_fn returns for a batch; labels are None where there are none.
+    """Returns (features, labels) for a batch that an input_fn returns; labels may be None.
 
     Raises:
-      ValueError: it is a tuple or list of another length.
+      ValueError: the batch is a tuple or list whose length is not 2.
     """
     if not isinstance(batch, (list, tuple)):
         return batch, None
@@ -27,22 +27,22 @@ def as_pair(batch: Any) -> tuple[Any, Any]:
 
 
 def are_arrays(result: Any) -> bool:
-    """Whether there are values in `result`, and none of them is a tensor."""
+    """Returns whether `result` contains values, none of which is a tensor."""
     values = [value for value in tf.nest.flatten(result) if value is not None]
     return bool(values) and not any(map(tf.is_tensor, values))
 
 
 def dataset_of_arrays(result: Any, endless: bool) -> tf.data.Dataset:
-    """The dataset of arrays that an input_fn returns: they are one batch, which comes again and again if `endless`."""
+    """Returns a dataset of the arrays that an input_fn returns, as a single batch, repeated forever if `endless`."""
     dataset = tf.data.Dataset.from_tensors(_element(*as_pair(result)))
     return dataset.repeat() if endless else dataset
 
 
 def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
-    """The dataset of the tensors that an input_fn makes in a v1 graph, as of an iterator or of queues.
+    """Returns a dataset of the tensors that an input_fn makes in a v1 graph, for example with an iterator or queues.
 
-    A TensorFlow 1 session evaluates them for every batch, until one of them says that the data has ended.
-    Tensors that are no such input never do.
+    A v1 session evaluates the tensors for every batch until one of them raises OutOfRangeError. Tensors that do not
+    depend on an iterator or a queue never raise it.
     """
     with tf.Graph().as_default() as graph:
         result = call_input_fn()

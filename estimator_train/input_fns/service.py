@@ -1,7 +1,6 @@
-"""tf.data service: batches that other machines make.
+"""Reads batches from a tf.data service, which prepares them on other machines.
 
-`image_files` has it as a switch. `arrays` and `generator` do not: what they read lies in this process, where no other
-machine gets at it.
+`image_files` has an argument for it. `arrays` and `generator` do not, because their data is in this process' memory.
 """
 
 import socket
@@ -17,24 +16,24 @@ def check_service(service):
     try:
         address = urlsplit(service)
         is_complete = address.scheme == "grpc" and address.hostname and address.port and not address.path
-    except (TypeError, ValueError, AttributeError):  # no string, or a port that is no number
+    except (TypeError, ValueError, AttributeError):  # not a string, or an invalid port
         is_complete = False
     if not is_complete:
         raise ValueError(f'service must be the dispatcher\'s address, "grpc://host:port", got {service!r}')
 
 
 def distribute(batches, service):
-    """Returns `batches` as the workers of `service` make them, each once, in the order in which they are ready.
+    """Returns a dataset of `batches` that the workers of `service` compute, each once, in the order they are ready.
 
     Raises:
-      ConnectionError: nothing answers at the address.
+      ConnectionError: no service answers at the address.
     """
     address = urlsplit(service)
     try:
-        # TensorFlow itself would try for ever, in silence.
+        # TensorFlow itself would retry forever without a message.
         socket.create_connection((address.hostname, address.port), _CONNECT_SECS).close()
     except OSError as error:
-        fix = "start its dispatcher or mend the address"
+        fix = "start its dispatcher or correct the address"
         raise ConnectionError(f"no tf.data service answers at {service} ({error}); {fix}") from error
     sharding = tf.data.experimental.service.ShardingPolicy.DYNAMIC
     return batches.apply(tf.data.experimental.service.distribute(sharding, service))

@@ -73,7 +73,7 @@ def test_what_a_killed_run_left_is_removed_and_nothing_else(folder, tmp_path, lo
                 and folder(name).parent.exists()]  # fmt: skip
     assert not [name for name in KEPT if not folder(name).exists()]
     (line,) = log_lines
-    assert line.startswith("Removed what an interrupted run left in") and "model.ckpt-7_temp" in line
+    assert line.startswith("Removed leftovers of an interrupted run from") and "model.ckpt-7_temp" in line
 
 
 def test_the_next_training_removes_it_and_an_evaluation_does_not(tmp_path):

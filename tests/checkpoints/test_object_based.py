@@ -140,7 +140,7 @@ def test_the_global_step_is_read_from_both_formats(model_dir, tmp_path):
 
 def test_a_checkpoint_without_a_global_step_is_refused(tmp_path):
     path = tf.train.Checkpoint(weights=tf.Variable(1.0)).write(tmp_path / "other")
-    with pytest.raises(ValueError, match="holds no global step"):
+    with pytest.raises(ValueError, match="has no global step"):
         checkpoints.read_global_step(path)
 
 

@@ -87,7 +87,7 @@ def test_training_goes_on_where_the_checkpoint_file_is_missing_or_garbled(conten
     if content is not None:
         (run / "checkpoint").write_bytes(content)
     estimator = make_estimator().train(input_fn, max_steps=6)
-    assert [line for line in log_lines if "the newest of the checkpoints beside it is model.ckpt-4" in line]
+    assert [line for line in log_lines if "the newest checkpoint in its directory is model.ckpt-4" in line]
     assert steps_in(run) == [4, 5, 6]  # it knows the older ones, and deletes them in their turn
     state = tf.train.get_checkpoint_state(estimator.model_dir)
     assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == [
@@ -128,7 +128,7 @@ def test_a_kill_while_the_first_checkpoint_is_written_loses_nothing(run, make_es
     index.write_bytes(index.read_bytes()[:40] if index.exists() else b"torn")
     (run / "model.ckpt-0.data-00000-of-00001").write_bytes(b"")
     make_estimator().train(input_fn, steps=1)
-    assert any("model.ckpt-0 is damaged and is passed over" in line for line in log_lines)
+    assert any("model.ckpt-0 is damaged; trying the one before" in line for line in log_lines)
     assert make_estimator().get_variable_value("global_step") == 1
 
 
@@ -152,5 +152,5 @@ def test_a_folder_in_place_of_the_checkpoint_file_is_refused_for_training(run, m
 
 def test_a_checkpoint_file_that_names_what_is_gone_says_what_to_delete(run, make_estimator):
     (run / "checkpoint").write_text('model_checkpoint_path: "/was/there/model.ckpt-4"\n')
-    with pytest.raises(checkpoints.CheckpointError, match=r"delete .*run/checkpoint to go on from .*run/model.ckpt-4"):
+    with pytest.raises(checkpoints.CheckpointError, match=r"delete .*run/checkpoint to resume from .*run/model.ckpt-4"):
         make_estimator().train(input_fn, steps=1)

@@ -59,8 +59,8 @@ def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, 
         loaded.load_weights(estimator.latest_checkpoint()).expect_partial()
         for ours, theirs in zip(loaded.get_weights(), expected.get_weights(), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
-        said = [line for line in log_lines if line.startswith("The optimizer begins anew for")]
-        assert said[-1].startswith(f"The optimizer begins anew for {begun_anew} variables, which the checkpoint ")
+        said = [line for line in log_lines if line.startswith("The optimizer starts without state for")]
+        assert said[-1].startswith(f"The optimizer starts without state for {begun_anew} variables that checkpoint ")
         before = expected
     assert estimator.evaluate(batches(data, 32))["global_step"] == 8
 
@@ -87,5 +87,5 @@ def test_slots_follow_on_replicas_and_with_a_scaled_loss(data, batches, mirrored
 
     train(scaled(2), tmp_path, data, batches, train_distribute=mirrored(2))
     estimator = train(scaled(1), tmp_path, data, batches, train_distribute=mirrored(2))
-    assert any(line.startswith("The optimizer begins anew for 2 variables") for line in log_lines)
+    assert any(line.startswith("The optimizer starts without state for 2 variables") for line in log_lines)
     assert estimator.evaluate(batches(data, 32))["global_step"] == 4

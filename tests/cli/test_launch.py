@@ -104,7 +104,7 @@ def test_replicas_and_parameter_servers_are_not_for_a_cluster_of_the_command(com
     cluster["ps"] = ["127.0.0.1:3"]
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
     code, _, err = command()
-    assert code == 2 and "parameter servers, which train a model_fn" in err
+    assert code == 2 and "parameter servers, which need a model_fn" in err
     monkeypatch.setenv("TF_CONFIG", "{")
     code, _, err = command()
     assert code == 2 and "TF_CONFIG is not valid JSON" in err

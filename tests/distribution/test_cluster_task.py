@@ -174,7 +174,7 @@ def test_the_first_synchronous_worker_is_the_chief_if_none_is_named():
 
 
 def test_synchronous_training_takes_no_master():
-    with pytest.raises(ValueError, match="takes no master; rename it to chief"):
+    with pytest.raises(ValueError, match="does not support a master; rename it to chief"):
         task_of({"master": ["m:1"], "worker": ["w:1"]}, "worker", synchronous=True)
 
 
@@ -247,7 +247,7 @@ def test_a_keras_model_in_one_process_may_have_a_master(set_tf_config):
 
 def test_a_keras_model_does_not_train_over_parameter_servers(set_tf_config):
     set_tf_config({"cluster": CLUSTER, "task": {"type": "worker", "index": 0}})
-    with pytest.raises(ValueError, match="TF_CONFIG has parameter servers, which train a model_fn"):
+    with pytest.raises(ValueError, match="TF_CONFIG has parameter servers, which need a model_fn"):
         this_task()
 
 

@@ -230,7 +230,7 @@ def test_a_worker_without_data_is_told_before_the_others_wait_for_it(monkeypatch
 def test_a_master_is_no_name_for_workers_in_step(monkeypatch):
     cluster = {"master": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
-    with pytest.raises(ValueError, match="takes no master; rename it to chief"):
+    with pytest.raises(ValueError, match="does not support a master; rename it to chief"):
         distribution.multi_worker()
 
 

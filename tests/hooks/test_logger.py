@@ -88,7 +88,7 @@ def test_a_model_fn_and_a_wrong_interval_are_refused(data, batches, tmp_path):
     columns = [tf.feature_column.numeric_column("x", (4,))]
     estimator = et.LinearRegressor(columns, model_dir=tmp_path / "run")
     x, y = data
-    with pytest.raises(ValueError, match="LoggerHook logs a Keras model, and this Estimator has a model_fn"):
+    with pytest.raises(ValueError, match="LoggerHook needs a Keras model, but this Estimator has a model_fn"):
         estimator.train(
             batches(({"x": x}, y[:, :1]), 16), hooks=[et.LoggerHook(Logged(), every_n_steps=1)], max_steps=1
         )

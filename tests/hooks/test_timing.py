@@ -247,7 +247,7 @@ def test_a_damaged_timing_json_is_begun_anew(sessions, tmp_path, log_lines):
     run(et.TimingHook(tmp_path), [call()], first_step=3)
     (session,) = json.loads((tmp_path / "timing.json").read_text())["sessions"]
     assert (session["first_step"], session["last_step"]) == (3, 4)
-    assert any("timing.json is no timing of a training" in line for line in log_lines)
+    assert any("timing.json, so earlier sessions are left out" in line for line in log_lines)
 
 
 def test_a_training_from_the_start_drops_the_sessions_of_another(tmp_path):

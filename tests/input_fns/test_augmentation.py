@@ -127,9 +127,9 @@ def test_a_gpu_changes_images_as_a_cpu_does(name, images, gpus):
         (
             "mixup",
             [np.zeros((4, 3, 3, 1), np.float32)],
-            "mixup mixes labels that are floats, .* got none; leave it out",
+            "mixup needs float labels, .* got none; leave out mixup",
         ),
-        ("mixup", [np.zeros((4, 3, 3, 1), np.float32), np.zeros(4, np.int64)], "mixup mixes labels that are floats"),
+        ("mixup", [np.zeros((4, 3, 3, 1), np.float32), np.zeros(4, np.int64)], "mixup needs float labels"),
     ],
 )
 def test_batches_that_cannot_be_changed_are_refused(names, batch, message):
@@ -138,7 +138,7 @@ def test_batches_that_cannot_be_changed_are_refused(names, batch, message):
 
 
 def test_unknown_names_and_frozen_features_are_refused(images):
-    with pytest.raises(ValueError, match="there is no augmentation 'flop'; pass some of flip, rotate, "):
+    with pytest.raises(ValueError, match="there is no augmentation 'flop'; choose from flip, rotate, "):
         augmented(lambda: None, "light,flop")
     with pytest.raises(ValueError, match="features of frozen layers are computed once"):
         augmented(frozen_features(lambda: None), "light")

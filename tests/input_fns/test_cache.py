@@ -162,7 +162,7 @@ def test_of_two_that_start_at_once_one_fills_the_folder(folder, tmp_path, monkey
 def test_a_cache_without_room_is_refused(folder, cache, monkeypatch):
     monkeypatch.setattr(cache_module, "free_memory", lambda: 2000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6, 2000))
-    with pytest.raises((MemoryError, OSError), match=r"12 images of 8 x 6 takes at least .* free; give another cache"):
+    with pytest.raises((MemoryError, OSError), match=r"12 images of 8 x 6 takes at least .* free; use another cache"):
         make(folder, cache)()
 
 

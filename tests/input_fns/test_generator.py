@@ -306,7 +306,7 @@ def test_a_worker_that_is_killed_is_told():
 
 
 def test_several_workers_need_to_know_their_shares():
-    with pytest.raises(ValueError, match="each of 2 workers would yield all .*give it a parameter input_context"):
+    with pytest.raises(ValueError, match="each of the 2 workers would yield all .*give it a parameter input_context"):
         generator(examples, batch_size=2, workers=2)
     with pytest.raises(ValueError, match="0 or above, got -1"):
         generator(examples, batch_size=2, workers=-1)
@@ -374,5 +374,5 @@ def test_an_unknown_rank_is_that_of_the_first_tuple():
 
 
 def test_a_batch_size_below_one_is_refused():
-    with pytest.raises(ValueError, match="batch_size must be at least 1, or None for tuples that are batches; got 0"):
+    with pytest.raises(ValueError, match="batch_size must be at least 1, or None if each tuple is a batch; got 0"):
         generator(lambda: iter([(1, 2)]), batch_size=0)

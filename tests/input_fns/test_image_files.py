@@ -264,7 +264,7 @@ def test_batches_are_filled_up_after_files_are_left_out(many):
 
 
 def test_a_folder_that_is_no_label_is_named(folder):
-    with pytest.raises(ValueError, match=r"dog/a.jpeg is in folder 'dog'.*\['cat', 'bird'\]"):
+    with pytest.raises(ValueError, match=r"dog/a.jpeg is in directory 'dog'.*\['cat', 'bird'\]"):
         image_files(folder / "*/*", ["cat", "bird"])
 
 
@@ -352,7 +352,7 @@ def test_what_is_no_regular_file_is_named_and_never_opened(folder, monkeypatch, 
     special = pathlib.Path("cat/x.jpeg")
     make_special(special, kind)
     files = sorted(pathlib.Path().glob("*/*")) if listed else "*/*"
-    with pytest.raises(ValueError, match="cat/x.jpeg is a folder, pipe, device or broken link.*pass on_error"):
+    with pytest.raises(ValueError, match="cat/x.jpeg is a directory, pipe, device or broken link.*pass on_error"):
         image_files(files, CLASSES)
     make = image_files(files, CLASSES, num_epochs=1, on_error="skip")
     assert sum(len(images) for images, _ in make()) == 6

@@ -54,5 +54,5 @@ def test_a_fingerprint_tells_weights_and_labels_apart(paths):
 
 @pytest.mark.parametrize("labels, weights", [(LABELS[:5], None), (LABELS, WEIGHTS[:3])])
 def test_arrays_of_another_length_are_refused(paths, labels, weights):
-    with pytest.raises(ValueError, match=r"must have one length above 0, got \[\d, 6\]"):
+    with pytest.raises(ValueError, match=r"must have the same length above 0, got \[\d, 6\]"):
         labelled_images(paths, labels, sample_weight=weights)
