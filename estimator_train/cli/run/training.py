@@ -116,7 +116,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     say(timing_lines(summary, model_dir, step))
     if summary["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
         say(on_terminal([diagnosis(summary, training, input_fns[0])]))
-    if training.early_stopping and data and step < last_step:  # a dataset is endless, so early stopping it was
+    if training.early_stopping and data and step < last_step:  # a dataset is endless, so it stopped early
         fall = "fall" if monitor.direction == "min" else "rise"
         say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     say(f"the report is {report}")
