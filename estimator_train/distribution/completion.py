@@ -1,7 +1,7 @@
-"""How the tasks of a cluster tell each other that training has ended, and how.
+"""Signals between the tasks of a cluster whether training has ended, and with what outcome.
 
-The chief and the workers each leave a marker, a file in model_dir, when they end. The evaluator, the parameter servers
-and the workers watch for the markers and end, too.
+The chief and the workers each write a marker, a file in model_dir, when they end. The evaluator, the parameter servers
+and the workers poll for the markers in order to end, too.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from estimator_train.host.files import write_whole
 
 log = tf.get_logger()
 
-_STALE_SECS = 600.0  # how long a chief that ended before this task started may take to come back
+_STALE_SECS = 600.0  # how long to wait for the restart of a chief that ended before this task started
 _DONE, _FAILED = "done", "failed"
 
 
 class FailedChiefError(RuntimeError):
-    """The chief has ended before the training has."""
+    """The chief ended before training was complete."""
 
 
 def marking_completion(config):
-    """A context manager for the training of a process without other training tasks; an evaluator may watch it."""
+    """Returns a context manager that marks completion of a single training process, for which an evaluator may wait."""
     if not config.cluster_spec:
         return contextlib.nullcontext()
     markers = CompletionMarkers(config)
@@ -36,7 +36,7 @@ def marking_completion(config):
 
 
 class CompletionMarkers:
-    """The files by which the chief and the workers tell that they have ended, and how."""
+    """The files in which the chief and the workers record that they have ended, and with what outcome."""
 
     def __init__(self, config):
         self._directory = os.path.join(config.model_dir, "ended")
@@ -66,10 +66,10 @@ class CompletionMarkers:
         self._mark(_DONE)
 
     def chief_done(self):
-        """Whether the chief has ended.
+        """Returns whether the chief has ended.
 
-        A marker that is older than this task may be of an earlier run: the chief clears it if it starts again. So it
-        counts only when the chief has had the time to do so.
+        A marker that is older than this task may come from an earlier run, and a restarted chief deletes it. It is
+        therefore ignored until the chief has had time to do so.
         """
         outcome, end_time = self._read_chief_marker()
         if outcome is None:
@@ -78,31 +78,31 @@ class CompletionMarkers:
             return True
         if time.time() < self._start_time + _STALE_SECS:
             return False
-        log.warning("The chief had ended before this task began, and has not come back in %d secs.", _STALE_SECS)
+        log.warning("The chief ended before this task started, and has not restarted within %d secs.", _STALE_SECS)
         return True
 
     def check_chief(self):
-        """Raises FailedChiefError if the chief has ended by failing."""
+        """Raises FailedChiefError if the chief has failed."""
         if not self.chief_done():
             return
         outcome, _ = self._read_chief_marker()
         if outcome == _FAILED:
             raise FailedChiefError(
-                "TF_CONFIG's chief has failed or was stopped; its log says why. Start all tasks again: training "
-                "goes on from the last checkpoint."
+                "TF_CONFIG's chief has failed or was stopped; its log says why. Start all tasks again; training "
+                "resumes from the last checkpoint."
             )
 
     def all_done(self):
-        """Whether the chief and all workers have ended. There must be a marker."""
+        """Returns whether the chief and all workers have ended; call it only if there is at least one marker."""
         return self._all_markers <= set(tf.io.gfile.listdir(self._directory))
 
     def _mark(self, outcome):
         tf.io.gfile.makedirs(self._directory)
-        # The time is in it because TensorFlow gives a file's in whole seconds.
+        # The file contains the time because TensorFlow's file times are in whole seconds.
         write_whole(self._own_marker, f"{outcome} {time.time()}")
 
     def _read_chief_marker(self):
-        """How the chief has ended, and the Unix time then, in seconds; (None, 0.0) while it has not."""
+        """Returns the chief's outcome and the Unix time of its end in seconds; (None, 0.0) if it has not ended."""
         try:
             with tf.io.gfile.GFile(self._chief_marker) as file:
                 outcome, _, end_time = file.read().partition(" ")
@@ -112,7 +112,7 @@ class CompletionMarkers:
 
 
 def _training_markers(cluster_spec):
-    """The names of the markers of all tasks that train."""
+    """Returns the names of the markers of all training tasks."""
     jobs = [job for job in cluster_spec.jobs if job not in (TaskType.PS, TaskType.EVALUATOR)]
     has_chief_job = {TaskType.CHIEF: True, TaskType.MASTER: True, TaskType.WORKER: len(jobs) == 1}
     return {

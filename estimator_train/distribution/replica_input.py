@@ -1,4 +1,4 @@
-"""The data of an input_fn for every replica of a strategy."""
+"""Distributes the dataset of an input_fn over the replicas of a strategy."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import tensorflow as tf
 
 
 def call_input_fn(input_fn, **offered):
-    """Calls `input_fn` on the CPU with those of `offered` (mode, params, config, input_context) that it names.
+    """Calls `input_fn` on the CPU with the arguments in `offered` that it has parameters for.
 
-    The dataset of one that does not name input_context is sharded by its own auto_shard_policy, if it has one.
+    `offered` may have mode, params, config and input_context. If `input_fn` has no parameter input_context, its dataset
+    is sharded according to its auto_shard_policy, if one is set.
     """
     parameters = inspect.signature(input_fn).parameters
-    bound = getattr(input_fn, "keywords", {})  # what a functools.partial has settled
+    bound = getattr(input_fn, "keywords", {})  # arguments that a functools.partial has bound
     with tf.device("/cpu:0"):
         result = input_fn(**{name: offered[name] for name in offered if name in parameters and name not in bound})
         shards_itself = "input_context" in parameters or "input_context" not in offered
@@ -24,15 +25,15 @@ def call_input_fn(input_fn, **offered):
 
 
 def _auto_sharded(dataset, context):
-    """The part of `dataset` that is this input pipeline's, where its options ask for one: unset, they read as AUTO."""
+    """Returns this input pipeline's shard of `dataset` if its options ask for one; an unset policy reads as AUTO."""
     policies = tf.data.experimental.AutoShardPolicy
     if context.num_input_pipelines == 1:
         return dataset
     policy = dataset.options().experimental_distribute.auto_shard_policy
     if policy in (policies.AUTO, policies.OFF):
         return dataset
-    # This is how experimental_distribute_dataset shards, which would also split batches over the replicas. In a dataset
-    # sparse and ragged tensors are variants.
+    # experimental_distribute_dataset shards like this, but would also split batches over the replicas. Datasets hold
+    # sparse and ragged tensors as variants.
     specs = [
         (spec.dtype, spec.shape) if isinstance(spec, tf.TensorSpec) else (tf.variant, tf.TensorShape(None))
         for spec in tf.nest.flatten(dataset.element_spec)
@@ -51,22 +52,23 @@ def _auto_sharded(dataset, context):
 
 
 def distribute(strategy, dataset_fn, preprocess=None):
-    """The dataset of `dataset_fn(input_context)` as input for the replicas of `strategy`; its batches are per replica.
+    """Distributes the dataset of `dataset_fn(input_context)` over the replicas of `strategy`.
 
-    Each step takes one batch a replica. Where the batches or examples of the data's end do not divide by the replicas,
-    they are shared out, so that every example is used once and no replica is left with an empty batch.
+    Each replica takes one batch per step. If the last batches or examples cannot be divided by the number of replicas,
+    they are split such that every example is used once and no replica gets an empty batch.
 
-    `preprocess`: what the replicas make of the features of a batch; examples of different batches are of one shape
-    after it only.
+    `preprocess` is the function that replicas apply to the features of a batch; before it, examples of different
+    batches may differ in shape.
     """
     share = functools.partial(_share_out, preprocess=preprocess)
     return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn, share))
 
 
 def distribute_in_graph(strategy, dataset_fn, drop_incomplete):
-    """As `distribute`, in a v1 graph: (the batch, an element or one a replica; the op that restarts the data).
+    """Like `distribute`, for a v1 graph; returns (the batch, per replica if there are several, the initializer op).
 
-    With `drop_incomplete` batches that are too few for all replicas are left out, as tf.estimator's training did.
+    With `drop_incomplete`, the last batches are dropped if there are fewer than replicas, as in tf.estimator's
+    training.
     """
     share = _drop_incomplete if drop_incomplete else _share_out
     iterator = strategy.make_input_fn_iterator(_shared_out(strategy, dataset_fn, share))
@@ -74,9 +76,9 @@ def distribute_in_graph(strategy, dataset_fn, drop_incomplete):
 
 
 def batch_size(batch):
-    """The number of examples in a batch of any structure, an int64 scalar tensor."""
+    """Returns the number of examples in a batch of any structure, an int64 scalar tensor."""
     component = next((part for part in tf.nest.flatten(batch) if part.shape.rank != 0), None)
-    if component is None:  # nothing that has examples: the whole counts as one
+    if component is None:  # only scalars: counts as one example
         return tf.constant(1, tf.int64)
     if isinstance(component, tf.SparseTensor):
         return component.dense_shape[0]
@@ -95,33 +97,33 @@ def _shared_out(strategy, dataset_fn, share):
 
 
 def _ends_with_whole_group(dataset, replicas):
-    """Whether `dataset` is known to end with a batch for every replica, or not to end. A v1 graph does not know."""
+    """Returns whether `dataset` is known to be endless or to end with a batch for every replica; False in v1 graphs."""
     count = tf.get_static_value(dataset.cardinality())
     return count is not None and (count == tf.data.INFINITE_CARDINALITY or (count >= 0 and count % replicas == 0))
 
 
 def _drop_incomplete(dataset, replicas):
-    """`dataset`'s batches, as many as there are in whole groups of one a replica."""
+    """Drops the last batches of `dataset` if they are too few for one batch per replica."""
     windows = dataset.window(replicas, drop_remainder=True)
     return windows.flat_map(lambda *parts: tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts))
 
 
 def _share_out(dataset, replicas, preprocess=None):
-    """`dataset`'s batches, their number made a multiple of `replicas` at its end.
+    """Splits the last batches of `dataset` to make the number of batches a multiple of `replicas`.
 
-    Batches go out in groups of one a replica. What is left after the last whole group is split evenly into one more
-    group; where that would leave a replica without an example, the last whole group is split together with it.
+    Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
+    group. If that would leave a replica without an example, they are split together with the last complete group.
     """
 
     def group(index, window):
-        # A window is a group and the one after it: what is left at the end is seen together with the last whole group.
+        # A window has a group and the next one, so the remainder is seen together with the last complete group.
         batches = tf.data.Dataset.zip(window)
         count = batches.cardinality()
         is_whole = count >= replicas
         ends_even = tf.equal(count % replicas, 0)  # in a v1 graph, == would compare objects
         splits_alone = ends_even | (_count_examples(batches.skip(replicas), unless=ends_even) >= replicas)
         kept = tf.where(is_whole & splits_alone, tf.constant(replicas, tf.int64), 0)
-        # An incomplete group that is not the first was split by the window before.
+        # An incomplete group, unless it is the first, was split by the previous window.
         none_left = tf.where(is_whole, ends_even, index > 0)
         left = batches.skip(kept).take(tf.where(none_left, tf.constant(0, tf.int64), -1))
         if preprocess is not None:
@@ -132,13 +134,16 @@ def _share_out(dataset, replicas, preprocess=None):
 
 
 def _split_evenly(batches, replicas, none):
-    """The examples of `batches` as `replicas` batches whose sizes differ by at most one; `none`: there are none."""
+    """Splits the examples of `batches` into `replicas` batches whose sizes differ by at most one.
+
+    `none` says whether there are no examples.
+    """
     count = _count_examples(batches, unless=none)
-    message = f"{replicas} replicas need at least {replicas} examples; the input_fn's data has fewer"
+    message = f"{replicas} replicas need at least {replicas} examples, but the input_fn's dataset has fewer"
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(count, 0) | (count >= replicas), [message, count])]):
         size, larger = count // replicas, count % replicas
     examples = batches.unbatch()
-    # Examples that were padded to the longest of their batch differ in length from those of another.
+    # Examples padded to the longest of their batch differ in length from those of other batches.
     specs = tf.nest.flatten(examples.element_spec)
     are_padded = all(isinstance(spec, tf.TensorSpec) for spec in specs) and any(
         not spec.shape.is_fully_defined() for spec in specs
@@ -150,6 +155,6 @@ def _split_evenly(batches, replicas, none):
 
 
 def _count_examples(batches, unless):
-    """Reducing a dataset inside another is slow, so it is done only where there is something to count."""
+    """Counts the examples, or returns 0 if `unless` is true, because reducing a dataset inside another is slow."""
     zero = tf.constant(0, tf.int64)
     return tf.cond(unless, lambda: zero, lambda: batches.reduce(zero, lambda count, *batch: count + batch_size(batch)))

@@ -1,4 +1,4 @@
-"""The TensorFlow server of a task in a cluster with parameter servers, and the address at which a task listens."""
+"""Starts the TensorFlow server of a task in a cluster with parameter servers, and checks tasks' addresses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ log = tf.get_logger()
 
 
 def start_server(config):
-    """Starts the server of the task of a `RunConfig`; it listens until the returned object is deleted.
+    """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
 
     Raises:
-      ValueError: its port is taken.
+      ValueError: the port is in use.
     """
     address = config.cluster_spec.task_address(config.task_type, config.task_id)
     check_address(config.task_type, config.task_id, address)
@@ -31,15 +31,15 @@ def start_server(config):
 
 def check_address(task_type, task_id, address):
     """Raises ValueError if the task cannot listen at its address, host:port."""
-    # TensorFlow itself would share a port that is in use with the other process.
+    # TensorFlow itself would share the port with the other process.
     with _explaining_bind_errors(task_type, task_id, address), socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a killed task has left does not count
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignores connections left by a killed task
         probe.bind(("", int(address.rpartition(":")[2])))
 
 
 @contextlib.contextmanager
 def _explaining_bind_errors(task_type, task_id, address):
-    """Raises ValueError with the task and its address for the errors of the block."""
+    """Raises ValueError with the task and its address for errors inside the block."""
     try:
         yield
     except (OSError, OverflowError, ValueError, tf.errors.OpError) as error:

@@ -1,4 +1,4 @@
-"""Strategies from "2 GPUs", "2 CPU replicas" or TF_CONFIG, and the devices that they need."""
+"""Creates strategies over GPUs, CPU replicas or TF_CONFIG's cluster, and sets up their devices."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ _OR_REPLICAS = "use --replicas {} for CPU replicas"
 
 
 def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
-    """A `tf.distribute.MirroredStrategy` over the first `count` GPUs, with memory growth set on them.
+    """Returns a `tf.distribute.MirroredStrategy` over the first `count` GPUs and enables memory growth on them.
 
-    `all_reduce`: how gradients are summed over them: "nccl", "hierarchical", "one_device", or None, as TensorFlow
-    chooses.
+    ::
+
+        config = et.RunConfig(model_dir, train_distribute=distribution.gpus(2))
+
+    Args:
+      count: number of GPUs.
+      all_reduce: how to sum gradients: "nccl", "hierarchical", "one_device", or None for TensorFlow's choice.
 
     Raises:
       ValueError: fewer GPUs are visible.
@@ -27,39 +32,45 @@ def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.Mirrored
 
 
 def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
-    """A `tf.distribute.MirroredStrategy` over `count` logical CPU devices, which any machine can make.
+    """Returns a `tf.distribute.MirroredStrategy` over `count` logical CPU devices, which exist on every machine.
 
-    `all_reduce`: as of `gpus`, but NCCL is for GPUs.
+    ::
+
+        config = et.RunConfig(model_dir, train_distribute=distribution.cpu_replicas(2))
+
+    Args:
+      count: number of logical CPU devices.
+      all_reduce: as for `gpus`, except "nccl".
 
     Raises:
-      ValueError: `all_reduce` is nccl.
-      RuntimeError: from TensorFlow, when it has started with fewer devices already; call this before any other use.
+      ValueError: `all_reduce` is "nccl".
+      RuntimeError: TensorFlow has already been initialized with fewer devices; call this before any other use of it.
     """
     if all_reduce == "nccl":
-        raise ValueError("--all-reduce nccl sums over GPUs; with --replicas give hierarchical or one_device")
+        raise ValueError("--all-reduce nccl needs GPUs; with --replicas, use hierarchical or one_device")
     return _mirrored(logical_cpus(count), all_reduce)
 
 
 def devices_to_split_over(count: int) -> list[str]:
-    """Names of the first `count` GPUs, with memory growth set on them; without any GPU, of `count` logical CPU devices.
+    """Returns the names of the first `count` GPUs, with memory growth, or of logical CPU devices if there is no GPU.
 
     Raises:
-      ValueError: there are GPUs, but fewer.
-      RuntimeError: as of `cpu_replicas`.
+      ValueError: there are GPUs, but fewer than `count`.
+      RuntimeError: see `cpu_replicas`.
     """
     visible = tf.config.list_physical_devices("GPU")
     if not visible:
         return logical_cpus(count)
     if count > len(visible):
-        raise ValueError(f"--split-over {count}: TensorFlow sees {len(visible)} GPUs; give at most so many")
+        raise ValueError(f"--split-over {count}: TensorFlow sees {len(visible)} GPUs; use at most that many")
     return [f"GPU:{index}" for index, _ in enumerate(_first_gpus(count))]
 
 
 def logical_cpus(count: int) -> list[str]:
-    """Names of `count` logical CPU devices, made where there are fewer.
+    """Returns the names of `count` logical CPU devices, which it creates if there are fewer.
 
     Raises:
-      RuntimeError: as of `cpu_replicas`.
+      RuntimeError: see `cpu_replicas`.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
     if len(tf.config.get_logical_device_configuration(cpu) or []) < count:
@@ -78,14 +89,14 @@ def _mirrored(devices, all_reduce):
 
 
 def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredStrategy | None:
-    """The `tf.distribute.MultiWorkerMirroredStrategy` of TF_CONFIG's cluster, over every worker's first `gpus` GPUs.
+    """Returns a `tf.distribute.MultiWorkerMirroredStrategy` for TF_CONFIG's cluster.
 
-    None for `gpus` takes all that there are; a worker without one is a CPU replica. The strategy is None in the
-    evaluator: it is none of the workers, and TensorFlow does not build the strategy there. To be called before any
-    other use of TensorFlow, as TensorFlow's own constructor.
+    Each worker uses its first `gpus` GPUs, or all of them if `gpus` is None; a worker without GPUs is a CPU replica. In
+    the evaluator, which is not a worker, the function returns None, because TensorFlow cannot create the strategy
+    there. Like TensorFlow's constructor, it must be called before any other use of TensorFlow.
 
     Raises:
-      ValueError: TF_CONFIG is wrong, this task cannot listen at its address, or it has fewer GPUs.
+      ValueError: TF_CONFIG is invalid, this task cannot listen at its address, or it has fewer GPUs.
     """
     task = ClusterTask.from_tf_config(read_tf_config(), synchronous=True)
     if task.is_evaluator:
@@ -98,7 +109,7 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
 
 
 def show_gpus(count: int) -> None:
-    """Hides all GPUs but the first `count` from TensorFlow, and sets memory growth on these.
+    """Hides all GPUs but the first `count` from TensorFlow, and enables memory growth on these.
 
     Raises:
       ValueError: fewer GPUs are visible.
@@ -122,7 +133,7 @@ def _first_gpus(count, or_instead=""):
 
 
 def _visible_gpus(count, or_instead):
-    """The GPUs that TensorFlow sees, `count` or more; `or_instead` is what to do where there are fewer."""
+    """Returns the GPUs that TensorFlow sees; if there are fewer than `count`, the error suggests `or_instead`."""
     visible = tf.config.list_physical_devices("GPU")
     if count > len(visible):
         ways = [f"use --gpus {len(visible)}"] if visible else []
@@ -138,10 +149,10 @@ def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> N
 
 
 def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy:
-    """`strategy` as it works in v1 graphs; None: that of the scope which the default graph is in, or TensorFlow's own.
+    """Returns `strategy` in a form that works in v1 graphs; for None, the current strategy.
 
-    There the collective ops that are MirroredStrategy's default reduction hang, so a strategy that has them is replaced
-    by its like with another reduction.
+    MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs. A strategy that uses it is replaced by
+    an equivalent one with another reduction.
     """
     if strategy is None:
         return tf.distribute.get_strategy()

@@ -1,8 +1,8 @@
 """Synchronous training in several processes, the workers of a MultiWorkerMirroredStrategy.
 
-Every process runs the same loop, and the strategy's collective ops keep the loops at the same step. So all processes
-stop when one would. All save when the chief does, because saving aggregates the values that differ between replicas,
-such as the statistics of BatchNorm; the other processes delete what they save.
+Every process runs the same loop, and the strategy's collective ops keep the loops at the same step. If one process
+stops, all of them must. All save when the chief does, because saving aggregates values that differ between replicas,
+such as BatchNorm statistics; the other processes delete the files that they save.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ v1 = tf.compat.v1
 
 
 class LostWorkerError(RuntimeError):
-    """Another process of the cluster is gone, so this one cannot go on either."""
+    """Another process of the cluster is gone, so this one cannot continue."""
 
 
 def spans_workers(strategy):
-    """Whether `strategy`, which may be None, trains synchronously in the processes of a cluster."""
+    """Returns whether `strategy`, which may be None, trains synchronously in the processes of a cluster."""
     is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return is_multi_worker and bool(strategy.cluster_resolver.cluster_spec())
 
 
 @contextlib.contextmanager
 def explaining_lost_worker(strategy):
-    """Raises LostWorkerError for the errors that TensorFlow raises if a process of `strategy` is gone.
+    """Converts TensorFlow's errors to LostWorkerError if a process of `strategy` is gone.
 
-    MonitoredSession would try to recover from TensorFlow's errors with a new session.
+    On TensorFlow's own errors, MonitoredSession would try to recover with a new session.
     """
     try:
         yield
@@ -41,7 +41,7 @@ def explaining_lost_worker(strategy):
         tasks = sorted(set(re.findall(r"/job:(\w+)/replica:\d+/task:(\d+)", str(error))))
         gone = ", ".join(" ".join(task) for task in tasks) or f"a task ({str(error).splitlines()[0]})"
         raise LostWorkerError(
-            f"TF_CONFIG's cluster has lost {gone}. Start that and this task again: training goes on from the last "
+            f"TF_CONFIG's cluster has lost {gone}. Start that task and this one again; training resumes from the last "
             "checkpoint."
         ) from error
 
@@ -52,9 +52,9 @@ def summed(strategy, values):
 
 
 def summing(strategy):
-    """Returns a function that sums ints or bools over the replicas of `strategy`; all its processes must call it.
+    """Returns a function that sums ints or bools over the replicas of `strategy`; all processes must call it.
 
-    The function returns a list of ints, the sum of each argument, and raises LostWorkerError.
+    The function returns a list of ints, the sum of each argument. It may raise LostWorkerError.
     """
     total = tf.function(lambda values: summed(strategy, values))
 
@@ -66,7 +66,7 @@ def summing(strategy):
 
 
 def agreed(config, value):
-    """The chief's `value`, an int, in every process that trains by the `RunConfig` `config`."""
+    """Returns the chief's `value`, an int, in every process that trains with the `RunConfig` `config`."""
     if not spans_workers(config.train_distribute):
         return value
     total, replicas = summing(config.train_distribute)(value if config.is_chief else 0, config.is_chief)
@@ -77,14 +77,14 @@ def check_hooks(user_hooks):
     """Raises ValueError if there is a CheckpointSaverHook among `user_hooks`."""
     if any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in user_hooks):
         raise ValueError(
-            "Under MultiWorkerMirroredStrategy every process saves in step with the others, which a "
-            "CheckpointSaverHook among the hooks does not; set save_checkpoints_steps or save_checkpoints_secs of "
+            "Under MultiWorkerMirroredStrategy, all processes must save at the same step, but a CheckpointSaverHook "
+            "in hooks saves on its own; remove it and set save_checkpoints_steps or save_checkpoints_secs of "
             "RunConfig."
         )
 
 
 class SameStartHook(v1.train.SessionRunHook):
-    """The first hook of every process: before anything is saved they make sure that they start alike."""
+    """Checks that all processes start from the same step; it is the first hook and runs before anything is saved."""
 
     def __init__(self, config, sums):
         self._replicas = config.train_distribute.num_replicas_in_sync
@@ -96,12 +96,12 @@ class SameStartHook(v1.train.SessionRunHook):
         if self._sums(step, step**2) != [step * self._replicas, step**2 * self._replicas]:
             raise ValueError(
                 f"The processes of TF_CONFIG's cluster start from different checkpoints, this one from step {step}: "
-                "model_dir must be one folder that all of them see."
+                "model_dir must be a directory that they share."
             )
 
 
 class AgreedTimer(v1.train.SecondOrStepTimer):
-    """Triggers in all processes at the same step, the one after that which ended when the chief's time was up."""
+    """Triggers in all processes at the same step, one step after the chief's interval has elapsed."""
 
     def __init__(self, every_secs):
         super().__init__(every_secs=every_secs)
@@ -117,13 +117,13 @@ class AgreedTimer(v1.train.SecondOrStepTimer):
 
 
 class Agreement:
-    """How workers stop and save at the same step: each call of the compiled loop begins with the sum of their wishes.
+    """Makes workers stop and save at the same step: each call of the compiled loop starts by summing their wishes.
 
-    The loop makes no step if one of them wishes to stop. The one that does has to call it once more, for the others.
+    The loop runs no step if any worker wants to stop. That worker has to call the loop once more to tell the others.
 
     Attributes:
-      stops: whether this process wishes to stop.
-      timer: the `AgreedTimer` of the hook that saves; None: checkpoints are not saved by time.
+      stops: whether this process wants to stop.
+      timer: the `AgreedTimer` of the saver hook, or None if checkpoints are not saved by time.
     """
 
     def __init__(self, config):
@@ -132,16 +132,16 @@ class Agreement:
         self._is_chief = config.is_chief
 
     def wishes(self):
-        """Whether this process wishes to stop, and whether to save after the next steps, as a list of two ints."""
+        """Returns two ints: whether this process wants to stop, and whether to save after the next steps."""
         return [int(self.stops), int(self._is_chief and self.timer is not None and self.timer.is_up)]
 
     def save(self):
-        """Has the hook that saves do so after the steps that were just made."""
+        """Makes the saver hook save after the steps that have just run."""
         self.timer.is_agreed = True
 
 
 class AgreementHook(v1.train.SessionRunHook):
-    """The last hook of every process: if one before it asks to stop, it tells the other processes to stop, too."""
+    """Stops the other processes if an earlier hook requests a stop in this one; it is the last hook."""
 
     def __init__(self, agreement, train_op, sums):
         self._agreement = agreement
@@ -151,8 +151,8 @@ class AgreementHook(v1.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         if run_context.stop_requested:
             self._agreement.stops = True
-            with contextlib.suppress(tf.errors.OutOfRangeError):  # says that no step was made
+            with contextlib.suppress(tf.errors.OutOfRangeError):  # raised because no step was run
                 run_context.session.run(self._train_op)
 
     def end(self, session):
-        self._sums(0)  # nobody looks for the last checkpoint before the chief has written it
+        self._sums(0)  # waits until the chief has written the last checkpoint

@@ -1,8 +1,8 @@
 """Runs train_and_evaluate as one task of a TF_CONFIG cluster.
 
-The chief and the workers train: synchronously, by a MultiWorkerMirroredStrategy, or asynchronously, each with a graph
-of its own, on variables that parameter servers hold. Only the chief writes checkpoints and summaries; the evaluator
-evaluates and exports the checkpoints. All tasks share model_dir, and end when the chief has ended.
+The chief and the workers train, either synchronously with a MultiWorkerMirroredStrategy, or asynchronously, each with
+its own graph and with variables on parameter servers. Only the chief writes checkpoints and summaries; the evaluator
+evaluates and exports the checkpoints. All tasks share model_dir and end after the chief has ended.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ _WORKER_DELAY_SECS, _MAX_WORKER_DELAY_SECS = 5, 60  # tf.estimator's: asynchrono
 
 
 def in_cluster(config):
-    """Whether a `RunConfig` is that of one process among several."""
+    """Returns whether a `RunConfig` belongs to one of several processes."""
     return config.task_type == TaskType.EVALUATOR or config.num_worker_replicas > 1 or config.num_ps_replicas > 0
 
 
 def run_task(config, train, evaluate, start_delay_secs):
-    """Does the work of this process's task until training has ended.
+    """Runs this process' task until training has ended.
 
     Args:
       config: the `RunConfig`.
-      train: function of a list of hooks, which it adds to those of the training.
-      evaluate: function of a bool, whether training has ended. It evaluates the newest checkpoint if that is due, and
-        returns whether it was the last.
-      start_delay_secs: seconds that the evaluator waits at first.
+      train: a function that trains, with a list of additional hooks as its argument.
+      evaluate: a function with a bool as its argument, whether training has ended. It evaluates the newest checkpoint
+        if that is due, and returns whether it was the last one.
+      start_delay_secs: seconds for which the evaluator waits before it starts.
 
     Raises:
-      ValueError: there cannot be such a task, or it cannot listen at its address.
-      FailedChiefError: all tasks are to be started again.
+      ValueError: the task is invalid, or it cannot listen at its address.
+      FailedChiefError: the chief has failed, and all tasks must be started again.
     """
     markers = CompletionMarkers(config)
     if config.task_type == TaskType.EVALUATOR:
         _evaluate_until_done(config, evaluate, start_delay_secs, markers)
         markers.check_chief()
         return
-    if synchronous.spans_workers(config.train_distribute):  # the strategy has started a server of its own
+    if synchronous.spans_workers(config.train_distribute):  # the strategy has started its own server
         markers.clear()
         _train(config, train, [], markers)
         return
@@ -65,7 +65,7 @@ def run_task(config, train, evaluate, start_delay_secs):
 
 def _evaluate_until_done(config, evaluate, start_delay_secs, markers):
     if config.task_id > 0:
-        raise ValueError(f"TF_CONFIG's task is evaluator {config.task_id}; there can be one, with index 0.")
+        raise ValueError(f"TF_CONFIG's task is evaluator {config.task_id}; there can only be one, with index 0.")
     log.info("Waiting %f secs before starting eval.", start_delay_secs)
     time.sleep(start_delay_secs)
     while not evaluate(markers.chief_done()):
@@ -73,7 +73,7 @@ def _evaluate_until_done(config, evaluate, start_delay_secs, markers):
 
 
 def _serve_until_done(markers):
-    """Waits for the chief, and then for the workers, but for these not longer than _GRACE_SECS."""
+    """Waits for the chief to end, and then up to _GRACE_SECS for the workers."""
     while not markers.chief_done():
         time.sleep(_POLL_SECS)
     log.info("The chief has ended; waiting for the workers.")
@@ -99,7 +99,7 @@ def _train(config, train, hooks, markers):
 
 
 class _StopWithChief(v1.train.SessionRunHook):
-    """Stops a worker soon after the chief has ended, because nobody would save what it trains from then on."""
+    """Stops a worker soon after the chief has ended, because later steps would not be saved."""
 
     def __init__(self, markers):
         self._markers = markers

@@ -1,24 +1,24 @@
-"""Iterators of datasets, and sessions with such, that are deleted without waiting for tf.data's autotuner.
+"""Deletes dataset iterators, and sessions that hold them, without waiting for tf.data's autotuner.
 
-The autotuner has a thread for each iterator: it looks at it after 10 ms, 20 ms, 40 ms and so on, at last once a minute,
-and sleeps between. Who deletes the iterator wakes the thread and waits for its end. But TensorFlow 2.15 to 2.21 notes
-that the iterator is cancelled only after it has woken the thread; where that looks too soon, it sleeps on to its next
-time. So about a third of the deletions take up to as long as the dataset was read before, a minute at most. For one
-device all else is done by then: buffers are freed, generators closed. For several each has an iterator and an autotuner
-of its own, and that of the dataset itself is deleted after them.
+The autotuner has a thread for each iterator. The thread checks the iterator after 10 ms, 20 ms, 40 ms and so on, up to
+once a minute, and sleeps in between. Deleting the iterator wakes the thread and waits for it to end. But TensorFlow
+2.15 to 2.21 marks the iterator as cancelled only after waking the thread. If the thread checks too soon, it goes back
+to sleep until its next check. About a third of deletions therefore take up to as long as the dataset had been read, at
+most a minute. With one device, everything else is done by then: buffers are freed, generators closed. With several
+devices, each has its own iterator and autotuner, and the iterator of the dataset itself is deleted after them.
 """
 
 from __future__ import annotations
 
 import threading
 
-_SECONDS = 0.1  # a deletion takes a hundredth of it, but for that sleep and what a user's generator does at its end
+_SECONDS = 0.1  # deletion takes a hundredth of it, apart from that sleep and cleanup in a user's generator
 
 
 def iterate(dataset):
-    """Yields the elements of `dataset`, as its own iterator does.
+    """Yields the elements of `dataset`, like its own iterator.
 
-    The traceback of an error of the data holds the iterator, which is then deleted with it.
+    If the dataset raises an error, the error's traceback holds the iterator, which is deleted with it.
     """
     iterators = [iter(dataset)]
     try:
@@ -28,15 +28,15 @@ def iterate(dataset):
 
 
 def delete_in_background(iterators):
-    """Empties the list `iterators`, the only one to hold them; a slow deletion continues in a thread."""
+    """Empties the list `iterators`, which must hold the only references; a slow deletion continues in a thread."""
     released = iterators.copy()
     iterators.clear()
-    if threading.main_thread().is_alive():  # else Python ends, and starts no more threads
+    if threading.main_thread().is_alive():  # at exit, Python starts no more threads
         _in_background(released.clear)
 
 
 def close_in_background(session):
-    """Has `session.close()`, which deletes the iterators of its graph, go on in a thread where that takes long.
+    """Makes a slow `session.close()`, which deletes the iterators of the session's graph, continue in a thread.
 
     `session` is a tf.compat.v1.Session in this process.
     """
@@ -53,7 +53,7 @@ def close_in_background(session):
 
 
 def _in_background(function):
-    # No daemon: one that wakes while Python ends would abort the process in a destructor of TensorFlow's.
+    # Not a daemon thread: if it woke while Python exits, a TensorFlow destructor would abort the process.
     thread = threading.Thread(target=function, name="deletes iterators", daemon=False)
     thread.start()
     thread.join(_SECONDS)

@@ -1,4 +1,4 @@
-"""Writes files whole or not at all, names their unfinished parts by process, and makes their paths printable."""
+"""Writes files atomically, names unfinished files by process, and makes paths printable."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _CLOCK_SKEW = 60.0  # seconds by which the clock of a file server may be behind
 
 
 def printable(path: str) -> str:
-    """The path with its bytes that are not UTF-8 as escapes, such as \\udcff, which any stream and log takes."""
+    """Returns the path with non-UTF-8 bytes escaped, for example as \\udcff, so that any stream can print it."""
     return path.encode(errors="backslashreplace").decode()
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Puts `content` in the place of the file at `path` in one move: a reader, and a kill, finds the old or the new.
+    """Replaces the file at `path` atomically: readers see the old or the new content, even if the process is killed.
 
     Raises:
-      OSError: it cannot be written, and is as it was.
+      OSError: the file cannot be written; it is unchanged.
     """
     content = content.encode() if isinstance(content, str) else content
     if is_remote(path):
@@ -45,7 +45,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def _write_whole_remotely(path, content):
-    import tensorflow as tf  # the rest of this module does without
+    import tensorflow as tf  # only remote paths need it
 
     part = unfinished(path)
     with tf.io.gfile.GFile(part, "wb") as file:
@@ -54,43 +54,44 @@ def _write_whole_remotely(path, content):
 
 
 def unfinished(path: str | os.PathLike[str]) -> str:
-    """The path of the hidden file that becomes the one at `path` once it is whole."""
+    """Returns the path of the hidden file that is renamed to `path` once it is complete."""
     folder, name = os.path.split(os.fspath(path))
     return os.path.join(folder, f".{name}.{this_process()}.part")
 
 
 def owner_of_unfinished(name: str) -> str | None:
-    """The process that writes the file of this name, if `unfinished` gave it."""
+    """Returns the process that writes the file called `name`, or None if `unfinished` did not create the name."""
     match = re.fullmatch(r"\..+\.(\w+-\d+)\.part", name)
     return match and match[1]
 
 
 def this_process() -> str:
-    """A name of this process, for the names of what it has not finished."""
+    """Returns a name for this process, used in the names of its unfinished files."""
     return f"{_HOST}-{os.getpid()}"
 
 
 def is_gone(process: str, last_seen: float) -> bool:
-    """Whether a process that `this_process` named has ended; one of another machine, a day after it was last seen.
+    """Returns whether a process named by `this_process` has ended.
 
-    A process that started after `last_seen`, a Unix time in seconds, is another one with the same number.
+    A process on another machine counts as ended a day after it was last seen. A process that started after `last_seen`,
+    a Unix time in seconds, is another one that reuses the process id.
     """
     host, _, pid = process.rpartition("-")
     if host != _HOST:
         return time.time() - last_seen > _DAY
-    if int(pid) == os.getpid():  # in containers an earlier process often had the same number
+    if int(pid) == os.getpid():  # in containers, an earlier process often had the same id
         return last_seen < _START_TIME
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's process
         pass
     return last_seen < _start_time(pid) - _CLOCK_SKEW
 
 
 def _start_time(pid):
-    """When a running process started, as a Unix time in seconds; -inf where the system does not say."""
+    """Returns when a running process started, as a Unix time in seconds; -inf if the system does not say."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # see proc(5); the second field is a name in parentheses
             ticks = int(file.read().rpartition(b")")[2].split()[19])

@@ -1,11 +1,11 @@
-"""How much memory there is left."""
+"""Reports how much memory is available."""
 
 import math
 from pathlib import Path
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
-# A container's limit, its use, and what of that is page cache which goes first: in cgroup version 2 and in version 1.
+# For cgroup versions 2 and 1: a container's memory limit, its usage, and the page cache in it that can be reclaimed.
 _CGROUP_FILES = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
@@ -13,7 +13,7 @@ _CGROUP_FILES = (
 
 
 def free_memory():
-    """Bytes of memory that can be had, of the machine and of the container; without limit where neither tells."""
+    """Returns the available memory in bytes; math.inf if neither the machine nor the container reports it."""
     free = [math.inf]
     if _MEMINFO.exists() and "MemAvailable:" in _MEMINFO.read_text():
         free.append(_number(_MEMINFO, "MemAvailable:") * 1024)
@@ -25,5 +25,5 @@ def free_memory():
 
 
 def _number(file, name):
-    """Returns the number on the line of that name in a file of names and numbers, or 0."""
+    """Returns the number on the line that starts with `name` in a file of names and numbers, or 0."""
     return sum(int(line.split()[1]) for line in file.read_text().splitlines() if line.split()[:1] == [name])

@@ -1,7 +1,7 @@
-"""Python generators in processes of their own. TensorFlow is not imported here, so that these start in a moment.
+"""Runs Python generators in worker processes, which start quickly because this module does not import TensorFlow.
 
-Not by `multiprocessing`, whose new processes run the main script once more, unless all that it does is below
-`if __name__ == "__main__"`; and functions of a script, and lambdas, can be sent only by cloudpickle.
+`multiprocessing` would not do: its new processes run the main script again, unless everything in it is below
+`if __name__ == "__main__"`, and it cannot pickle lambdas and functions of a script, which cloudpickle can.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from pathlib import Path
 import cloudpickle
 
 _ROOT = str(Path(__file__).resolve().parents[2])
-_PIPE_BYTES = 2**20  # as much as Linux lets any user have
+_PIPE_BYTES = 2**20  # the most that Linux allows an unprivileged user by default
 
 
 @contextlib.contextmanager
 def in_workers(functions):
-    """Gives an iterator over what each of `functions` yields, called in a process of its own, ended with the context.
+    """Runs each of `functions` in its own process and returns iterators over what they yield.
 
-    The iterators raise what the functions raise; RuntimeError where a process ends before its function.
+    The processes end with the context. The iterators raise the errors that the functions raise, and RuntimeError if a
+    process ends before its function does.
     """
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(_worker()) for _ in functions]
         for (process, _), function in zip(workers, functions, strict=True):
-            with contextlib.suppress(BrokenPipeError):  # it has ended, which is reported where it is read
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which reading from it reports
                 pickle.dump(sys.path, process.stdin)
                 cloudpickle.dump(function, process.stdin)
                 process.stdin.flush()
@@ -40,7 +41,7 @@ def in_workers(functions):
 
 @contextlib.contextmanager
 def _worker():
-    """A process that waits for its function, and the pipe into which it writes what that yields."""
+    """Starts a process that waits for its function; yields it and the pipe into which it writes the items."""
     reading, writing = os.pipe()
     with open(reading, "rb") as pipe:
         _enlarge(pipe)
@@ -49,9 +50,10 @@ def _worker():
                 [sys.executable, "-c", f"from {__name__} import _main; _main()", str(writing)],
                 stdin=subprocess.PIPE,
                 pass_fds=[writing],
-                # The devices are for training. A directory of the user's in front of this package is in sys.path later.
+                # Workers must not take GPUs, which are for training. PYTHONPATH only has to lead to this package; the
+                # user's sys.path is sent later.
                 env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _ROOT},
-                start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
+                start_new_session=True,  # Ctrl-C goes to the parent only, which ends its workers
             )
         finally:
             os.close(writing)
@@ -64,11 +66,11 @@ def _worker():
 
 
 def _enlarge(pipe):
-    """Makes room for some examples, which a worker writes while others are read: the system's default is 64 kB."""
+    """Enlarges the pipe, by default 64 kB, so that a worker can write examples while others are read."""
     import fcntl  # Windows has none
 
     if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux
-        with contextlib.suppress(PermissionError):  # all pipes of this user have too much already
+        with contextlib.suppress(PermissionError):  # this user's pipes have reached their limit
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
@@ -94,18 +96,18 @@ class _Raised:
 
 
 class _End:
-    """The last that a worker sends, where its function has come to its end."""
+    """The last item that a worker sends, once its function has ended."""
 
 
 class _InWorker(Exception):
-    """The cause of an error that a worker has sent: its traceback there."""
+    """The cause of an error that a worker has sent; shows the traceback in the worker."""
 
     def __str__(self):
         return f"\n{self.args[0]}"
 
 
 def _read(pipe):
-    """What `_write` has written. Arrays lie in the memory that they are read into."""
+    """Reads an item that `_write` has written. Arrays use the memory that they are read into, without a copy."""
     pickled, *buffers = [bytearray(size) for size in pickle.load(pipe)]
     for part in (pickled, *buffers):
         if pipe.readinto(part) < len(part):
@@ -114,7 +116,7 @@ def _read(pipe):
 
 
 def _write(item, pipe):
-    """Writes `item`, and the memory of the arrays in it without a copy. It may be changed afterwards."""
+    """Writes `item`, without copying the arrays in it first. The item may be changed afterwards."""
     buffers = []
     pickled = pickle.dumps(item, protocol=5, buffer_callback=buffers.append)
     parts = [pickled, *(buffer.raw() for buffer in buffers)]
@@ -143,14 +145,14 @@ def _yielded(file):
 
 
 def _end_with_parent():
-    os.read(sys.stdin.fileno(), 1)  # there is nothing to read: it returns when the parent closes it, however it ends
+    os.read(sys.stdin.fileno(), 1)  # nothing is ever written: it returns once the parent has closed it or ended
     os._exit(1)
 
 
 def _sendable(error):
-    """`error`, or a RuntimeError of its type and message where it cannot be pickled."""
+    """Returns `error`, or if it cannot be pickled, a RuntimeError with its type and message."""
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # whatever a class of the user's raises in pickling
+    except Exception:  # a user's class may raise anything when pickled
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error

@@ -1,4 +1,4 @@
-"""Memory of the host: that of batches and activations is kept from step to step, that of caches taken as they fill."""
+"""Host memory: reuses the memory of batches and activations between steps, and allocates caches as they fill."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def keep_freed_memory():
 
 
 def lazy_zeros(shape, dtype):
-    """An array of zeros that takes memory as far as it is written, and gives it back when it is freed.
+    """Returns an array of zeros that only takes memory for the parts that are written, and releases it when freed.
 
-    The system refuses one that NumPy makes where it is larger than all memory, however little is written.
+    For an array of NumPy's that is larger than all memory, the system would refuse the allocation.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if platform.system() != "Linux" or not size:
@@ -47,7 +47,7 @@ def lazy_zeros(shape, dtype):
 
 
 def aligned_empty(shape, dtype):
-    """An empty array whose memory TensorFlow takes as it is; it copies what begins between two cache lines."""
+    """Returns an empty array aligned to cache lines, which TensorFlow can use without a copy."""
     dtype = np.dtype(dtype)
     if dtype.hasobject:
         return np.empty(shape, dtype)

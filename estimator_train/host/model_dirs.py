@@ -1,4 +1,4 @@
-"""Paths of model directories, and the checkpoints in them by their names alone, without TensorFlow."""
+"""Checks paths of model directories, and finds checkpoints by their file names, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _GLOB = set("*?[\\") - {os.sep}
 
 
 def absolute(model_dir: str | os.PathLike[str]) -> str:
-    """`model_dir` as an absolute path, which outlasts os.chdir; remote paths stay as they are.
+    """Returns `model_dir` as an absolute path, which remains valid after os.chdir; remote paths are unchanged.
 
     Raises:
-      ValueError: TensorFlow would take the path for a pattern, and neither find nor delete its checkpoints.
+      ValueError: TensorFlow would interpret the path as a pattern, and neither find nor delete its checkpoints.
     """
     path = os.fspath(model_dir)
     if path and not is_remote(path) and not os.path.isabs(path):
-        path = str(Path(path).absolute())  # unlike os.path.abspath, right for link/..
+        path = str(Path(path).absolute())  # unlike os.path.abspath, correct for link/..
     signs = sorted(_GLOB & set(path))
     if signs:
         raise ValueError(f"model_dir {path} has {' '.join(signs)}, which TensorFlow takes for a pattern; rename it")
@@ -28,9 +28,9 @@ def absolute(model_dir: str | os.PathLike[str]) -> str:
 
 
 def checkpoints_among(names: Iterable[str]) -> list[str]:
-    """Names of the checkpoints whose index files are among the file names, the one of the lowest step first.
+    """Returns the names of the checkpoints whose index files are among `names`, sorted by step.
 
-    Those of a training end with .ckpt-STEP; others, such as one that it starts from, do not count.
+    Checkpoints of a training end with .ckpt-STEP; others, such as one for a warm start, are ignored.
     """
     found = (re.fullmatch(r"(.+\.ckpt-(\d+))\.index", name) for name in names)
     return [match[1] for match in sorted(filter(None, found), key=lambda match: int(match[2]))]

@@ -1,4 +1,4 @@
-"""Whether optional packages are installed."""
+"""Checks whether optional packages are installed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import importlib.util
 
 
 def check_installed(module: str, packages: str) -> None:
-    """Looks for a module of another package, without importing it.
+    """Checks that a module of an optional package is installed, without importing it.
 
         check_installed("tf2onnx", "tf2onnx onnxruntime")
 
     Args:
-      packages: what pip must install for it.
+      module: name of the module.
+      packages: the pip packages that provide it.
 
     Raises:
-      ValueError: it is not installed; the message has the command that installs it.
+      ValueError: the module is not installed; the message has the command that installs it.
     """
     spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:  # Python finds a mere folder of that name, such as W&B's, too
+    if spec is None or spec.origin is None:  # a mere directory of that name, such as W&B's, is no package
         raise ValueError(f"{module} is not installed: pip install {packages}")

@@ -1,7 +1,7 @@
-"""Paths on this machine's disks and in remote folders, such as gs://bucket/run, with the methods of pathlib.
+"""Local paths and remote ones, such as gs://bucket/run, with the methods of pathlib.
 
-A remote path is read and written by `tf.io.gfile`: TensorFlow is imported when its first method is called, and for
-local paths never.
+Remote paths are read and written with `tf.io.gfile`. TensorFlow is imported when the first method of a remote path is
+called, and never for local paths.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is on a file system that only TensorFlow reads, such as gs://bucket/run."""
+    """Returns whether `path` is on a file system that only TensorFlow can read, such as gs://bucket/run."""
     return "://" in os.fspath(path)
 
 
@@ -26,24 +26,24 @@ def as_path(*parts: str | os.PathLike[str]) -> Path | RemotePath:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Returns `path` as an absolute path; remote ones stay as they are."""
+    """Returns `path` as an absolute path; remote paths are unchanged."""
     return os.fspath(path) if is_remote(path) else os.path.abspath(path)
 
 
 def local(path: str | os.PathLike[str]) -> Path:
     """Returns `path` as a `Path`; raises ValueError if it is remote."""
     if is_remote(path):
-        raise ValueError(f"{os.fspath(path)} is remote; give a folder of this machine")
+        raise ValueError(f"{os.fspath(path)} is remote; use a local directory")
     return Path(path)
 
 
 def scandir(folder: Path | RemotePath) -> Iterator[os.DirEntry[str]] | Iterator[RemotePath]:
-    """Returns the entries of a folder, which have name, path, is_dir and is_file."""
+    """Returns the entries of a directory, which have name, path, is_dir and is_file."""
     return folder.iterdir() if isinstance(folder, RemotePath) else os.scandir(folder)
 
 
 def file_finder() -> Callable[[str], bool]:
-    """Returns a function that says whether a file is there, which lists each remote folder once."""
+    """Returns a function that tells whether a file exists and lists each remote directory only once."""
     names_in = functools.cache(lambda folder: {path.name for path in RemotePath(folder).glob("*")})
 
     def is_there(path):
@@ -56,7 +56,7 @@ def file_finder() -> Callable[[str], bool]:
 class RemotePath:
     """The part of pathlib's interface that this package uses, on a file system of `tf.io.gfile`.
 
-    Methods raise OSError as those of pathlib do, and ValueError where TensorFlow has no such file system.
+    Methods raise OSError like those of pathlib, and ValueError if TensorFlow does not have the file system.
     """
 
     def __init__(self, *parts: str | os.PathLike[str]) -> None:
@@ -111,21 +111,21 @@ class RemotePath:
 
     def iterdir(self) -> Iterator[RemotePath]:
         with self._gfile() as gfile:
-            names = gfile.listdir(self._path)  # an object store puts a / behind the names of folders
+            names = gfile.listdir(self._path)  # object stores append a / to directories
         return (self / name.rstrip("/") for name in names if name.rstrip("/"))
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """Yields what lies in this folder, not below, by names that match `pattern`; none where there is no folder."""
+        """Returns the paths directly in this directory whose names match `pattern`; none if it does not exist."""
         return (path for path in (self.iterdir() if self.is_dir() else ()) if fnmatch.fnmatchcase(path.name, pattern))
 
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
-        """Makes the folder and those above it; an object store has none, and takes files all the same."""
+        """Creates the directory and its parents; object stores have no directories and accept files without them."""
         with self._gfile() as gfile:
             gfile.makedirs(self._path)
 
     @contextlib.contextmanager
     def open(self, mode: str) -> Iterator[IO[bytes]]:
-        """Opens the file to read bytes; `files.write_whole` writes one."""
+        """Opens the file for reading bytes; use `files.write_whole` for writing."""
         with self._gfile() as gfile, gfile.GFile(self._path, mode) as file:
             yield file
 
@@ -138,7 +138,7 @@ class RemotePath:
 
     @contextlib.contextmanager
     def _gfile(self):
-        """Gives tf.io.gfile, whose errors become those of pathlib."""
+        """Yields tf.io.gfile and converts its errors to those of pathlib."""
         import tensorflow as tf  # not for local paths
 
         _check_scheme(self._path.partition("://")[0], tf.io.gfile.get_registered_schemes())
@@ -159,5 +159,5 @@ def _check_scheme(scheme, known):
     except ImportError as error:
         raise ValueError(
             f"TensorFlow has no file system {scheme}://, only {', '.join(sorted(filter(None, known)))}; install the "
-            "tensorflow-io of its version, or copy the files"
+            "tensorflow-io version for this TensorFlow, or copy the files"
         ) from error

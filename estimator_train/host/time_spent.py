@@ -1,6 +1,6 @@
-"""Counts the seconds that checkpoints and evaluations take, which are no steps of a training.
+"""Counts the time that training spends on checkpoints and evaluations instead of steps.
 
-Whatever saves or evaluates counts its own time here; hooks that time a training read the sums before and after.
+The code that saves or evaluates adds its own time here; hooks that measure training read the sums before and after.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ CHECKPOINT, EVALUATION = "checkpoint", "evaluation"
 
 
 class _Thread(threading.local):
-    """The sums of one thread: trainings in several threads do not mix."""
+    """The sums of one thread, so that training in several threads does not mix."""
 
     def __init__(self):
         self.seconds = {CHECKPOINT: 0.0, EVALUATION: 0.0}
-        self.seconds_inside = 0.0  # of the blocks inside the one that is open
+        self.seconds_inside = 0.0  # time of the blocks nested in the current one
 
 
 _thread = _Thread()
@@ -26,7 +26,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def counted_as(kind: str) -> Iterator[None]:
-    """Counts the time of the block, less that of such blocks inside it.
+    """Counts the time of the block, without the time of blocks nested in it.
 
     Args:
       kind: CHECKPOINT or EVALUATION.

@@ -1,7 +1,7 @@
-"""One training at a time in a model_dir.
+"""Allows only one training at a time in a model_dir.
 
 The lock is the operating system's (flock), which releases it when the process ends for any reason. A JSON file next to
-it says who holds it; what a killed process left in that counts for nothing.
+it describes the holder; a file left by a killed process has no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tensorflow as tf
 from estimator_train.host.files import write_whole
 from estimator_train.host.paths import is_remote
 
-# A folder that nobody may write to: a training there fails by itself as soon as it writes.
+# Errors of a read-only directory, in which training fails anyway as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -31,15 +31,15 @@ log = tf.get_logger()
 
 
 class ModelDirInUseError(RuntimeError):
-    """Another training, of this process or another, is under way in the model_dir."""
+    """Another training, in this or another process, is running in the model_dir."""
 
 
 @contextlib.contextmanager
 def training_lock(model_dir):
-    """Holds `model_dir` for one training, which may ask again in the same thread; an address such as gs:// is not held.
+    """Locks `model_dir` for one training; reentrant in the same thread. Remote paths such as gs:// are not locked.
 
     Raises:
-      ModelDirInUseError: another training holds it; names its host and process, and since when.
+      ModelDirInUseError: another training holds the lock; the message names its host, process and start time.
     """
     key = os.path.realpath(model_dir), threading.get_ident()
     lock = None if is_remote(model_dir) or key in _HELD else _acquire(model_dir)
@@ -47,7 +47,7 @@ def training_lock(model_dir):
         yield
         return
     _HELD.add(key)
-    holder = _holder_file(key[0])  # absolute: the training may change its folder
+    holder = _holder_file(key[0])  # absolute, because the training may change its directory
     try:
         _warn_of_other_host(model_dir, _read(holder))
         started = datetime.datetime.now(datetime.timezone.utc).isoformat(" ", timespec="seconds")
@@ -61,7 +61,7 @@ def training_lock(model_dir):
 
 
 def _acquire(model_dir):
-    """The acquired lock, or None where nobody can write or the file system has no locks."""
+    """Returns the acquired lock, or None if the directory is read-only or the file system has no locks."""
     path = _lock_file(model_dir)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def _acquire(model_dir):
     except (OSError, NotImplementedError) as error:
         number = getattr(error, "errno", errno.ENOSYS)
         if number in _WITHOUT_LOCKS:
-            log.warning("%s cannot be locked (%s): see to it that no second training uses it.", model_dir, error)
+            log.warning("%s cannot be locked (%s); make sure that no other training uses it.", model_dir, error)
         elif number not in _READ_ONLY:
             raise
         return None
@@ -87,10 +87,11 @@ def _refusal(model_dir, holder):
 
 
 def _warn_of_other_host(model_dir, left):
-    """Warns if the last training was on another host and left its file, as a killed one does."""
+    """Warns if the last training ran on another host and left its file behind, as if killed."""
     if left.get("host", socket.gethostname()) != socket.gethostname():
         log.warning(
-            "The last training in %s, %s, was killed, or it still runs and the hosts do not share locks: stop it then.",
+            "The last training in %s, %s, was killed, or it is still running and the hosts do not share locks; if so, "
+            "stop it.",
             model_dir,
             _text(left),
         )
@@ -98,14 +99,14 @@ def _warn_of_other_host(model_dir, left):
 
 def _text(holder):
     if not holder:
-        return "which has not said where it runs"
+        return "whose host and process are unknown"
     if holder["host"] == socket.gethostname() and holder["process"] == os.getpid():
         return f"in another thread of this process, since {holder['since']}"
     return f"process {holder['process']} on host {holder['host']} since {holder['since']}"
 
 
 def _read(path):
-    """The holder's own description of itself, or {} if the file is missing or damaged."""
+    """Returns the holder's description of itself, or {} if the file is missing or damaged."""
     try:
         holder = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""Keras models as the Estimator's loop runs them: a private room."""
+"""Runs Keras models in the Estimator's loop; a private package."""

@@ -1,4 +1,4 @@
-"""Gradients of several batches that make one update of a Keras model."""
+"""Gradient accumulation: one update of a Keras model from the gradients of several batches."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import tensorflow as tf
 
 
 class AccumulatedGradients:
-    """Keras' training step in two: `step` adds up gradients, `update` applies their mean.
+    """Splits Keras' training step: `step` accumulates gradients, `update` applies their mean.
 
     Raises:
-      ValueError: the model has a training step of its own.
+      ValueError: the model overrides `train_step`.
     """
 
     def __init__(self, adapter, model):
-        """`adapter`: what is particular to the model's Keras, see `generations`."""
+        """`adapter` is the adapter for the model's Keras; see `generations`."""
         if not adapter.is_own_step(model, "train_step"):
             raise ValueError(
-                f"accumulate_steps takes Keras' own training step apart, and {type(model).__name__} overrides "
-                "train_step; accumulate there, or leave out accumulate_steps."
+                f"accumulate_steps needs Keras' own training step, but {type(model).__name__} overrides train_step; "
+                "accumulate there, or leave out accumulate_steps."
             )
         self._adapter = adapter
         self._model = model
         self._sums = None
 
     def step(self, data):
-        """As `keras.Model.train_step`, without the update."""
+        """Does the same as `keras.Model.train_step`, except for the update."""
         gradients, logs = self._adapter.gradients(self._model, data)
         if self._sums is None:
             self._sums = [_zeros(variable) for variable in self._model.trainable_variables]
@@ -34,19 +34,19 @@ class AccumulatedGradients:
         return logs
 
     def update(self, batches):
-        """Applies the mean of what was added up since the last update, over so many batches."""
+        """Applies the mean of the gradients accumulated since the last update, over `batches` batches."""
         means = [total / tf.cast(batches, total.dtype) for total in self._sums]
         self._adapter.apply_gradients(self._model, means)
         self.clear()
 
     def clear(self):
-        """Forgets what was added up: the batches of a step that has failed are not those of the next."""
+        """Resets the accumulated gradients, so that batches of a failed step do not count for the next one."""
         for total in self._sums or ():
-            total.assign(tf.zeros(total.shape, total.dtype))  # not zeros_like, which reads it from all replicas
+            total.assign(tf.zeros(total.shape, total.dtype))  # zeros_like would read all replicas
 
 
 def _zeros(variable):
-    """A sum of gradients, of which each replica has its own."""
+    """Returns a variable for the sum of a variable's gradients, with a separate value on each replica."""
     with tf.init_scope():
         return tf.Variable(
             tf.zeros(variable.shape, variable.dtype),

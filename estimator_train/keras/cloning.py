@@ -1,6 +1,6 @@
-"""Copies of a compiled Keras model, each with its own variables, and none of the given model's state lost.
+"""Copies a compiled Keras model to new variables without losing any of its state.
 
-`ModelSource` makes them of the models of both Kerases, the functions below it clone one of tf_keras.
+`ModelSource` copies models of both Keras generations; the functions below it clone a tf_keras model.
 """
 
 from __future__ import annotations
@@ -27,23 +27,28 @@ NOT_COMPILED = (
 
 
 class ModelSource:
-    """A compiled Keras model as it is when given: makes copies of it with the same state.
+    """Makes copies of a compiled Keras model with the state that the model had when it was passed in.
 
-    The given model is read once, and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept
-    in memory.
+    The given model is read once and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept in
+    memory.
 
     Attributes:
-      adapter: what is particular to the Keras of the model, see `generations`.
+      adapter: the adapter for the model's Keras; see `generations`.
 
     Raises:
       ValueError: the model is not compiled, or cannot be copied.
     """
 
     def __init__(self, adapter, given, build=None, custom_objects=None, clone_layer=None, seed=None):
-        """`given`: a compiled Keras model; `build`: the function that returned it, None if it is to be cloned.
+        """Reads the state of `given`.
 
-        `clone_layer`: makes a layer of the copies from one of `given`; None: as it is, and on the device that it is on.
-        `seed`: of the weights of a model that was made where eager execution is off, and has none yet.
+        Args:
+          adapter: the adapter for the model's Keras.
+          given: a compiled Keras model.
+          build: the function that returned it; None clones the model.
+          custom_objects: dict of names to custom classes and functions.
+          clone_layer: function that makes a copy's layer from a layer of `given`; None copies it, on its device.
+          seed: seed of the initial weights, for a model made with eager execution off whose weights are not set.
         """
         adapter.check(given)
         given = adapter.in_eager_mode(given, custom_objects, seed)
@@ -51,15 +56,15 @@ class ModelSource:
         self._scales_loss = adapter.scales_loss(given)
         if given.run_eagerly:
             tf.get_logger().warning(
-                "The model is compiled with run_eagerly=True, which the Estimator does not follow: its steps are "
-                "compiled. To go through them in Python, use the model's own fit."
+                "The model is compiled with run_eagerly=True, which the Estimator ignores: its steps are compiled. To "
+                "debug them in Python, use the model's own fit."
             )
         self._state = object_based.StateInMemory(adapter.saved_parts(given))
         self._has_slots = adapter.has_slots(given)
-        # The one state that an object-based checkpoint leaves out: the table of an adapted vocabulary is a constant.
+        # An object-based checkpoint lacks only this state: the table of an adapted vocabulary is a constant.
         self._vocabularies = [_vocabulary(layer) for layer in adapter.lookups(given)]
         if build is None:
-            # What is copied later is a copy made now: what the user does to the model in between is not to be seen.
+            # Copies are made from a copy made now, so that later changes of the user's model have no effect.
             template = self._with_state(lambda: adapter.clone(given, custom_objects, clone_layer))
             self._build = lambda precision: adapter.clone(
                 template, custom_objects, precision and adapter.clone_layer_with(template, precision)
@@ -68,13 +73,13 @@ class ModelSource:
             self._build = lambda precision: adapter.build_with_precision(build, precision)
 
     def copy(self, strategy, precision=None):
-        """A compiled copy with variables of its own, made in the scope of `strategy`.
+        """Returns a compiled copy with its own variables, created in the scope of `strategy`.
 
-        `precision`: "bfloat16" or "float16", see `mixed_precision`; None: as the model has it.
+        `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.
         """
         if precision is not None and self._scales_loss:
             raise ValueError(
-                "The model scales its loss, and so is of mixed precision already; leave out mixed_precision."
+                "The model scales its loss, so it already uses mixed precision; leave out mixed_precision."
             )
         with strategy.scope():
             copy = self._with_state(lambda: self._build(precision))
@@ -83,7 +88,7 @@ class ModelSource:
             return copy
 
     def take_weights(self, path):
-        """Replaces the weights by those of the checkpoint at prefix `path`, as far as it has them, with a log line.
+        """Replaces the weights that the checkpoint at prefix `path` has, and logs which ones it lacks.
 
         Raises:
           CheckpointError: see `object_based.take_weights`.
@@ -106,20 +111,20 @@ class ModelSource:
             self._state.restore_to(self.adapter.saved_parts(model))
         except ValueError as error:
             raise ValueError(
-                f"Cannot copy the model {model.name}, a copy has other weights: {error} {ADVICE}"
+                f"Cannot copy the model {model.name}, because a copy has other weights: {error} {ADVICE}"
             ) from error
         self.adapter.finalize_state(model)
         return model
 
 
 def finalize_state(model):
-    """Lets layers take up restored state: Normalization computes with tensors made of its variables."""
+    """Makes layers use restored state; Normalization computes with tensors derived from its variables."""
     for layer in _layers(model):
         layer.finalize_state()
 
 
 def statistics(model):
-    """The weights that `finalize_state` reads, as a list of bytes."""
+    """Returns the weights that `finalize_state` reads, as a list of bytes."""
     readers = [layer for layer in _layers(model) if type(layer).finalize_state is not layers.Layer.finalize_state]
     return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
 
@@ -133,7 +138,7 @@ def lookups(model):
 
 
 def _vocabulary(layer):
-    """The vocabulary and the inverse document frequencies of a lookup layer, less its special tokens."""
+    """Returns the vocabulary and the inverse document frequencies of a lookup layer, without special tokens."""
     vocabulary = layer.get_vocabulary(include_special_tokens=False)
     if layer.output_mode != "tf_idf" or not vocabulary:
         return vocabulary, None
@@ -141,25 +146,25 @@ def _vocabulary(layer):
 
 
 def check(model):
-    """Raises ValueError where `model`, a `tf_keras.Model`, is not compiled, or so with parts of Keras 3."""
+    """Raises ValueError if `model`, a `tf_keras.Model`, is not compiled, or compiled with parts of Keras 3."""
     if not model.optimizer:
         raise ValueError(NOT_COMPILED)
     foreign = foreign_parts(model, "keras")
     if foreign:
         raise ValueError(
-            f"The tf_keras model {model.name} is compiled with {foreign[0]!r} of Keras 3; take the one of tf_keras."
+            f"The tf_keras model {model.name} is compiled with {foreign[0]!r} of Keras 3; use its tf_keras counterpart."
         )
 
 
 def foreign_parts(model, package):
-    """The objects of classes of `package` that `model` is compiled with, a list; names and functions are no such."""
+    """Returns the objects that `model` is compiled with whose classes are from `package`, a list."""
     arguments = private_names.compile_arguments(model)
     parts = tf.nest.flatten([arguments.get(kind) for kind in ("optimizer", "loss", "metrics", "weighted_metrics")])
     return [part for part in parts if any(base.__module__.split(".")[0] == package for base in type(part).__mro__)]
 
 
 def clone(model, custom_objects, clone_layer=None):
-    """A compiled model of the same layers and settings, with other variables."""
+    """Returns a compiled model with the same layers and settings, and new variables."""
     with keras.utils.custom_object_scope(custom_objects or {}):
         try:
             copy = _clone_layers(model, clone_layer)
@@ -173,7 +178,7 @@ def clone(model, custom_objects, clone_layer=None):
 
 
 def in_eager_mode(model, custom_objects, seed):
-    """`model`; for one made in a v1 graph a copy for eager mode, with its weights and a new optimizer."""
+    """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
     if graph_mode.graph_of(model) is None:
         return model
     weights = graph_mode.initial_weights(model, custom_objects, seed)
@@ -186,20 +191,20 @@ def _clone_layers(model, clone_layer):
     clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
         return clone
-    # Keras clones a functional or Sequential model of the user's class without the class.
+    # Keras clones a subclass of a functional or Sequential model as the base class.
     if isinstance(model, keras.Sequential):
         inputs = [keras.Input(type_spec=clone.inputs[0].type_spec)] if clone.inputs else []
         return type(model)([*inputs, *clone.layers], name=model.name)
     _, *parameters = inspect.signature(type(model).__init__).parameters.values()
     if any(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters):
-        raise ValueError(f"{type(model).__name__}() takes arguments that Keras does not know of.")
+        raise ValueError(f"{type(model).__name__}() takes arguments that Keras does not know.")
     return type(model)(clone.input, clone.output, name=model.name)
 
 
 def _copy_trainable(clone, model):
-    """Freezes what is frozen in `model`: configurations carry it of some layers only."""
+    """Freezes the layers that are frozen in `model`; only some layers' configurations include it."""
     pairs, seen = [(clone, model)], {id(model)}
-    for ours, theirs in pairs:  # parents first, for they freeze what is below them
+    for ours, theirs in pairs:  # parents first, because they also freeze their children
         if isinstance(theirs, layers.Layer):
             ours.trainable = theirs.trainable
         children = tf.train.TrackableView.children(ours)
@@ -210,7 +215,7 @@ def _copy_trainable(clone, model):
     for layer in _layers(model):
         is_lost = id(layer) not in seen and not isinstance(layer, keras.metrics.Metric)
         if is_lost and not layer.trainable and layer.built and layer.weights:
-            raise ValueError(f"Layer {layer.name} is frozen, and is not there before the copy is first called.")
+            raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")
 
 
 def _compile_like(clone, model):
@@ -230,7 +235,7 @@ def _compile_like(clone, model):
 
 
 def _update_without_xla(model):
-    """XLA, with which Keras' optimizers compile their updates for GPUs, does not take variables of several devices."""
+    """Turns off XLA in the optimizers' updates, because it does not support variables on several devices."""
     for optimizer in tf.nest.flatten(model.optimizer):
         getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
 
@@ -240,14 +245,14 @@ def _clone_metric(metric, model):
         return metric
     config = metric.get_config()
     named = graph_mode.graph_of(model) is not None or model.compiled_metrics.built
-    if named and len(model.output_names) > 1:  # Keras has put the output's name before it
+    if named and len(model.output_names) > 1:  # Keras has prefixed the output's name
         prefixes = [f"{output}_" for output in model.output_names if metric.name.startswith(f"{output}_")]
         config["name"] = metric.name.removeprefix(max(prefixes, key=len, default=""))
     return type(metric).from_config(config)
 
 
 def _clone_optimizer(optimizer, graph):
-    """`graph`: the v1 graph that the optimizer's settings may be variables of, or None."""
+    """Clones an optimizer; `graph` is the v1 graph that may contain its settings as variables, or None."""
     wrapped = getattr(optimizer, "optimizer", None)
     if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper
         return graph_mode.without_graph(private_names.copy_v1_optimizer(wrapped))
@@ -256,7 +261,7 @@ def _clone_optimizer(optimizer, graph):
     clone = type(optimizer).from_config(config)
     variables, names = private_names.weight_decay_exclusions(optimizer)
     if variables:
-        raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")
+        raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
     if names:
         clone.exclude_from_weight_decay(var_names=names)
     return clone

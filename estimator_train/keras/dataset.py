@@ -1,4 +1,4 @@
-"""The data of an input_fn, checked, for the replicas that train or evaluate a Keras model."""
+"""Checks the dataset of an input_fn and distributes it to the replicas that train or evaluate a Keras model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from estimator_train.model_fn import ModeKeys
 def distributed_dataset(strategy, input_fn, position, **offered):
     """The input_fn's data for the replicas of `strategy`, which do the rest of its preprocessing.
 
-    `position`: how many examples have been trained on, and the seed of the run; None: the data from its beginning.
+    `position` is a pair: the number of examples already trained on and the seed of the run. None starts at the
+    beginning.
     """
     to_drop = 0
     if position is not None:
@@ -30,8 +31,8 @@ def distributed_dataset(strategy, input_fn, position, **offered):
         pipelines = input_context.num_input_pipelines
         if pipelines > 1 and dataset.cardinality() == 0:
             raise ValueError(
-                f"The input_fn has no data for worker {input_context.input_pipeline_id} of {pipelines}; share out "
-                "examples instead of files, or take fewer workers."
+                f"The input_fn has no data for worker {input_context.input_pipeline_id} of {pipelines}; shard examples "
+                "instead of files, or use fewer workers."
             )
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) > 3:
@@ -42,17 +43,17 @@ def distributed_dataset(strategy, input_fn, position, **offered):
 
 
 def _dataset(input_fn, **offered):
-    """Returns what `input_fn` returns as a dataset.
+    """Calls `input_fn` and returns its result as a dataset.
 
-    It is called in eager mode first. tf.estimator called it in a v1 graph: an input_fn that needs one, or returns
-    tensors such as those of an iterator, is called again in one.
+    `input_fn` is first called in eager mode. If it needs a v1 graph, as tf.estimator used, or returns tensors such as
+    an iterator's, it is called again in one.
     """
     call = functools.partial(call_input_fn, input_fn, **offered)
     try:
         result = call()
     except (RuntimeError, ValueError) as error:
-        # Placeholders, queues and initializable iterators say that they need a graph; numpy_input_fn's batch, unpacked
-        # as (features, labels), is a dataset in eager mode.
+        # Placeholders, queues and initializable iterators raise an error about eager mode. numpy_input_fn returns a
+        # dataset in eager mode, which cannot be unpacked as (features, labels).
         if not re.search("eager|values to unpack", str(error)):
             raise
         return dataset_of_graph(call)
@@ -66,9 +67,9 @@ def _dataset(input_fn, **offered):
 
 
 def _with_ranks(dataset):
-    """`dataset`, with the ranks of its first element where it has none, as from a generator without a signature.
+    """Fills in unknown ranks of `dataset`, as from a generator without a signature, from its first element.
 
-    Without ranks Keras cannot tell which accuracy "acc" is, nor TensorFlow what an example of a batch is.
+    Without ranks, Keras cannot resolve a metric like "acc", and TensorFlow cannot split a batch into examples.
     """
     specs = dataset.element_spec
     if all(spec.shape.rank is not None for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)):

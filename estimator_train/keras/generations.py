@@ -1,7 +1,7 @@
-"""Keras comes in two generations: tf_keras, which is Keras 2, and Keras 3. A module has what differs in each.
+"""Selects the adapter for a model's generation of Keras: tf_keras, which is Keras 2, or Keras 3.
 
-`tf_keras_adapter` and `keras3_adapter` have functions of the same names, which take a model of their generation. All
-other modules call these. Keras 3 takes a second to import, so its adapter is imported only when such a model comes.
+`tf_keras_adapter` and `keras3_adapter` have functions of the same names for models of their generation; all other
+modules call these. Keras 3 takes a second to import, so its adapter is imported only for a Keras 3 model.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from estimator_train.session.private_names import eager_classes, eager_mode
 
 
 def adapter_of(model):
-    """The adapter of a Keras model.
+    """Returns the adapter for a Keras model.
 
     Raises:
-      ValueError: it is no Keras model, or one of Keras 3 with another backend than TensorFlow.
+      ValueError: `model` is not a Keras model, or Keras 3 uses another backend than TensorFlow.
     """
     if isinstance(model, tf_keras.Model):
         return tf_keras_adapter
@@ -34,17 +34,17 @@ def adapter_of(model):
 
 
 def imported_kerases():
-    """The modules `tf_keras` and, once it is imported, `keras`."""
+    """Returns the module `tf_keras` and, if it has been imported, `keras`."""
     return [tf_keras, *([sys.modules["keras"]] if "keras" in sys.modules else [])]
 
 
 def model_source(model, custom_objects=None, seed=None):
-    """The `ModelSource` of a compiled Keras model, or of a function that returns one.
+    """Returns the `ModelSource` for a compiled Keras model or for a function that returns one.
 
-    `seed`: see there.
+    `ModelSource` describes the arguments.
 
     Raises:
-      ValueError: as `adapter_of` and `ModelSource`.
+      ValueError: see `adapter_of` and `ModelSource`.
     """
     with eager_classes(), eager_mode():
         if isinstance(model, tuple(keras.Model for keras in imported_kerases())) or not callable(model):
@@ -55,7 +55,7 @@ def model_source(model, custom_objects=None, seed=None):
 
 
 def load_model(path, custom_objects, safe_mode):
-    """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
+    """Returns the saved model at `path` and whether it has a lambda; the model is None if `safe_mode` forbids it."""
     path = os.fspath(path)
     adapter = _keras3_adapter() if _saved_by(path).startswith("3.") else tf_keras_adapter
     with eager_classes(), eager_mode():
@@ -67,8 +67,8 @@ def _keras3_adapter():
 
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
-            f"Keras 3 runs on {keras.backend.backend()} here, and an Estimator trains with TensorFlow; set the "
-            "environment variable KERAS_BACKEND=tensorflow before keras is imported."
+            f"Keras 3 uses the backend {keras.backend.backend()}, but an Estimator needs TensorFlow; set the "
+            "environment variable KERAS_BACKEND=tensorflow before importing keras."
         )
     from estimator_train.keras import keras3_adapter
 
@@ -76,7 +76,7 @@ def _keras3_adapter():
 
 
 def _saved_by(path):
-    """The version of the Keras that saved the model at `path`; "" where the file does not tell."""
+    """Returns the version of Keras that saved the model at `path`, or "" if the file does not record it."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             if "metadata.json" in archive.namelist():
@@ -85,8 +85,8 @@ def _saved_by(path):
         with h5py.File(path) as file:
             if "model_config" not in file.attrs:
                 raise ValueError(
-                    f"{path} holds the weights of a model, and not the model; build the model, call its "
-                    "load_weights(), and give it as keras_model."
+                    f"{path} contains only the weights of a model; build the model, call its load_weights(), and pass "
+                    "it as keras_model."
                 )
             return _text(file.attrs.get("keras_version", ""))
     return ""

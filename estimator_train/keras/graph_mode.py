@@ -1,4 +1,4 @@
-"""Keras models made where eager execution is off, as in programs of TensorFlow 1, made over for eager mode."""
+"""Converts Keras models made with eager execution off, as in TensorFlow 1 programs, for eager mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ v1 = tf.compat.v1
 
 
 def graph_of(model):
-    """The v1 graph that `model` was made in, a `tf.Graph`; None for a model of eager mode, or one without variables."""
+    """Returns the v1 graph that `model` was made in, or None for an eager model or one without variables."""
     # `weights` raises while a Sequential model among the layers has none.
     variables = [part for part in tf.train.TrackableView(model).descendants() if isinstance(part, tf.Variable)]
     for part in [*variables, *tf.nest.flatten(model.inputs or ())]:
@@ -22,10 +22,10 @@ def graph_of(model):
 
 
 def initial_weights(model, custom_objects, seed):
-    """The weights of `model`, a list of arrays, as the Estimator is to start from them.
+    """Returns the weights that the Estimator starts from for `model`, a list of arrays.
 
-    They are those of Keras' session if any of them was set or trained there. Otherwise they are initialized again, as
-    tf.estimator did: in a graph of their own, whose seed is `seed`.
+    They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
+    in tf.estimator, in a separate graph with the seed `seed`.
     """
     if any(map(private_names.is_initialized_by_keras, model.weights)):
         with graph_of(model).as_default():
@@ -39,7 +39,7 @@ def initial_weights(model, custom_objects, seed):
 
 
 def compile_arguments(model):
-    """The arguments of the `compile()` of `model` but for the optimizer, a dict, for a copy for eager mode."""
+    """Returns a dict of the model's `compile()` arguments, except the optimizer, for compiling an eager copy."""
     arguments = private_names.compile_arguments(model)
     if not private_names.v2_behavior():
         arguments["metrics"] = tf.nest.map_structure(_as_named_by_v1, arguments["metrics"])
@@ -47,14 +47,14 @@ def compile_arguments(model):
 
 
 def _as_named_by_v1(metric):
-    """`metric`, an argument of `compile()`, as what has its name without v2 behaviour, such as acc for accuracy."""
+    """Returns `metric` in the form that gets its name without v2 behaviour, such as "acc" for accuracy."""
     if not isinstance(metric, str):
         return metric
     return {"accuracy": "acc", "acc": "acc", "crossentropy": "ce", "ce": "ce"}.get(metric) or keras.metrics.get(metric)
 
 
 def without_graph(optimizer):
-    """Lets go of what `optimizer`, a copy of a tf.compat.v1 optimizer, holds of a graph in which it has been used.
+    """Removes references to a graph from `optimizer`, a copy of a tf.compat.v1 optimizer that was used in the graph.
 
     Raises:
       ValueError: one of its settings is a tensor of the graph.
@@ -65,7 +65,7 @@ def without_graph(optimizer):
         if not name.endswith(("_t", "_tensor")):  # names of tensors that each update computes from a setting
             raise ValueError(
                 f"{name.removeprefix('_')} of the {type(optimizer).__name__} is {value}, a tensor of the graph that "
-                "the model was made in; give it a number, or the model a Keras optimizer with a "
+                "the model was made in; use a number, or compile the model with a Keras optimizer with a "
                 "tf.keras.optimizers.schedules.LearningRateSchedule."
             )
         setattr(optimizer, name, None)

@@ -1,4 +1,4 @@
-"""The hook graph of a Keras run, and the EstimatorSpec that hooks see of it."""
+"""Builds the hook graph of a Keras run and its EstimatorSpec."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ v1 = tf.compat.v1
 
 
 def make_hook_graph(mode, value_specs, checkpoint, config):
-    """A HookGraph of those values, and its EstimatorSpec."""
+    """Returns a HookGraph for the values in `value_specs`, and its EstimatorSpec."""
     hook_graph = HookGraph(value_specs)
     with hook_graph.graph.as_default():
         saver = ObjectSaver(checkpoint, config)
-        v1.add_to_collection(v1.GraphKeys.SAVERS, saver)  # where a CheckpointSaverHook of the user's finds it
+        v1.add_to_collection(v1.GraphKeys.SAVERS, saver)  # a user's CheckpointSaverHook looks there
         ready = hook_graph.ready_op
         scaffold = v1.train.Scaffold(ready_op=ready, ready_for_local_init_op=ready, saver=saver)
         return hook_graph, _spec(mode, hook_graph, scaffold)
 
 
 def _spec(mode, hook_graph, scaffold):
-    """The EstimatorSpec of the hook graph; call with the graph as default."""
+    """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
     values = hook_graph.model_values
     if mode == ModeKeys.PREDICT:
         return EstimatorSpec(mode, predictions=values, scaffold=scaffold)

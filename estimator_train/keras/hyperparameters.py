@@ -1,4 +1,4 @@
-"""An optimizer's hyperparameters in checkpoints: their current values, and the values that were compiled."""
+"""Stores an optimizer's hyperparameters in checkpoints: the current values and the compiled ones."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ log = tf.get_logger()
 class Hyperparameters:
     """The hyperparameters of a model's optimizer that are variables, such as its learning rate.
 
-    They are saved next to the model: a model that loads the weights keeps the learning rate it was compiled with.
+    They are saved separately from the model, so that a model that loads the weights keeps its compiled learning rate.
 
     Attributes:
-      saved: dict of names to what a `tf.train.Checkpoint` of the model's training saves besides.
+      saved: dict of names to additional values for a `tf.train.Checkpoint` of the model's training.
     """
 
     def __init__(self, variables):
-        """`variables`: dict of the hyperparameters' names to TensorFlow's variables, which have the compiled values."""
+        """`variables` is a dict from hyperparameters' names to their TensorFlow variables, with the compiled values."""
         self._current = variables
         self._compiled = {name: float(variable.numpy()) for name, variable in variables.items()}
         self._compiled_before = {
             name: tf.Variable(value, trainable=False, name=f"compiled_{name}") for name, value in self._compiled.items()
         }
-        self._holders = []  # the parts of what is saved that have the variables
+        self._holders = []  # the trackable objects that have the variables as children
         self.saved = {}
         if variables:
             self.saved = {
@@ -36,7 +36,7 @@ class Hyperparameters:
             }
 
     def leave_out_of(self, root):
-        """Makes checkpoints of what is below `root`, a trackable object, leave the values out; may be called again."""
+        """Excludes the values from checkpoints of the trackable object `root`; may be called again."""
         ids = {id(variable) for variable in self._current.values()}
         for part in list(tf.train.TrackableView(root).descendants()):
             if not ids.isdisjoint(map(id, tf.train.TrackableView.children(part).values())):
@@ -45,9 +45,10 @@ class Hyperparameters:
 
     @contextlib.contextmanager
     def restoring(self, besides):
-        """Around a restore: a value that the model is compiled with another of now is replaced by that.
+        """Wraps a restore; if the model is now compiled with another value than before, sets the new one afterwards.
 
-        `besides`: what of `saved` the checkpoint has; those of earlier versions have the values in the optimizer alone.
+        `besides` has the entries of `saved` that the checkpoint has. Checkpoints of earlier versions have the values
+        only in the optimizer.
         """
         is_saved = besides.keys() >= self.saved.keys()
         with contextlib.ExitStack() as stack:
@@ -58,7 +59,7 @@ class Hyperparameters:
             before = float(self._compiled_before[name].numpy())
             if before != value:
                 log.info(
-                    "The model is compiled with %s %g, the checkpoint's was with %g: training goes on with %g.",
+                    "The model is compiled with %s %g, but the checkpoint's with %g; training continues with %g.",
                     *(name, value, before, value),
                 )
                 self._current[name].assign(value)

@@ -1,4 +1,4 @@
-"""Clones of compiled Keras 3 models, as they are or with layers that compute in 16 bits."""
+"""Clones compiled Keras 3 models, unchanged or with layers that compute in 16 bits."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _PREPROCESSING = (
 
 
 def check(model):
-    """Raises ValueError where `model`, a `keras.Model`, is not compiled, or so with parts of tf_keras."""
+    """Raises ValueError if `model`, a `keras.Model`, is not compiled, or compiled with parts of tf_keras."""
     if not model.compiled:
         raise ValueError(NOT_COMPILED)
     foreign = foreign_parts(model, "tf_keras")
     if foreign:
         raise ValueError(
-            f"The Keras 3 model {model.name} is compiled with {foreign[0]!r} of tf_keras; take the one of Keras 3."
+            f"The Keras 3 model {model.name} is compiled with {foreign[0]!r} of tf_keras; use its Keras 3 counterpart."
         )
 
 
 def clone(model, custom_objects, clone_layer=None):
-    """A compiled model of the same layers and settings, with other variables."""
+    """Returns a compiled model with the same layers and settings, and new variables."""
     with keras.saving.custom_object_scope(custom_objects or {}), private_names.deserialized_lambdas():
         try:
             copy = _clone_layers(model, clone_layer)
@@ -40,13 +40,13 @@ def clone(model, custom_objects, clone_layer=None):
 
 
 def lookups(model):
-    """The layers of `model` that have vocabularies, a list."""
+    """Returns a list of the layers of `model` that have vocabularies."""
     kinds = layers.StringLookup, layers.IntegerLookup
     return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
 
 
 def all_layers(model):
-    """`model`, its layers and the layers of these, a list with parents before what is in them."""
+    """Returns a list of `model` and all layers below it, with parents before their children."""
     found = {id(model): model}
     for layer in (queue := [model]):
         for sublayer in private_names.sublayers(layer):
@@ -57,7 +57,7 @@ def all_layers(model):
 
 
 def output_names(model):
-    """The names of the model's outputs, a list; None where it does not tell."""
+    """Returns a list of the names of the model's outputs, or None if they are unknown."""
     if isinstance(model, keras.Sequential) and model.layers:
         return [model.layers[-1].name]
     return getattr(model, "output_names", None)
@@ -69,17 +69,17 @@ def _clone_layers(model, clone_layer):
     elif clone_layer is None:
         copy = _clone_subclassed(model)
     else:
-        raise ValueError(f"{type(model).__name__} makes its layers itself.")
+        raise ValueError(f"{type(model).__name__} creates its layers itself.")
     for one, other in zip(all_layers(copy), all_layers(model), strict=True):
         if type(one) is not type(other):
-            raise ValueError(f"{type(other).__name__}() takes arguments that Keras does not know of.")
+            raise ValueError(f"{type(other).__name__}() takes arguments that Keras does not know.")
         if other.built and not one.built:
-            raise ValueError(f"{other.name} is built, and its copy is not before it is first called.")
+            raise ValueError(f"{other.name} is built, but its copy is not built before it is first called.")
     return copy
 
 
 def _clone_graph(model, clone_layer):
-    model.compiled = False  # else Keras compiles the clone by a configuration, which a lambda does not survive
+    model.compiled = False  # otherwise Keras compiles the clone from a configuration, which loses lambdas
     try:
         return keras.models.clone_model(model, clone_function=clone_layer, recursive=True)
     finally:
@@ -89,7 +89,7 @@ def _clone_graph(model, clone_layer):
 def _clone_subclassed(model):
     config = model.get_config()
     if type(model).get_config is keras.Model.get_config:
-        # This has settings of every layer, which not every model's constructor takes.
+        # The default configuration includes settings of Layer, which not every model's constructor takes.
         parameters = inspect.signature(type(model).__init__).parameters
         if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters.values()):
             config = {name: value for name, value in config.items() if name in parameters}
@@ -101,7 +101,7 @@ def _clone_subclassed(model):
 
 
 def _clone_layer(layer):
-    if isinstance(layer, layers.Lambda):  # its configuration has code without what that refers to
+    if isinstance(layer, layers.Lambda):  # its configuration lacks the globals that the code refers to
         return _like_lambda(layer, layer.dtype_policy)
     return type(layer).from_config(layer.get_config())
 
@@ -112,7 +112,7 @@ def _like_lambda(layer, policy):
 
 def _copy_trainable(copy, model):
     for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
-        ours.trainable = theirs.trainable  # parents come first, for they freeze what is below them
+        ours.trainable = theirs.trainable  # parents come first, because they also freeze their children
 
 
 def _compile_like(copy, model):
@@ -128,7 +128,7 @@ def _compile_like(copy, model):
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = keras.tree.map_structure(_clone_metric, arguments[kind])
     if arguments["jit_compile"]:
-        arguments["jit_compile"] = "auto"  # which Keras has resolved for the model: for replicas it is no XLA
+        arguments["jit_compile"] = "auto"  # Keras has resolved it for the model; on replicas it means no XLA
     copy.compile(**arguments, auto_scale_loss=scales_loss(model))
 
 
@@ -148,7 +148,7 @@ def _clone_optimizer(optimizer):
     copy = type(optimizer).from_config(config)
     variables, names = private_names.keras3_weight_decay_exclusions(optimizer)
     if variables:
-        raise ValueError("The optimizer excludes variables from weight decay; exclude them by their names instead.")
+        raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
     if names:
         copy.exclude_from_weight_decay(var_names=names)
     return copy
@@ -158,18 +158,18 @@ def _clone_optimizer(optimizer):
 
 
 def scales_loss(model):
-    """Whether the optimizer of `model` scales the loss."""
+    """Returns whether the optimizer of `model` scales the loss."""
     return isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 def scale_loss(model):
-    """Makes the optimizer scale the loss of `model`, so that small gradients do not become zero in float16."""
+    """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16."""
     if not scales_loss(model):
         model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
 
 
 def clone_layer_with(model, precision):
-    """As `mixed_precision.clone_layer`."""
+    """Does the same as `mixed_precision.clone_layer`."""
     outputs = set(output_names(model) or ())
 
     def clone_layer(layer):
@@ -183,7 +183,7 @@ def clone_layer_with(model, precision):
 
 
 def build_with_precision(build, precision):
-    """As `mixed_precision.build`."""
+    """Does the same as `mixed_precision.build`."""
     before = keras.config.dtype_policy()
     try:
         if precision is not None:
@@ -197,7 +197,7 @@ def build_with_precision(build, precision):
 
 
 def _mixed(config, precision):
-    """The configuration of a layer, and of those in it, with the policy in the place of float32."""
+    """Replaces float32 by the mixed policy in the configuration of a layer and the layers in it."""
     if isinstance(config, list):
         return [_mixed(each, precision) for each in config]
     if not isinstance(config, dict) or config.get("class_name") == "InputLayer":

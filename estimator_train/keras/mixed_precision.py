@@ -1,4 +1,4 @@
-"""Models that compute in 16 bits, with variables of 32: by Keras' policies mixed_bfloat16 and mixed_float16."""
+"""Mixed precision: models that compute in 16 bits with float32 variables, by Keras' mixed_* dtype policies."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import tf_keras as keras
 
 
 def clone_layer(model, precision):
-    """The function by which `keras.models.clone_model` makes the layers of `model` compute in that precision.
+    """Returns a clone function for `keras.models.clone_model` that makes layers of `model` compute in `precision`.
 
-    Those that give the outputs stay in float32, as do preprocessing layers, and those with another type of their own.
-    `precision`: "bfloat16" or "float16".
+    Output layers, preprocessing layers and layers with another explicit dtype are not changed. `precision` is
+    "bfloat16" or "float16".
     """
     outputs = set(model.output_names or ())
 
@@ -22,7 +22,7 @@ def clone_layer(model, precision):
 
 
 def build(build_model, precision):
-    """Returns what `build_model` builds while Keras' global policy has that precision; None leaves the policy alone."""
+    """Calls `build_model` with Keras' global dtype policy set to `precision`, or unchanged if that is None."""
     if precision is None:
         return build_model()
     before = keras.mixed_precision.global_policy()
@@ -32,29 +32,29 @@ def build(build_model, precision):
     finally:
         keras.mixed_precision.set_global_policy(before)
     if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
-        wrapped = model.optimizer.inner_optimizer  # by compile(), which `scale_loss` does around the given state
+        wrapped = model.optimizer.inner_optimizer  # wrapped by compile(); `scale_loss` does so later
         model.optimizer = type(wrapped).from_config(wrapped.get_config())
     return model
 
 
 def scale_loss(model):
-    """Makes the optimizer scale the loss of `model`, so that small gradients do not become zero in float16.
+    """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
 
     Raises:
-      ValueError: the optimizer is none of Keras' own.
+      ValueError: the optimizer is not a Keras optimizer.
     """
     if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
         return
     if not isinstance(model.optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
         raise ValueError(
-            f'mixed_precision="float16" scales the loss, which {type(model.optimizer).__name__} does not know; take an '
-            'optimizer of Keras, or "bfloat16".'
+            f'mixed_precision="float16" scales the loss, which {type(model.optimizer).__name__} does not support; use '
+            'a Keras optimizer, or "bfloat16".'
         )
     model.optimizer = keras.mixed_precision.LossScaleOptimizer(model.optimizer)
 
 
 def _mixed(config, precision):
-    """The configuration of a layer, and of those in it, with the policy in the place of float32."""
+    """Replaces float32 by the mixed policy in the configuration of a layer and the layers in it."""
     if isinstance(config, list):
         return [_mixed(each, precision) for each in config]
     if not isinstance(config, dict) or config.get("class_name") == "InputLayer":

@@ -1,1 +1,1 @@
-"""Compiled steps behind the interface of tf.compat.v1.Session, and what TensorFlow and Keras keep private."""
+"""Compiled steps behind the interface of tf.compat.v1.Session, and the private names of TensorFlow and Keras."""

@@ -1,4 +1,4 @@
-"""A full disk: the error names the folder and its free space, whatever TensorFlow or the system made of it."""
+"""Turns the various errors of a full disk into one that names the directory and its free space."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _PATH = re.compile(rf"(?:^|}}}} )([^;{{}}\n]+); (?:{_TEXTS})", re.MULTILINE)
 
 
 class FullDiskError(OSError):
-    """A file could not be written because its disk, or the user's share of it, is full."""
+    """A file could not be written because the disk is full or the user's quota is used up."""
 
 
 @contextlib.contextmanager
 def explaining_full_disk(folder):
-    """Raises FullDiskError, in one line, for the errors of what runs inside that come from a full disk.
+    """Raises FullDiskError, with a one-line message, for errors inside the block that are due to a full disk.
 
     TensorFlow raises the same ResourceExhaustedError for a full disk as for a device that is out of memory.
 
     Args:
-      folder: the one written to, unless the error names another.
+      folder: the directory written to; used if the error does not name one.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def explaining_full_disk(folder):
             raise
         raise _full_disk(Path(found[1]).parent) from error
     except OSError as error:
-        if error.errno not in _NUMBERS and re.search(_TEXTS, str(error)) is None:  # HDF5 has it in its text only
+        if error.errno not in _NUMBERS and re.search(_TEXTS, str(error)) is None:  # HDF5 has it only in the message
             raise
         raise _full_disk(Path(error.filename).parent if error.filename else Path(folder)) from error
 
@@ -51,12 +51,12 @@ def _full_disk(folder):
 
 
 def _line(folder):
-    if folder.name.endswith("_temp"):  # the folder of an unfinished checkpoint
+    if folder.name.endswith("_temp"):  # the directory of an unfinished checkpoint
         folder = folder.parent
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     usage = shutil.disk_usage(there)
     free, total = (f"{count / 1e6:,.1f} MB" for count in (usage.free, usage.total))
     return (
-        f"the disk of {there} is full, a file did not fit: {free} of {total} are free without it; make room, or use a "
-        "folder on another disk"
+        f"the disk of {there} is full, a file did not fit: {free} of {total} are free without it; free some space, or "
+        "use a directory on another disk"
     )

@@ -1,9 +1,9 @@
-"""tf.function steps behind the tf.compat.v1.Session interface.
+"""Runs tf.function steps behind the tf.compat.v1.Session interface.
 
-A Keras model trains as TF 2, while MonitoredSession and every SessionRunHook speak to a v1 session. Between them stands
-a small v1 graph, the hook graph: a placeholder for each value of a step, the global step, and a no-op that stands for
-the step itself. `FunctionSession.run` runs the compiled step when that op is fetched, then answers the other fetches
-from the step's values, so that named tensors, ops added by a hook's `begin()` and v1 summaries all work.
+A Keras model trains as TF 2, but MonitoredSession and every SessionRunHook expect a v1 session. A small v1 graph, the
+hook graph, connects them: it has a placeholder for each value of a step, the global step, and a no-op that represents
+the step itself. `FunctionSession.run` runs the compiled step when that op is fetched, and answers the other fetches
+from the step's values. Named tensors, ops added by a hook's `begin()` and v1 summaries therefore all work.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ v1 = tf.compat.v1
 
 
 class HookGraph:
-    """The v1 graph that hooks see of a run of tf.function steps.
+    """The v1 graph that hooks see in a run of tf.function steps.
 
     Attributes:
       graph: the `tf.Graph`.
-      global_step: its global step variable, int64 scalar.
-      global_step_read: the tensor by which TensorFlow's hooks fetch it.
-      step_op: an op that stands for one step.
+      global_step: its global step variable, an int64 scalar.
+      global_step_read: the tensor that TensorFlow's hooks fetch for the global step.
+      step_op: an op that represents one step.
       values: dict of the step's value names to placeholders. A value named "loss" is the tensor "loss:0".
     """
 
@@ -42,8 +42,8 @@ class HookGraph:
             }
             for tensor in self.model_values.values():
                 v1.add_to_collection(step_outputs.MODEL_VALUES, tensor)
-            # All that hooks can add is initialised by Scaffold's init ops, and nothing is restored. So Scaffold's check
-            # is not needed; it would take longer to build than all the rest.
+            # Scaffold's init ops initialize everything that hooks can add, and nothing is restored. Scaffold's check
+            # for uninitialized variables is therefore not needed; building it would take longer than all the rest.
             self.ready_op = tf.constant([], tf.string)
             self._next_step = v1.placeholder(tf.int64, [], name="next_global_step")
             self._set_step = v1.assign(self.global_step, self._next_step)
@@ -55,20 +55,21 @@ class HookGraph:
 
     @property
     def batch_tensors(self):
-        """The entries of `values` that are parts of an evaluated batch, in their order."""
+        """The entries of `values` that are parts of an evaluated batch, in order."""
         return [tensor for name, tensor in self.values.items() if name.startswith(step_outputs.BATCH)]
 
     def load_step(self, session, step):
-        """Brings the hook graph's global step up to date in `session`, a real v1 session; call in graph mode."""
+        """Updates the hook graph's global step in `session`, a real v1 session; call it in graph mode."""
         session.run(self._set_step, {self._next_step: step})
 
 
 class FunctionSessionCreator(v1.train.SessionCreator):
-    """Makes FunctionSessions for a MonitoredSession.
+    """Creates FunctionSessions for a MonitoredSession.
 
-    `steps` is called for each step and returns its values; it has `start()`, called before the first step of each
-    session, and `global_step`. The other arguments are those of `FunctionSession` and the `tf.compat.v1.train.Scaffold`
-    of the hook graph.
+    Args:
+      scaffold: the `tf.compat.v1.train.Scaffold` of the hook graph.
+      steps: as for `FunctionSession`; its method `start()` is called before the first step of each session.
+      hook_graph, triggers: as for `FunctionSession`.
     """
 
     def __init__(self, scaffold, hook_graph, steps, triggers):
@@ -91,7 +92,7 @@ class FunctionSessionCreator(v1.train.SessionCreator):
             ready_for_local_init_op=scaffold.ready_for_local_init_op,
             graph=self._hook_graph.graph,
         )
-        # What hooks add to their graph is small: it stays off the GPUs, whose memory the steps have.
+        # The ops that hooks add are small, so they run on the CPU and leave GPU memory to the steps.
         config = v1.ConfigProto(device_count={"GPU": 0})
         return manager.prepare_session("", init_op=scaffold.init_op, config=config)
 
@@ -99,13 +100,13 @@ class FunctionSessionCreator(v1.train.SessionCreator):
 class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
-    `open_session()` gives an initialised v1 session on the hook graph; it is called when a fetch needs one, which those
-    of a step's values do not. `steps()` runs one call of the compiled step and returns a dict of value names to
-    tensors, variables or numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data;
-    `steps.global_step` is the current one, an int. The step runs when a fetch is among `triggers`.
+    `open_session()` returns an initialized v1 session on the hook graph; it is called only if a fetch is not a value of
+    the step. `steps()` runs one call of the compiled step and returns a dict of value names to tensors, variables or
+    numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data. `steps.global_step` is the current
+    global step, an int. The step runs when a fetch is among `triggers`.
 
-    As in a v1 graph, a global step fetched together with the step is that of the last update, counted from 0, so it
-    trails the variable by one; hooks that need the new one fetch it alone.
+    As in a v1 graph, a global step fetched together with the step is the one before the update, one less than the
+    variable; hooks that need the new value fetch it on its own.
     """
 
     def __init__(self, open_session, hook_graph, steps, triggers):
@@ -129,14 +130,14 @@ class FunctionSession:
         return ""  # the target of a session in this process
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
-        """As `tf.compat.v1.Session.run`: any structure of tensors, ops, variables and names."""
+        """Like `tf.compat.v1.Session.run`; takes any structure of tensors, ops, variables and names."""
         leaves = {}
         _map_fetches(lambda fetch: leaves.setdefault(id(element := self._element(fetch)), element), fetches)
         with eager_mode():
             step = self._steps.global_step
             if not self._triggers.isdisjoint(leaves):
                 self._values = self._steps()
-                step = max(step, self._steps.global_step - 1)  # evaluation does not move it
+                step = max(step, self._steps.global_step - 1)  # evaluation does not change it
             answers, left = {}, {}
             for key, leaf in leaves.items():
                 if self._names.get(key) in self._values:
@@ -157,7 +158,7 @@ class FunctionSession:
             self._session.close()
 
     def _element(self, fetch):
-        """Names and graph elements become the graph's own objects; the rest (sparse tensors, …) stays as it is."""
+        """Looks up a name in the graph; returns anything else, such as a tensor or a sparse tensor, unchanged."""
         return self.graph.as_graph_element(fetch) if isinstance(fetch, str) else fetch
 
     def _run_hook_graph(self, fetches, step, feed_dict, options, run_metadata):
@@ -168,7 +169,7 @@ class FunctionSession:
             if step != self._loaded_step:
                 self._hook_graph.load_step(self._session, step)
                 self._loaded_step = step
-            feeds = dict(values)  # symbolic tensors are dict keys in graph mode only
+            feeds = dict(values)  # symbolic tensors can be dict keys only in graph mode
             return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
 
 
@@ -177,7 +178,7 @@ def _numpy(value):
 
 
 def _map_fetches(fn, fetches):
-    """Applies `fn` to the leaves; keys may be hooks and 'caller', which tf.nest cannot sort."""
+    """Applies `fn` to the leaves; tf.nest could not sort the keys, which may be hooks and 'caller'."""
     if isinstance(fetches, dict):
         return type(fetches)((key, _map_fetches(fn, value)) for key, value in fetches.items())
     if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
@@ -188,5 +189,5 @@ def _map_fetches(fn, fetches):
 
 
 def _scope_name(name):
-    """The nearest name that a v1 graph takes: a lambda metric is called "<lambda>", for one."""
+    """Replaces characters that are invalid in a v1 graph's names, as in "<lambda>", the name of a lambda metric."""
     return re.sub(r"^[^A-Za-z0-9.]", ".", re.sub(r"[^A-Za-z0-9_.\\/-]", "_", name))

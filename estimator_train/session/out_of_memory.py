@@ -1,4 +1,4 @@
-"""Makes out-of-memory errors say which tensor, on which device, and what to try."""
+"""Makes out-of-memory errors name the tensor, the device, and remedies to try."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import tensorflow as tf
 _TO_TRY = (
     "a smaller batch per replica (--batch-size)",
     "mixed precision (--mixed-precision, RunConfig(mixed_precision=...))",
-    "computing activations again in the backward pass (--recompute, RunConfig(recompute=True))",
+    "recomputing activations in the backward pass (--recompute, RunConfig(recompute=True))",
     "accumulating the gradients of several small batches (--accumulate-steps, RunConfig(accumulate_steps=...))",
     "splitting the model over devices (--split-over of recipes, estimator_train.split_over)",
 )
 
-# As TensorFlow has it: "OOM when allocating tensor with shape[1,64,96,96,96] and type float on /job:…/device:GPU:0 by
-# allocator GPU_0_bfc\n\t [[{{node unet3d/mask/Conv3D}}]]", the node only in functions and graphs.
+# TensorFlow's message: "OOM when allocating tensor with shape[1,64,96,96,96] and type float on /job:…/device:GPU:0 by
+# allocator GPU_0_bfc\n\t [[{{node unet3d/mask/Conv3D}}]]", with the node only in functions and graphs.
 _TENSOR = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+) on \S*device:(\w+:\d+)")
 _NODE = re.compile(r"\[\[\{\{node ([^}]+)\}\}")
 
 
 @contextlib.contextmanager
 def explaining_oom():
-    """A `tf.errors.ResourceExhaustedError` of what runs inside begins with one line for the user.
+    """Puts one line for the user before the message of a `tf.errors.ResourceExhaustedError` inside the block.
 
-    Below it is TensorFlow's own message. For a model_fn, `ReportAllocationsHook` adds to that what else was in memory.
-    The tf.functions of a Keras model take no RunOptions: for them a GPU's allocator writes its report to standard
-    error, where TF_CPP_MIN_LOG_LEVEL is 0, TensorFlow's default.
+    For a model_fn, `ReportAllocationsHook` makes TensorFlow's message list what else was in memory. The tf.functions of
+    a Keras model take no RunOptions; for them, the GPU allocator writes its report to standard error if
+    TF_CPP_MIN_LOG_LEVEL is 0, TensorFlow's default.
     """
     try:
         yield
@@ -37,9 +37,9 @@ def explaining_oom():
 
 
 class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
-    """Switches `report_tensor_allocations_upon_oom` on for the first steps of a v1 session.
+    """Sets `report_tensor_allocations_upon_oom` for the first steps of a v1 session.
 
-    Memory runs out in those if it ever does. With it, TensorFlow takes about 5 microseconds more for each operation.
+    If memory runs out at all, it does so in these steps. The option costs about 5 microseconds per operation.
     """
 
     def after_create_session(self, session, coord):
@@ -55,7 +55,7 @@ class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
 def _line(message):
     node = _NODE.search(message)
     tensor = _TENSOR.search(message)
-    # XLA and the libraries of a device tell a number of bytes at most.
+    # XLA and device libraries report a number of bytes at most.
     shape, dtype, device = tensor.groups() if tensor else ("", "", "a device")
     what = f" {dtype} [{shape}]" if tensor else ""
     where = f" of {node.group(1)}" if node else ""

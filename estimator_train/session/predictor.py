@@ -1,4 +1,4 @@
-"""A kept predictor: one checkpoint, loaded once, predicts the batches that it is called with."""
+"""Predictor: loads one checkpoint once and predicts batch after batch."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from estimator_train.session.private_names import eager_mode
 
 
 class Predictor:
-    """A function of a batch of features that returns its predictions; `Estimator.predictor` makes it.
+    """A callable that returns the predictions for a batch of features; `Estimator.predictor` creates it.
 
     ```python
     with estimator.predictor() as predict:
         print(predict({"x": [[1.0, 2.0]]}))
     ```
 
-    The first call traces the model, or builds the graph of a model_fn, and so does one with features of another dtype
-    or structure. Other batch sizes cost nothing. A dimension whose size varies from call to call is traced once more,
-    for any size. Several threads may call it at once.
+    The first call traces the model, or builds the graph of a model_fn, and so does a call with features of another
+    dtype or structure. Other batch sizes cost nothing. If another dimension changes its size between calls, the model
+    is traced once more, for any size of it. Several threads may call a Predictor at the same time.
 
     Attributes:
-      checkpoint_path: path prefix of the checkpoint, or None for initial weights. `Estimator.latest_checkpoint` gives
-        another one once there is a newer one; the Predictor stays as it is.
+      checkpoint_path: path prefix of the checkpoint, or None for initial weights. The Predictor keeps using it even if
+        `Estimator.latest_checkpoint` returns a newer one.
     """
 
     def __init__(self, function_of: Callable[[Any], tuple[Callable, Callable]], checkpoint_path: str | None) -> None:
-        """`function_of`: of `model_fn.PreparedModel.predict_functions`."""
+        """`function_of` is the result of `model_fn.PreparedModel.predict_functions`."""
         self.checkpoint_path = checkpoint_path
         self._function_of: Callable | None = function_of
-        self._functions: dict[Any, Callable] = {}  # by what `_kind` gives of the features
-        self._built: list[tuple[Any, Callable]] = []  # specs of features, and their functions
+        self._functions: dict[Any, Callable] = {}  # by the `_kind` of the features
+        self._built: list[tuple[Any, Callable]] = []  # pairs of the features' specs and their functions
         self._closing = contextlib.ExitStack()
         self._lock = threading.Lock()
 
@@ -44,14 +44,14 @@ class Predictor:
         """Predicts a batch.
 
         Args:
-          features: as an input_fn's dataset gives them to the model: an array with an entry an example, or a dict or
-            tuple of such. Numpy arrays, tensors and lists of numbers are taken; Python's floats become float32.
+          features: features in the form of an input_fn's dataset: an array with one entry per example, or a dict or
+            tuple of such arrays. Arrays may be numpy arrays, tensors or lists of numbers; Python floats become float32.
 
         Returns:
-          Dict of prediction keys to numpy arrays; the array alone if a model_fn's predictions are one tensor.
+          A dict of prediction keys to numpy arrays, or a single array if a model_fn's predictions are one tensor.
 
         Raises:
-          ValueError: a feature is a scalar, no prediction has one of the `predict_keys`, or the Predictor is closed.
+          ValueError: a feature is a scalar, none of the `predict_keys` is a prediction, or the Predictor is closed.
         """
         with explaining_oom(), eager_mode():
             features = _as_arrays(features)
@@ -60,7 +60,7 @@ class Predictor:
             return function(features)
 
     def close(self) -> None:
-        """Frees the memory of the model; every later call is refused."""
+        """Frees the model's memory; later calls raise ValueError."""
         with self._lock:
             self._function_of = None
             self._functions, self._built = {}, []
@@ -76,7 +76,7 @@ class Predictor:
         spec = _batch_spec(features)
         with self._lock:
             if self._function_of is None:
-                raise ValueError("The Predictor is closed; make another with Estimator.predictor().")
+                raise ValueError("The Predictor is closed; create another with Estimator.predictor().")
             for built, _ in self._built:
                 spec = _common(built, spec) or spec
             function = next((function for built, function in self._built if built == spec), None)
@@ -89,7 +89,7 @@ class Predictor:
 
 
 def _as_arrays(features):
-    """`features` with tensors for all that is neither a tensor nor a numpy array; structured as tf.data has it."""
+    """Converts the parts of `features` that are neither tensors nor numpy arrays to tensors; a list is one part."""
     if isinstance(features, dict):
         return {name: _as_arrays(part) for name, part in features.items()}
     if isinstance(features, tuple):
@@ -98,7 +98,7 @@ def _as_arrays(features):
 
 
 def _kind(features):
-    """What batches of features have in common that one function predicts: all but their size. Fast, and hashable."""
+    """Returns a hashable key of everything but the batch size, the same for all features that share a function."""
     if isinstance(features, dict):
         return tuple((name, _kind(part)) for name, part in features.items())
     if isinstance(features, tuple):
@@ -107,17 +107,17 @@ def _kind(features):
 
 
 def _batch_spec(features):
-    """The `tf.TypeSpec`s of batches of any size of such examples, as a dataset's."""
+    """Returns the `tf.TypeSpec`s of batches of any size, as a dataset of such batches would have them."""
     for part in tf.nest.flatten(features):
         if not len(part.shape):
             raise ValueError(
-                f"The predictor takes batches, and a feature is {part!r}: give one example as a batch of one."
+                f"The predictor takes batches, but a feature is {part!r}; pass one example as a batch of one."
             )
     return tf.data.Dataset.from_tensors(features).unbatch().batch(1).element_spec
 
 
 def _common(spec, other):
-    """The narrowest spec that has all batches of both, or None where these differ in more than sizes."""
+    """Returns the narrowest spec compatible with both specs, or None if they differ in more than sizes."""
     try:
         tf.nest.assert_same_structure(spec, other)
     except (TypeError, ValueError):

@@ -24,5 +24,5 @@ def work_with_protobuf_7():
 
 
 def _message_to_string(message, float_format):
-    # "" stands for protobuf's own format of numbers, which is the only one that protobuf 7 has.
+    # "" selects protobuf's default number format, the only one in protobuf 7.
     return text_format.MessageToString(message)

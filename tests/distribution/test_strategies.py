@@ -27,7 +27,7 @@ def test_the_reduction_over_replicas_can_be_chosen():
         assert isinstance(strategy.extended._get_cross_device_ops(tf.zeros([])), kind)
         total = strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.constant(1.0)))
         assert [float(each) for each in strategy.experimental_local_results(total)] == [2, 2]
-    with pytest.raises(ValueError, match="--all-reduce nccl sums over GPUs"):
+    with pytest.raises(ValueError, match="--all-reduce nccl needs GPUs"):
         distribution.cpu_replicas(2, all_reduce="nccl")
 
 

@@ -115,7 +115,7 @@ def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_la
     worker.kill()
     assert chief.wait(BOUND_SECS) == 1
     line = chief.log.read_text().splitlines()[-1]
-    assert "TF_CONFIG's cluster has lost worker 0. Start that and this task again" in line
+    assert "TF_CONFIG's cluster has lost worker 0. Start that task and this one again" in line
     chief, worker = start("chief", "worker", **settings)
     (alone,) = start("alone", model_dir="alone", strategy="mirrored", **settings)
     assert exit_codes([chief, worker, alone]) == [0, 0, 0]
@@ -157,7 +157,7 @@ def test_processes_that_see_different_folders_are_told_so(start, tmp_path):
     processes = start("chief", "worker", model_dir=folders)
     assert exit_codes(processes) == [1, 1]
     for process in processes:
-        assert "model_dir must be one folder that all of them see" in process.log.read_text()
+        assert "model_dir must be a directory that they share" in process.log.read_text()
     after = checkpoint(tmp_path / "chief's")
     assert all(np.array_equal(value, after[name]) for name, value in before.items())
 

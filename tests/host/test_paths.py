@@ -24,7 +24,7 @@ def test_local_paths_are_those_of_pathlib(tmp_path):
     assert as_path(tmp_path, "x") == tmp_path / "x" and isinstance(as_path("x"), Path)
     assert absolute("x") == os.path.abspath("x") and absolute("gs://b/x") == "gs://b/x"
     assert local("x") == Path("x")
-    with pytest.raises(ValueError, match="gs://b/x is remote; give a folder of this machine"):
+    with pytest.raises(ValueError, match="gs://b/x is remote; use a local directory"):
         local("gs://b/x")
 
 

@@ -132,7 +132,7 @@ def test_what_another_host_left_is_a_warning(model_dir, warnings):
     with training_lock(model_dir):
         pass
     (line,) = warnings
-    assert "process 7 on host node-7" in line and "was killed, or it still runs" in line
+    assert "process 7 on host node-7" in line and "was killed, or it is still running" in line
 
 
 @pytest.mark.parametrize("contents", ["", "[]", '{"host": "x"}'])

@@ -56,7 +56,7 @@ def test_several_outputs_keep_the_names_of_their_metrics(batches, tmp_path):
 
 def test_a_rate_that_is_a_tensor_of_the_graph_is_told_of(classifier):
     rate = v1.train.exponential_decay(0.1, v1.train.get_or_create_global_step(), 10, 0.9)
-    with pytest.raises(ValueError, match=r"lr of the AdamOptimizer is .*ExponentialDecay.*; give it a number"):
+    with pytest.raises(ValueError, match=r"lr of the AdamOptimizer is .*ExponentialDecay.*; use a number"):
         et.model_to_estimator(classifier(v1.train.AdamOptimizer(rate)))
 
 

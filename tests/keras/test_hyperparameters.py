@@ -66,7 +66,7 @@ def test_a_rate_that_is_compiled_anew_is_trained_with(kind, train, classifier, l
     assert not any("is compiled with" in line for line in log_lines)
     assert train(compiled(0.125))[1] == [0.125, 0.125]
     line = (
-        "The model is compiled with learning_rate 0.125, the checkpoint's was with 0.25: training goes on with 0.125."
+        "The model is compiled with learning_rate 0.125, but the checkpoint's with 0.25; training continues with 0.125."
     )
     assert line in log_lines
     assert train(compiled(0.125))[1] == [0.125, 0.125]

@@ -79,7 +79,7 @@ def test_a_saved_model_is_loaded_by_the_keras_that_saved_it(name, tmp_path):
 def test_a_file_of_weights_is_refused_and_loads_into_the_model_that_is_given(tmp_path):
     model = small()
     model.save_weights(tmp_path / "model.weights.h5")
-    with pytest.raises(ValueError, match="^.*model.weights.h5 holds the weights of a model, and not .* load_weights"):
+    with pytest.raises(ValueError, match="^.*model.weights.h5 contains only the weights of a model; .* load_weights"):
         et.model_to_estimator(keras_model_path=tmp_path / "model.weights.h5")
 
     def build():
@@ -149,11 +149,14 @@ def test_a_compiled_step_and_averages_of_weights_are_as_in_fit(data, batches, tm
 
 
 def parts_of_another_keras():
-    yield lambda: small(metrics=[tf_keras.metrics.MeanAbsoluteError()]), "Keras 3 model .* of tf_keras; take the one of"
-    yield lambda: small(loss=tf_keras.losses.Huber()), "Keras 3 model .* of tf_keras; take the one of Keras 3"
+    yield (
+        lambda: small(metrics=[tf_keras.metrics.MeanAbsoluteError()]),
+        "Keras 3 model .* of tf_keras; use its Keras 3 counterpart",
+    )
+    yield lambda: small(loss=tf_keras.losses.Huber()), "Keras 3 model .* of tf_keras; use its Keras 3 counterpart"
     old = tf_keras.Sequential([tf_keras.layers.Dense(1, input_shape=(3,))])
     old.compile("sgd", keras.losses.Huber())
-    yield lambda: old, "tf_keras model .* of Keras 3; take the one of tf_keras"
+    yield lambda: old, "tf_keras model .* of Keras 3; use its tf_keras counterpart"
     yield lambda: keras.Sequential([layers.Dense(1)]), "not been compiled yet"
     yield lambda: "model", "must be a compiled Keras model, given: 'model'"
 
@@ -168,7 +171,7 @@ def test_what_does_not_fit_together_gets_one_line(build, line, tmp_path):
 def test_another_backend_gets_one_line(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(
-        ValueError, match="Keras 3 runs on jax here, .* set the environment variable KERAS_BACKEND=tensor"
+        ValueError, match="Keras 3 uses the backend jax, .* set the environment variable KERAS_BACKEND=tensor"
     ):
         et.model_to_estimator(small())
 
@@ -185,7 +188,7 @@ def test_what_takes_models_apart_is_for_tf_keras(batches, tmp_path):
         estimator.train(et.input_fns.frozen_features(batches(batch, 2)))
     with pytest.raises(ValueError, match="give a functional or a Sequential model of tf_keras"):
         split_over(small(), ["CPU:0", "CPU:1"])
-    with pytest.raises(ValueError, match="SmallOfItsOwn makes its layers itself.*build_model"):
+    with pytest.raises(ValueError, match="SmallOfItsOwn creates its layers itself.*build_model"):
         model = SmallOfItsOwn()
         model.compile("sgd", "mse")
         copy_of(model, "bfloat16")

@@ -81,7 +81,7 @@ def test_what_cannot_be_scaled_and_what_scales_already_is_refused():
     with pytest.raises(ValueError, match='scales the loss, .* take an optimizer of Keras, or "bfloat16"'):
         copy(model, "float16")
     model.compile(keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD()), "mse")
-    with pytest.raises(ValueError, match="of mixed precision already; leave out mixed_precision"):
+    with pytest.raises(ValueError, match="already uses mixed precision; leave out mixed_precision"):
         copy(model, "float16")
 
 

@@ -20,7 +20,7 @@ def test_the_error_names_the_tensor_the_device_and_what_to_try_in_order():
         step(tf.constant(1.0))
     line, *of_tensorflow = caught.value.message.splitlines()
     assert line.startswith("CPU:1 is out of memory for the tensor float [65536,65536,65536] of large. Try, in this")
-    attempts = ["smaller batch per replica", "mixed precision", "computing activations again", "accumulating", "split"]
+    attempts = ["smaller batch per replica", "mixed precision", "recomputing activations", "accumulating", "split"]
     places = [line.index(attempt) for attempt in attempts]
     assert places == sorted(places)
     assert any("OOM when allocating" in each for each in of_tensorflow)

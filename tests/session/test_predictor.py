@@ -59,7 +59,7 @@ def test_a_predictor_of_a_model_fn_keeps_one_session_and_its_checkpoint(counting
         assert [x.shape.as_list() for x in built] == [[None, 2]]
         assert Ended.times == ended
     assert Ended.times == ended + 1
-    with pytest.raises(ValueError, match=r"The Predictor is closed; make another with Estimator.predictor\(\)"):
+    with pytest.raises(ValueError, match=r"The Predictor is closed; create another with Estimator.predictor\(\)"):
         predict({"x": [[1.0, 3.0]]})
     newer = estimator.predictor(predict_keys="y")
     assert list(newer({"x": tf.constant([[1.0, 3.0]])}).items()) == [("y", [12.0])]
@@ -130,7 +130,7 @@ def test_without_a_checkpoint_a_predictor_has_the_given_weights_and_names_what_i
     assert predict.checkpoint_path is None
     np.testing.assert_allclose(*predict(x).values(), model.predict(x, verbose=0), rtol=1e-6)
     with pytest.raises(
-        ValueError, match=r"takes batches, and a feature is .*5\.0.*: give one example as a batch of one"
+        ValueError, match=r"takes batches, but a feature is .*5\.0.*; pass one example as a batch of one"
     ):
         predict(5.0)
     with pytest.raises(ValueError, match=r"Expected to run at least one output from .* provided \['no'\]"):
