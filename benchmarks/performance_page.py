@@ -6,8 +6,8 @@ from tabulate import tabulate
 
 from benchmarks.ratios import spread
 
-_SUMMARY_HEADERS = ["work", "beside", "times ahead"]
-_HEADERS = ["work", "ours", "beside", "times ahead", "lowest", "highest", "pairs"]
+_SUMMARY_HEADERS = ["work", "compared with", "times ahead"]
+_HEADERS = ["work", "ours", "compared with", "times ahead", "lowest", "highest", "pairs"]
 
 
 def write(page, results):
@@ -42,7 +42,13 @@ def summary(results):
     """Returns a Markdown table of each benchmark's peers and the lowest and highest median of its rows."""
     rows = []
     for result in results:
-        others = [row for row in result["rows"] if "estimator_train" not in result["sides"][row["theirs"]]["versions"]]
+        # What is measured as an alternative is not ours in another row: such a row compares two alternatives.
+        others = [
+            row
+            for row in result["rows"]
+            if "estimator_train" not in result["sides"][row["theirs"]]["versions"]
+            and all(row["ours"] != other["theirs"] for other in result["rows"])
+        ]
         if others:
             names = dict.fromkeys(row["theirs"].partition(",")[0] for row in others)  # without how they were run
             medians = [row["ratio"] for row in others]

@@ -107,7 +107,7 @@ def model_fn_steps(*, steps=200):
     for name, blocks, share in (("small graph", 1, 1), ("large graph", 16, 4)):
         options = {"blocks": blocks, "steps": steps // share or 1}
         ours, theirs = f"model_fn, {name}", f"{TF215}, {name}"
-        bare, older = f"{name}, a session of TensorFlow 2.21 alone", f"{name}, a session of TensorFlow 2.15 alone"
+        bare, older = f"a session of TensorFlow 2.21, {name}", f"a session of TensorFlow 2.15, {name}"
         sides |= {
             ours: Side("ours", "train_model_fn", options),
             theirs: Side("tf215", "train_model_fn", options, ONEDNN),
