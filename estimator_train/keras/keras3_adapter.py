@@ -38,16 +38,16 @@ _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
 
 def check_trains_on(model, strategy):
-    """Raises ValueError where the replicas of `strategy` cannot train `model`."""
+    """Raises ValueError if the replicas of `strategy` cannot train `model`."""
     if scales_loss(model) and strategy.num_replicas_in_sync > 1:
         raise ValueError(
             f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
-            f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); compute in bfloat16, or train on one."
+            f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
         )
 
 
 def in_eager_mode(model, custom_objects, seed):
-    """`model`: Keras 3 makes none in v1 graphs."""
+    """Returns `model`, because Keras 3 does not support v1 graphs."""
     return model
 
 
@@ -55,12 +55,12 @@ def in_eager_mode(model, custom_objects, seed):
 
 
 def saved_parts(model):
-    """The `SavedParts` of `model`.
+    """Returns the `SavedParts` of `model`.
 
-    Keras 3's variables are wrappers of TensorFlow's, which asynchronous checkpoints and SavedModels do not take; and
-    TensorFlow finds neither the layers in a list nor the state of random generators. So what is saved is a tree of
-    TensorFlow's own variables: with the names that it has for them in the model, so that
-    `tf.train.Checkpoint(model).read(path)` reads it, and with those that it does not find as `estimator_untracked`.
+    Keras 3's variables wrap TensorFlow's; asynchronous checkpoints and SavedModels do not support these wrappers, and
+    TensorFlow finds neither layers in lists nor the state of random generators. The root is therefore a tree of
+    TensorFlow variables with the names that they have in the model, so that `tf.train.Checkpoint(model).read(path)`
+    can read it. Variables that TensorFlow does not find are below `estimator_untracked`.
     """
     found, nodes, alive = set(), {}, []
 
@@ -73,7 +73,7 @@ def saved_parts(model):
         if id(part) not in nodes:
             is_optimizer = isinstance(part, keras.optimizers.Optimizer)
             children = private_names.parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
-            alive.append(children)  # an id may be another's once a part is gone
+            alive.append(children)  # the id of a deleted object may be reused
             node = nodes[id(part)] = tf.Module()
             for name, child in children.items():
                 setattr(node, name, copied(child))
@@ -86,9 +86,10 @@ def saved_parts(model):
 
 
 def _without(found, layer, seen):
-    """A tree of the variables of a layer and the layers in it whose ids are not in `found`.
+    """Returns a tree of the variables of a layer and its sublayers whose ids are not in `found`.
 
-    The names in it do not depend on which layers have made their variables yet. `seen`: ids of layers that it has.
+    Its names do not depend on which layers have already created their variables. `seen` has the ids of layers that are
+    already in the tree.
     """
     tree = tf.Module()
     seen.add(id(layer))
@@ -106,7 +107,7 @@ def _without(found, layer, seen):
 
 
 def variables(model):
-    """The variables that `model` and its optimizers have so far, a list."""
+    """Returns a list of the variables that `model` and its optimizers have created so far."""
     return [*model.variables, *(variable for optimizer in _optimizers(model) for variable in optimizer.variables)]
 
 
@@ -115,18 +116,18 @@ def _optimizers(model):
 
 
 def build_slots(model):
-    """Makes the variables of the optimizer, where they have to be there before a checkpoint is restored."""
+    """Creates the variables of the optimizer if they must exist before a checkpoint is restored."""
     if model.optimizer is not None and model.trainable_variables:
         model.optimizer.build(model.trainable_variables)
 
 
 def has_slots(model):
-    """Whether the variables that `build_slots` would make are there."""
+    """Returns whether the variables that `build_slots` would create exist."""
     return model.optimizer is not None and model.optimizer.built
 
 
 def hyperparameters(model):
-    """The hyperparameters of the model's optimizer that are variables, a dict of their names to TensorFlow's."""
+    """Returns the hyperparameters of the model's optimizer that are variables, a dict of names to variables."""
     if model.optimizer is None:
         return {}
     rate = private_names.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
@@ -134,9 +135,9 @@ def hyperparameters(model):
 
 
 def finalize_state(model):
-    """Lets layers take up restored state, in the scope of the model's strategy.
+    """Makes layers use restored state, in the scope of the model's strategy.
 
-    Normalization computes with tensors made of its variables.
+    Normalization computes with tensors derived from its variables.
     """
     for layer in _normalizations(model):
         layer.finalize_state()
@@ -144,10 +145,10 @@ def finalize_state(model):
 
 
 def finish_variables(model, made):
-    """Completes variables that have just been made or restored, in the scope of the model's strategy.
+    """Completes variables that have just been created or restored, in the scope of the model's strategy.
 
-    The state of a random generator is the same on all replicas, so that Dropout would draw the same mask: each replica
-    gets a seed of its own.
+    Random generators have the same state on all replicas, so Dropout would draw the same mask on each. This gives each
+    replica a different seed.
     """
     made = set(map(id, made))
     strategy = tf.distribute.get_strategy()
@@ -164,7 +165,7 @@ def finish_variables(model, made):
 
 
 def statistics(model):
-    """The weights that `finalize_state` reads, as a list of bytes."""
+    """Returns the weights that `finalize_state` reads, as a list of bytes."""
     return [weight.numpy().tobytes() for layer in _normalizations(model) for weight in layer.weights]
 
 
@@ -176,25 +177,28 @@ def _normalizations(model):
 
 
 def inputs(model):
-    """The model's inputs, a dict of their names to what has their shapes and dtypes; empty where it does not tell."""
+    """Returns a dict of the names of the model's inputs to their specs; empty if they are unknown."""
     return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in getattr(model, "inputs", None) or ()}
 
 
 def is_own_step(model, step):
-    """Whether the class of `model` has left the method of the name `step` as it is in Keras."""
+    """Returns whether the class of `model` does not override Keras' method `step`."""
     return getattr(type(model), step) is getattr(keras.Model, step)
 
 
 def build_variables(model, strategy, element_spec, data, step):
-    """Creates what the first `step`, "train_step" or "test_step", would create, as far as it is known.
+    """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
 
     Args:
+      model: the Keras model.
+      strategy: the strategy in whose scope it was created.
       element_spec: the `tf.TypeSpec` of the batches of all replicas.
-      data: what makes of a replica's batch what Keras takes: (features[, labels[, sample weights]]).
+      data: function from a replica's batch to Keras' form, (features[, labels[, sample weights]]).
+      step: the name of the step.
     """
     is_own = is_own_step(model, "test_step") and is_own_step(model, step)
     if not is_own and strategy.num_replicas_in_sync == 1:
-        return  # a step of the user's own creates them; replicas could not
+        return  # the user's step creates them, which only fails on several replicas
     symbols = _symbols(strategy, element_spec, data)
     with strategy.scope():
         if symbols is not None:
@@ -213,7 +217,7 @@ def _build_layers_and_metrics(model, data, is_own):
 
 
 def _build_slots_for(model, strategy, element_spec, data):
-    """Makes the variables that the optimizers need for what the user's own `train_step` updates."""
+    """Creates the optimizers' variables for the variables that the user's `train_step` updates."""
     optimizers = _optimizers(model)
     train_step = private_names.with_autograph(model.train_step)
     updated = {}
@@ -234,7 +238,7 @@ def _build_slots_for(model, strategy, element_spec, data):
 
 
 def _trace_on_replicas(strategy, function, element_spec):
-    """Traces a function of a replica's batch, and never runs it."""
+    """Traces a function of a replica's batch without running it."""
 
     @tf.function(autograph=False)
     def on_replicas(batch):
@@ -244,7 +248,7 @@ def _trace_on_replicas(strategy, function, element_spec):
 
 
 def _symbols(strategy, element_spec, data):
-    """Returns what `data` makes of a replica's batch, as KerasTensors; None where Keras has no such tensor."""
+    """Returns the result of `data` for a replica's batch as KerasTensors, or None if Keras cannot represent it."""
     found = []
     _trace_on_replicas(strategy, lambda batch: found.append(data(batch)), element_spec)
     tensors = [part for part in tf.nest.flatten(found[0]) if part is not None]
@@ -256,11 +260,11 @@ def _symbols(strategy, element_spec, data):
 
 
 def run_step(model, strategy, step, batch):
-    """Runs `step` on every replica; returns (logs over all replicas, whatever else `step` returns, of each replica).
+    """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
 
-    `step` takes a replica's batch and returns (logs, ...), the logs a dict of names to tensors. In a replica, Keras 3's
-    metrics give the result of that replica: the one over all is computed outside. What a step returns itself is
-    averaged, as in Keras' fit.
+    `step` takes a replica's batch and returns (logs, ...), where logs is a dict of names to tensors. Inside a replica,
+    Keras 3's metrics return only that replica's result, so the overall result is computed outside. Other values in the
+    logs are averaged, as in Keras' fit.
     """
     if strategy.num_replicas_in_sync == 1:
         return strategy.run(step, args=(batch,))
@@ -281,16 +285,16 @@ def run_step(model, strategy, step, batch):
 
 @contextlib.contextmanager
 def _recorded_results(metrics):
-    """Records what `result()` of the metrics returns inside: a dict of ids of tensors to (metric, key).
+    """Records the results of the metrics' `result()` inside the block, in a dict of ids of tensors to (metric, key).
 
-    The key is that of a result that is a dict, else None.
+    If a result is a dict, the key is the tensor's key in it, otherwise None.
     """
     metrics = {id(metric): metric for metric in metrics}.values()
     recorded, kept = {}, []
 
     def record(metric, result):
         value = result()
-        kept.append(value)  # so that no other tensor gets the id of one of it
+        kept.append(value)  # keeps the ids of its tensors from being reused
         parts = value if isinstance(value, dict) else {None: value}
         recorded.update({id(part): (metric, key) for key, part in parts.items()})
         return value
@@ -305,7 +309,7 @@ def _recorded_results(metrics):
 
 
 def gradients(model, data):
-    """The first half of `keras.Model.train_step`: (gradients of the trainable variables, a list; the step's logs)."""
+    """Runs the first half of `keras.Model.train_step`; returns (gradients of the trainable variables, logs)."""
     features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         predictions = model(features, training=True)
@@ -316,12 +320,12 @@ def gradients(model, data):
 
 
 def apply_gradients(model, means):
-    """The second half of the step: updates the trainable variables with gradients as `gradients` gives them."""
+    """Runs the second half of the step: updates the trainable variables with the result of `gradients`."""
     model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
 
 def test_and_predict(model, data):
-    """Does what Keras' `test_step` and `predict_step` do in one pass: returns (the step's logs, the predictions)."""
+    """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""
     features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
     predictions = model(features, training=False)
     private_names.compute_loss(model, features, labels, predictions, weights, training=False)
@@ -329,23 +333,23 @@ def test_and_predict(model, data):
 
 
 def callback_list(model, callbacks, steps_per_epoch):
-    """The `CallbackList` that fit would make, of `callbacks` for `model`.
+    """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
 
     Raises:
-      ValueError: one of `callbacks` is of tf_keras.
+      ValueError: one of `callbacks` is from tf_keras.
     """
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
-            raise ValueError(f"The model is of Keras 3, and {callback!r} is of tf_keras; take the callback of Keras 3.")
+            raise ValueError(f"The model is of Keras 3, but {callback!r} is of tf_keras; use the Keras 3 callback.")
     return keras.callbacks.CallbackList(callbacks, model=model, epochs=None, steps=steps_per_epoch, verbose=0)
 
 
 def count_step(model, step):
-    """Callbacks of Keras 3 count steps themselves."""
+    """Does nothing: Keras 3's callbacks count steps themselves."""
 
 
 def learning_rate(optimizer):
-    """The rate of the last update, a float32 scalar; None where there is no optimizer."""
+    """Returns the learning rate of the last update, a float32 scalar, or None without an optimizer."""
     if optimizer is None:
         return None
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
@@ -359,11 +363,11 @@ def learning_rate(optimizer):
 
 
 def load_model(path, custom_objects, safe_mode):
-    """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
+    """Returns the saved model at `path` and whether it has a lambda; the model is None if `safe_mode` forbids it."""
     try:
         return keras.models.load_model(path, custom_objects=custom_objects), False
     except ValueError as error:
-        if "safe_mode=False" not in str(error):  # as Keras says where it refuses a lambda
+        if "safe_mode=False" not in str(error):  # Keras' message when it refuses a lambda
             raise
     if safe_mode:
         return None, True

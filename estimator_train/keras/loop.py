@@ -14,12 +14,12 @@ from estimator_train.session.private_names import eager_mode
 
 
 class Loop:
-    """Runs the steps of a `StepProgram` over the replicas of a strategy, compiled for the data of an iterator.
+    """Runs the steps of a `StepProgram` over the replicas of a strategy, compiled for the dataset of an iterator.
 
     Args:
       program: the `step_programs.StepProgram`.
-      strategy: the `tf.distribute.Strategy` in whose scope the program's model was made.
-      global_step: an int64 variable that counts the steps; None counts none.
+      strategy: the `tf.distribute.Strategy` in whose scope the program's model was created.
+      global_step: an int64 variable that counts the steps, or None.
     """
 
     def __init__(self, program, strategy, global_step):
@@ -27,21 +27,22 @@ class Loop:
         self._strategy = strategy
         self._global_step = global_step
         self._trains_with_others = global_step is not None and spans_workers(strategy)
-        self.batch_structure = {}  # of the program's batch outputs, as of the last `trace`
-        self._outputs = {}  # variables of the function that is traced, by the names of their values
-        self._traced = {}  # of every traced function its outputs and its batch structure
+        self.batch_structure = {}  # the structure of the program's batch outputs in the last `trace`
+        self._outputs = {}  # output variables of the function being traced, by the names of their values
+        self._traced = {}  # the outputs and the batch structure of every traced function
 
     def trace(self, iterator):
-        """A dict of value names to `tf.TypeSpec`, and a function (iterator, count, wishes), of up to `count` steps.
+        """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, wishes).
 
-        The function returns a dict of the values of the last step: what the program's step returned, and those of
-        `step_outputs`, among them how many steps were run; it raises `tf.errors.OutOfRangeError` where there were no
-        data for one, or a worker wished to stop. `wishes` are those of `synchronous.Agreement`, () of a single process.
+        The function runs up to `count` steps and returns a dict of the last step's values: those that the program's
+        step returned and those of `step_outputs`, which include the number of steps. It raises
+        `tf.errors.OutOfRangeError` if there was no data for a step or a worker wanted to stop. `wishes` are those of
+        `synchronous.Agreement`, or () in a single process.
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
         self._outputs, self.batch_structure = {}, {}
-        # A concrete function spares each call the search for it.
+        # A concrete function avoids a lookup in each call.
         run = self._run.get_concrete_function(iterator, tf.zeros([3 if self._trains_with_others else 1], tf.int64))
         self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
 
@@ -54,10 +55,10 @@ class Loop:
         return _specs(run.structured_outputs), call
 
     def reset(self):
-        """Forgets what was added up since the last value, such as metrics."""
+        """Resets accumulated state, such as metrics."""
         self._program.reset()
 
-    # The loops are written out: AutoGraph would take longer to find them than all else of a trace takes.
+    # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
     def _run(self, iterator, count_and_wishes):
         count = count_and_wishes[0]
@@ -67,8 +68,8 @@ class Loop:
             more, batch, arrived, saves = self._next_batch(iterator, count > 0, count_and_wishes[1:])
         none = tf.constant(0, tf.int64)
         step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
-        # A step is begun with data only: those of its ops that need none, such as the count of the optimizer's
-        # iterations, would run all the same. So the loop carries the batch of its next step, read during this one.
+        # A step must only start if there is data, because ops that need none, such as counting the optimizer's
+        # iterations, would run anyway. The loop therefore carries the batch of the next step, read during this one.
         _, _, done, examples, seconds = tf.while_loop(
             lambda more, *_: more,
             functools.partial(step, iterator, count),
@@ -161,7 +162,7 @@ class Loop:
 
     def _on_replica(self, batch):
         logs, self.batch_structure = self._program.step(batch)
-        logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a step of the user's may return Python numbers
+        logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a user's step may return Python numbers
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
 
     def _add_to_global_step(self, done):
@@ -170,34 +171,34 @@ class Loop:
         return done + 1
 
     def _store_output(self, name, value):
-        """Assigns the value to a variable of the trace: a loop gives out only what came into it."""
+        """Assigns the value to a variable, because a loop only returns its loop variables."""
 
         def make():
-            with eager_mode():  # off in a new thread if the program has turned it off
+            with eager_mode():  # a new thread is not in eager mode if the program has turned it off
                 initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
                 return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)
 
-        # tf.function traces a function that creates variables twice; variables of another thread do not count.
+        # tf.function traces a function that creates variables twice, unless another thread creates them.
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
             self._outputs[name] = thread.submit(make).result()
         self._outputs[name].assign(value)
 
 
 class PredictionLoop:
-    """The loop of a `PredictionProgram`, with the interface of `Loop`: one batch a call, on one device."""
+    """The loop of a `PredictionProgram`, with the interface of `Loop`; runs one batch per call, on one device."""
 
     def __init__(self, program):
         self._program = program
 
     def reset(self):
-        """Predictions add up nothing."""
+        """Does nothing: predictions accumulate no state."""
 
     def trace(self, iterator):
         run = self._run.get_concrete_function(iterator)
         return _specs(run.structured_outputs), lambda iterator, count, wishes: run(iterator)
 
     def trace_features(self, spec):
-        """The concrete function of batches of features of that `tf.TypeSpec`, without an iterator."""
+        """Returns the concrete function for batches of features with the `tf.TypeSpec` `spec`, without an iterator."""
         return self._predict.get_concrete_function(spec)
 
     @tf.function(autograph=False)

@@ -1,4 +1,4 @@
-"""A Keras model as what the Estimator's loop runs, as TF 2."""
+"""KerasModel: lets the Estimator's loop run a Keras model, as TF 2."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class _KerasRun(Run):
 class KerasModel(PreparedModel):
     """The `PreparedModel` of a Keras model.
 
-    One copy of the model trains, others evaluate and predict from checkpoints, so that none disturbs another; a further
-    one stays as given, for evaluation before training. Each strategy has its own. They and their compiled loops live as
-    long as the KerasModel.
+    Separate copies of the model are used for training, for evaluation and prediction from checkpoints, and, in the
+    given state, for evaluation before training. Each strategy has its own copies. The copies and their compiled loops
+    live as long as the KerasModel.
     """
 
     has_initial_values = True
@@ -53,8 +53,8 @@ class KerasModel(PreparedModel):
         is_one_of_several = config.num_worker_replicas > 1 and not synchronous.spans_workers(config.train_distribute)
         if mode == ModeKeys.TRAIN and is_one_of_several:
             raise ValueError(
-                f"TF_CONFIG names {config.num_worker_replicas} workers; give RunConfig a "
-                "tf.distribute.MultiWorkerMirroredStrategy as train_distribute, or unset TF_CONFIG."
+                f"TF_CONFIG names {config.num_worker_replicas} workers; pass a "
+                "tf.distribute.MultiWorkerMirroredStrategy to RunConfig as train_distribute, or unset TF_CONFIG."
             )
         with eager_classes(), eager_mode():
             if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
@@ -65,8 +65,8 @@ class KerasModel(PreparedModel):
             epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)] if mode == ModeKeys.TRAIN else []
             if epoch_hooks and synchronous.spans_workers(config.train_distribute):
                 raise ValueError(
-                    "CallbacksHook drives a training in one process, and MultiWorkerMirroredStrategy trains in "
-                    "several; use SessionRunHooks, or MirroredStrategy."
+                    "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains in "
+                    "several; use SessionRunHooks or MirroredStrategy."
                 )
             program, input_fn = self._step_program(mode, state, input_fn, config, bool(epoch_hooks))
             for hook in epoch_hooks:
@@ -97,7 +97,7 @@ class KerasModel(PreparedModel):
         return _KerasRun(hook_graph.graph, spec, session_creator, agreement=steps.agreement)
 
     def predict_functions(self, config, params, checkpoint_path, select):
-        # A state of its own: evaluations of other checkpoints share theirs, and load them in turn.
+        # A separate state, because evaluations share theirs and load different checkpoints into it.
         with eager_classes(), eager_mode():
             _check_scope(None)
             role = "given" if checkpoint_path is None else "checkpoint"
@@ -110,7 +110,7 @@ class KerasModel(PreparedModel):
             with eager_classes():
                 with state.new_variables_restored(checkpoint_path):
                     state.loop(program).trace_features(spec)
-                # New statistics of Normalization layers, which are constants in it, have taken the first trace away.
+                # The first trace may be gone, because it has old statistics of Normalization layers as constants.
                 run = state.loop(program).trace_features(spec)
             names = list(select(run.structured_outputs))
 
@@ -124,7 +124,9 @@ class KerasModel(PreparedModel):
 
     def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
         if list(receiver_fns) != [ModeKeys.PREDICT]:
-            raise ValueError(f"A Keras model is exported for {ModeKeys.PREDICT!r} alone, given: {list(receiver_fns)}.")
+            raise ValueError(
+                f"A Keras model can only be exported for {ModeKeys.PREDICT!r}, given: {list(receiver_fns)}."
+            )
         with eager_classes(), eager_mode():
             state = self._state(ModeKeys.PREDICT, config, checkpoint_path)
             if checkpoint_path is not None:
@@ -139,7 +141,7 @@ class KerasModel(PreparedModel):
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
             receiver_fn = receiver_fns[ModeKeys.PREDICT]
-            if not state.model.built:  # a function of v1, as the signatures are traced in, gives variables by names
+            if not state.model.built:  # v1 functions, in which signatures are traced, would reuse variables by name
                 with state.new_variables_restored(checkpoint_path):
                     tf.function(lambda: predictions_of(receiver_fn().features), autograph=False).get_concrete_function()
             write_saved_model(state.root, serve, receiver_fn, directory, as_text)
@@ -153,25 +155,27 @@ class KerasModel(PreparedModel):
             self._just_saved = None
 
     def _restore(self, state, path, config):
-        """Brings `state` to the checkpoint at prefix `path`, from the training's variables where these are the same."""
+        """Restores `state` from the checkpoint at prefix `path`, or from the training's variables if just saved."""
         trained = self._states["train", id(config.train_distribute)] if path == self._just_saved else None
         state.restore(path, trained)
 
     def _state(self, mode, config, checkpoint_path):
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):
-            raise ValueError("eval_distribute must not span a cluster's workers: one process evaluates a checkpoint.")
+            raise ValueError(
+                "eval_distribute must not span a cluster's workers, because a single process evaluates a checkpoint."
+            )
         _check_scope(strategy)
         role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
         state = self._states.get((role, id(strategy)))
-        # A copy that has been trained cannot come back to the given state: the optimizer's slots would stay.
+        # A trained copy cannot return to the given state, because the optimizer's slots would remain.
         if state is None or (checkpoint_path is None and state.loaded is not None):
             state = ModelState(self._source, strategy or tf.distribute.get_strategy(), role, config)
             self._states[role, id(strategy)] = state
         return state
 
     def _step_program(self, mode, state, input_fn, config, has_epochs):
-        """The program of the steps of a run, and the input_fn that feeds it on the host."""
+        """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         model = state.model
         input_fn, changes = without_changes(input_fn)
         if mode == ModeKeys.TRAIN:
@@ -193,11 +197,15 @@ class KerasModel(PreparedModel):
             raise ValueError(f"train_step and test_step must return a dict of names to values, got: {logs!r}")
         logs = _flat(logs)
         if "global_step" in logs:
-            raise ValueError("A metric cannot be called global_step, which the results hold; give it another name.")
+            raise ValueError(
+                "A metric cannot be called global_step, which is a key of the results; give it another name."
+            )
         if self._metric_names_map is None:
             return dict(logs)
         metrics = logs.keys() - {"loss"}
-        losses = {name for name in metrics if name.endswith("_loss")}  # of outputs, which tf.estimator did not give
+        losses = {
+            name for name in metrics if name.endswith("_loss")
+        }  # losses of outputs, which tf.estimator did not report
         if not metrics - losses <= self._metric_names_map.keys() <= metrics:
             raise ValueError(
                 f"metric_names_map must have every compiled metric, {sorted(metrics)}, and no other key; "
@@ -209,13 +217,13 @@ class KerasModel(PreparedModel):
 def _check_scope(strategy):
     if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
         raise ValueError(
-            "train, evaluate and predict do not run inside a strategy.scope() of another strategy than theirs; "
-            "leave the scope, and give the strategy to RunConfig as train_distribute or eval_distribute."
+            "train, evaluate and predict cannot run inside the scope() of another strategy than their own; leave the "
+            "scope, and pass the strategy to RunConfig as train_distribute or eval_distribute."
         )
 
 
 def _flat(logs):
-    """`logs` without the dicts in it, whose entries take their place: Keras 3's compiled metrics give one result."""
+    """Flattens nested dicts in `logs`, such as the result of Keras 3's compiled metrics."""
     flat = {}
     for name, value in logs.items():
         flat |= _flat(value) if isinstance(value, dict) else {name: value}

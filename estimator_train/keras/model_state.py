@@ -1,4 +1,4 @@
-"""A copy of a Keras model in the scope of a strategy, with its checkpoint and its compiled steps."""
+"""ModelState: a copy of a Keras model in the scope of a strategy, with its checkpoint and compiled steps."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from estimator_train.model_fn import ModeKeys
 log = tf.get_logger()
 
 
-TRAINED = "trained"  # what variables hold that have moved on from every checkpoint
+TRAINED = "trained"  # the variables have been trained since the last checkpoint was restored
 
 
 class ModelState:
     """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program."""
 
     def __init__(self, source, strategy, role, config):
-        """`role`: "train", or what is evaluated: the state of a "checkpoint", or the model as it was "given"."""
+        """`role` is "train", or for evaluation, "checkpoint" or "given", the state of the given model."""
         self.strategy = strategy
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
-        # Keras' fit ends by putting the averages that an optimizer keeps in the place of the weights. Here training
-        # continues from its checkpoints: they keep both, and evaluation uses the averages.
+        # At its end, Keras' fit replaces the weights by the optimizer's moving averages. Here training can resume from
+        # its checkpoints, so they keep both, and evaluation uses the averages.
         self._trains = role == "train"
         self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
         with strategy.scope():
@@ -52,7 +52,7 @@ class ModelState:
         self._saved_besides = {}
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model)) if self._trains else None
         if self._trains:
-            # How far into the input training is, and the seed of an order that the input_fn gives none.
+            # The position of training in the input, and the seed of the order if the input_fn has none.
             self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
             self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
             self._saved_besides = {
@@ -65,7 +65,7 @@ class ModelState:
         self._config = config
         self._loops = {}  # by program
         self._hook_graphs = {}
-        self._features = weakref.WeakKeyDictionary()  # by input_fn, what the frozen part gives
+        self._features = weakref.WeakKeyDictionary()  # the frozen part's outputs by input_fn
 
     def _make_checkpoint(self):
         self._parts = self.adapter.saved_parts(self.model)
@@ -74,10 +74,10 @@ class ModelState:
         self.checkpoint = self._checkpoint_of(self._saved_besides)
 
     def to_train(self, input_fn):
-        """The model that trains on the data of `input_fn`, and the input_fn that feeds it.
+        """Returns the model that trains on the data of `input_fn`, and the input_fn that feeds it.
 
-        That is the whole model, one that computes activations again in the backward pass, or the part of it behind the
-        frozen layers, which is fed with their outputs.
+        The model is the whole model, one that recomputes activations in the backward pass, or the part after the frozen
+        layers, which is fed with their outputs.
         """
         if isinstance(input_fn, FrozenFeatures):
             frozen, trained = self._frozen_and_trained
@@ -86,9 +86,9 @@ class ModelState:
         return (self._recomputing if self._config.recompute else self.model), input_fn
 
     def loop(self, program):
-        """The compiled loop of `program`, a `step_programs.StepProgram` of this model or of a part of it."""
+        """Returns the compiled loop of `program`, a `step_programs.StepProgram` of this model or a part of it."""
         if program not in self._loops:
-            # Steps that an equal program has compiled hold the statistics of Normalization layers as constants.
+            # A new program, because steps compiled by an equal one have Normalization statistics as constants.
             program = dataclasses.replace(program)
             if program.mode == ModeKeys.PREDICT:
                 self._loops[program] = PredictionLoop(program)
@@ -97,7 +97,7 @@ class ModelState:
         return self._loops[program]
 
     def hook_graph(self, mode, value_specs, config):
-        """As `make_hook_graph`, of runs whose hooks add nothing to it: one serves all that give the same values."""
+        """Like `make_hook_graph`, for runs whose hooks add nothing to the graph; runs with equal values share one."""
         key = mode, *value_specs.items()
         if key not in self._hook_graphs:
             hook_graph, spec = make_hook_graph(mode, value_specs, self.checkpoint, config)
@@ -107,15 +107,16 @@ class ModelState:
         return self._hook_graphs[key]
 
     def restore(self, path, trained=None):
-        """Brings the variables to the state at prefix `path`, where they do not hold it.
+        """Restores the variables from the checkpoint at prefix `path`, unless they already have its values.
 
-        `trained`: the ModelState of the training that has just saved it, whose variables spare reading the file.
+        `trained` is the ModelState of the training that has just saved the checkpoint; its variables are copied
+        instead of reading the file.
         """
         stamp = path, checkpoints.stamp(path)
         if stamp == self.loaded:
             return
         log.info("Restoring parameters from %s", path)
-        self.loaded = TRAINED  # what an error leaves behind is no checkpoint's state
+        self.loaded = TRAINED  # after an error, the state belongs to no checkpoint
         with self._taken_up():
             if trained is None or self._takes_averages or not self._copy_from(trained):
                 self._read(path)
@@ -123,14 +124,14 @@ class ModelState:
 
     @property
     def root(self):
-        """The trackable object that checkpoints are saved from, with all of the model's variables."""
+        """The trackable object that checkpoints save, with all of the model's variables."""
         return self._parts.root
 
     @contextlib.contextmanager
     def new_variables_restored(self, path):
-        """Around what may create variables of the model, such as a first trace: they get their values at prefix `path`.
+        """Wraps code that may create variables of the model, such as a first trace, and restores them afterwards.
 
-        `path`: of the checkpoint that is restored; None: they keep their initial values.
+        `path` is the prefix of the checkpoint; if None, new variables keep their initial values.
         """
         before = set(map(id, self.adapter.variables(self.model)))
         yield
@@ -154,7 +155,7 @@ class ModelState:
             self.input_seed.assign(0)
 
     def _copy_from(self, trained):
-        """Takes the values of another state's model; returns whether it has all that a checkpoint would give."""
+        """Copies the values of another state's model; returns False if that would miss state that a checkpoint has."""
         ours, theirs = object_based.variables_by_key(self.root), object_based.variables_by_key(trained.root)
         if ours is None or theirs is None or ours.keys() != theirs.keys():
             return False
@@ -166,7 +167,7 @@ class ModelState:
 
     @contextlib.contextmanager
     def _taken_up(self):
-        """Around what gives the variables other values: lets the model take them up."""
+        """Wraps code that changes the variables' values, and makes the model use the new ones."""
         before = self.adapter.statistics(self.model)
         yield
         with self.strategy.scope():
@@ -174,10 +175,10 @@ class ModelState:
         if self._takes_averages:
             self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
         if before != self.adapter.statistics(self.model):
-            self._loops.clear()  # they hold the statistics of Normalization layers as constants
+            self._loops.clear()  # they have the statistics of Normalization layers as constants
 
     def value_of(self, variable):
-        """The value that a checkpoint saves of a variable of this state: that over all replicas, on the host."""
+        """Returns the value that a checkpoint would save for a variable of this state, aggregated over replicas."""
         with self.strategy.scope():
             return variable.read_value().numpy()
 
@@ -185,10 +186,10 @@ class ModelState:
         return tf.train.Checkpoint(root=self.root, estimator_global_step=self.global_step, **besides)
 
     def input_position(self):
-        """(how many examples have been trained on, the seed of the run's order)"""
+        """Returns (the number of examples trained on, the seed of the run's order)."""
         if int(self.global_step) > 0 and int(self.trained_examples) == 0:
-            log.warning("The checkpoint does not tell how many examples have been trained on: the input begins anew.")
-        if int(self.input_seed) == 0:  # without v2 behaviour == would compare objects
+            log.warning("The checkpoint does not record how many examples were trained on, so the input starts over.")
+        if int(self.input_seed) == 0:  # int(), because == compares objects without v2 behaviour
             self.input_seed.assign(synchronous.agreed(self._config, draw_seed()))
         return int(self.trained_examples), int(self.input_seed)
 

@@ -1,4 +1,4 @@
-"""Layers that stay on a device: their variables, their operations and the gradients of these."""
+"""Keeps layers on a device: their variables, their operations and the gradients of these."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from estimator_train.session import private_names
 
 
 def placed(layer, device):
-    """A new layer of the settings of `layer`, that stays on `device`.
+    """Returns a new layer with the settings of `layer` that stays on `device`.
 
-    Its class is one of its own, so that Keras' copies of it stay on `device`, too. Saved, it is a layer of the class
-    of `layer`, on no device.
+    It has a class of its own, which keeps Keras' copies of it on `device`, too. When saved, it is a layer of the
+    original class without a device.
     """
     layer_class = getattr(type(layer), "unplaced", type(layer))
     return _class_on(layer_class, short(device)).from_config(layer.get_config())
 
 
 def kept(model):
-    """The function by which `keras.models.clone_model` keeps each layer of `model` on its device.
+    """Returns a clone function for `keras.models.clone_model` that keeps each layer of `model` on its device.
 
-    That is where the layer's variables are, as `with tf.device(...)` around its making has put them. None where they
-    are all on one device: a model that was built on the CPU, say, may well be trained on a GPU.
+    A layer's device is that of its variables, chosen by `with tf.device(...)` when it was created. Returns None if all
+    layers are on one device, because a model built on the CPU, for example, may be trained on a GPU.
     """
     places = {}
     for layer in model.layers if is_graph(model) else ():
-        # Variables that are not floating-point may be on the CPU because TensorFlow keeps them there.
-        # One of a v1 graph may be on no device yet.
+        # TensorFlow keeps some variables that are not floating-point on the CPU.
+        # A variable in a v1 graph may have no device yet.
         devices = {variable.device for variable in variables(layer) if variable.dtype.is_floating} - {""}
         found = {short(device) for device in devices}
         if len(found) == 1:
@@ -41,17 +41,17 @@ def kept(model):
 
 
 def is_graph(model):
-    """Whether `model` is a graph of layers: functional, or Sequential with a known input."""
+    """Returns whether `model` is a graph of layers: functional, or Sequential with a known input."""
     return bool(model.layers) and all(layer.inbound_nodes for layer in model.layers)
 
 
 def variables(layer):
-    """The variables of a layer: its weights but for the vocabularies that Keras lists with them."""
+    """Returns the variables of a layer: its weights without the vocabularies that Keras lists among them."""
     return [weight for weight in layer.weights if isinstance(weight, tf.Variable)]
 
 
 def short(device):
-    """GPU:1 of /job:localhost/replica:0/task:0/device:GPU:1, by which every spelling of a device is one."""
+    """Normalizes the spelling of a device: /job:localhost/replica:0/task:0/device:GPU:1 becomes GPU:1."""
     spec = tf.DeviceSpec.from_string(device if device.startswith("/") else f"/device:{device}")
     return f"{spec.device_type}:{spec.device_index}"
 
@@ -70,8 +70,8 @@ def _class_on(layer_class, device):
             replicas = tf.distribute.get_strategy().num_replicas_in_sync
             if replicas > 1:
                 raise RuntimeError(
-                    f"Layer {self.name} stays on {device}, but a strategy of {replicas} replicas has the whole model "
-                    "on the device of each; leave out the strategy, or the placement of layers."
+                    f"Layer {self.name} is placed on {device}, but a strategy of {replicas} replicas has the whole "
+                    "model on each device; leave out the strategy, or the placement of layers."
                 )
             with tf.device(device):
                 return super().__call__(*args, **kwargs)
@@ -80,7 +80,7 @@ def _class_on(layer_class, device):
             own_call = private_names.with_autograph(layer_class.call)
             return _differentiate_on(device, functools.partial(own_call, self), args, kwargs)
 
-        call = private_names.as_wrapper(call, layer_class.call)  # so that Keras finds `training`, `mask` and the like
+        call = private_names.as_wrapper(call, layer_class.call)  # lets Keras find `training`, `mask` and so on
 
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(Placed, name, getattr(layer_class, name))
@@ -88,10 +88,10 @@ def _class_on(layer_class, device):
 
 
 def _differentiate_on(device, function, args, kwargs):
-    """`function(*args, **kwargs)`, with its gradients computed on `device`.
+    """Calls `function(*args, **kwargs)` such that its gradients are computed on `device`.
 
-    tf.GradientTape computes them where it is asked for them: in a tf.function, on the first device, whatever the device
-    of the operation. There all activations would meet again.
+    By default, tf.GradientTape in a tf.function computes them on the first device, whatever the device of the
+    operations. All activations would then be copied there.
     """
     inputs = tf.nest.flatten((args, kwargs), expand_composites=True)
     differentiable = [index for index, each in enumerate(inputs) if tf.is_tensor(each) and each.dtype.is_floating]

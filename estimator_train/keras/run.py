@@ -1,4 +1,4 @@
-"""The steps of one train, evaluate or predict of a Keras model."""
+"""StepRunner: runs the steps of one train, evaluate or predict call of a Keras model."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from estimator_train.session import step_outputs
 
 
 class StepRunner:
-    """The steps of one run, for a FunctionSession: called, it runs the next of them and gives their values.
+    """Runs the steps of one run for a FunctionSession; each call runs the next steps and returns their values.
 
     Attributes:
-      agreement: the `synchronous.Agreement` of a training in several processes; None: there is one.
+      agreement: the `synchronous.Agreement` for training in several processes; None in a single process.
     """
 
     def __init__(self, state, program, make_dataset, config, checkpoint_path, last_step, epochs=()):
-        """Traces the steps, and runs none.
+        """Traces the steps without running them.
 
         Args:
           state: the `ModelState`.
-          program: the `step_programs.StepProgram`, of the state's model or of a part of it.
-          make_dataset: returns the distributed dataset that feeds it from the state's position on.
+          program: the `step_programs.StepProgram` of the state's model or a part of it.
+          make_dataset: function that returns the distributed dataset, starting at the state's position.
           config: the `RunConfig`.
-          checkpoint_path: prefix of the checkpoint that the state holds; None: the given model's.
+          checkpoint_path: prefix of the checkpoint that was restored to the state; None for the given model's state.
           last_step: the global step at which training ends, or None.
-          epochs: of each `EpochHook` the global steps in an epoch, or None.
+          epochs: for each `EpochHook`, the global steps per epoch, or None.
         """
         self._state = state
         self._program = program
@@ -61,12 +61,12 @@ class StepRunner:
         return iterator
 
     def start(self):
-        """Called for every new session: all but the first recover from an error, from the newest checkpoint."""
+        """Starts a new session; every session after the first one recovers from an error at the newest checkpoint."""
         self._sessions += 1
         self._loop.reset()
         if self._sessions > 1:
             newest = checkpoints.latest_intact(self._config.model_dir) if self._trains else None
-            if newest is not None:  # else it continues with the variables as they are
+            if newest is not None:  # otherwise it continues with the current variables
                 self._state.restore(newest)
             dataset_iterators.delete_in_background(self._iterators)
             self._iterators.append(iter(self._make_dataset()))
@@ -76,7 +76,7 @@ class StepRunner:
         if self._trains:
             self._state.loaded = TRAINED
         elif self._state.loaded != self._loaded:
-            self._state.restore(self._checkpoint_path)  # another generator has loaded its own since
+            self._state.restore(self._checkpoint_path)  # another predict call has restored its own checkpoint since
         loop = self._state.loop(self._program)
         if self._loop is not loop:
             self._loop = loop
@@ -91,9 +91,9 @@ class StepRunner:
         return values
 
     def _count(self):
-        """How many steps the next call may run: to the last step, the next checkpoint, log line or epoch, no more.
+        """Returns how many steps the next call may run: at most up to the last step, checkpoint, log line or epoch.
 
-        Checkpoints are saved every so many steps, and what is logged is that of the first step and every so many on.
+        Checkpoints are saved every n steps; log lines are written for the first step and every n steps after it.
         """
         if not self._trains:
             return 1
@@ -104,7 +104,7 @@ class StepRunner:
         counts += [steps - self.global_step % steps for steps in self._epochs]
         for every, first in (
             (config.save_checkpoints_steps, 0),
-            (config.save_summary_steps, 0),  # SummarySaverHook asks for the summaries of one step, before it
+            (config.save_summary_steps, 0),  # SummarySaverHook requests the summaries of a step before it
             (config.save_summary_steps, 1),
             (config.log_step_count_steps, 1),
         ):

@@ -1,4 +1,4 @@
-"""SavedModels of Keras models, with the signatures of any input receiver."""
+"""Writes SavedModels of Keras models with the signatures of any input receiver."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
 
     Args:
       model_root: the trackable object with all of the model's variables and tables.
-      serve: function of the receiver's features that gives a dict of `export.ExportOutput` by signature.
-      receiver_fn: function without arguments that gives an `export.ServingInputReceiver`; it may use v1 placeholders.
-      as_text: whether saved_model.pbtxt is written instead of saved_model.pb.
+      serve: function of the receiver's features that returns a dict of signature names to `export.ExportOutput`.
+      receiver_fn: function without arguments that returns an `export.ServingInputReceiver`; may use v1 placeholders.
+      directory: the directory to write to.
+      as_text: whether to write saved_model.pbtxt instead of saved_model.pb.
     """
     defs = {}
 
@@ -32,7 +33,7 @@ def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
 
     wrapped = v1.wrap_function(build, [])
     root = tf.Module()
-    root.parts = _variables_and_resources(model_root)  # not the model: Keras would trace all of its layers, too
+    root.parts = _variables_and_resources(model_root)  # not the model itself, all of whose layers Keras would trace
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
         tf.saved_model.save(root, directory, signatures=functions)
@@ -40,7 +41,7 @@ def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
 
 
 def _function(wrapped, signature):
-    """The concrete function of a SignatureDef in the graph of `wrapped`, with the signature's names."""
+    """Returns the concrete function for a SignatureDef in the graph of `wrapped`, with the signature's names."""
 
     def tensors(infos):
         return {name: wrapped.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
@@ -57,13 +58,13 @@ def _function(wrapped, signature):
 
 
 def _variables_and_resources(root):
-    """The variables, tables and files that a SavedModel needs from the model saved from `root`."""
+    """Returns the variables, tables and files below `root` that a SavedModel needs."""
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
     return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]
 
 
 def _edit(directory, methods, as_text):
-    """Writes the methods of the signatures, for TensorFlow saves all as those of the Predict API."""
+    """Sets the method names of the signatures, because TensorFlow saves all of them as Predict signatures."""
     path = os.path.join(directory, "saved_model.pb")
     with tf.io.gfile.GFile(path, "rb") as file:
         saved_model = saved_model_pb2.SavedModel.FromString(file.read())

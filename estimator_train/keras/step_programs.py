@@ -1,4 +1,4 @@
-"""One step of a Keras model in each mode, as in Keras' fit, evaluate and predict."""
+"""Defines one step of a Keras model in each mode, as in Keras' fit, evaluate and predict."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from estimator_train.session import private_names, step_outputs
 class StepProgram:
     """Defines what a `loop.Loop` does with each batch. `KerasModel.prepare` chooses one for each run.
 
-    Programs are compared by what they are made of: the run that asks for an equal one finds its compiled loop. They are
-    made outside of any trace: AutoGraph, which the loop does without, has to be on where a model's step is compiled.
+    Programs compare equal if their fields do, and a run with an equal program reuses its compiled loop. Create them
+    outside of any trace: the loop is traced without AutoGraph, which must be on when a model's step is compiled.
 
     Attributes:
-      adapter: what is particular to the model's Keras, see `generations`.
+      adapter: the adapter for the model's Keras; see `generations`.
       model: the Keras model.
-      preprocess: what each replica first makes of the features of a batch, a function; None: nothing.
-      batches_per_step: batches of each replica that a step takes; `update` ends a step of several.
+      preprocess: function that each replica first applies to the features of a batch, or None.
+      batches_per_step: batches that a step takes on each replica; `update` ends a step of several batches.
     """
 
     batches_per_step = 1
@@ -37,9 +37,9 @@ class StepProgram:
         """
 
     def step(self, batch):
-        """Runs on each replica with its batch. Every program has its own.
+        """Runs one step on a replica with its batch; every program implements it.
 
-        Returns (a dict of value names to tensors, tensors with an entry an example in any structure).
+        Returns (a dict of value names to tensors, any structure of tensors with one entry per example).
         """
         raise NotImplementedError
 
@@ -48,27 +48,27 @@ class StepProgram:
         return self.adapter.run_step(self.model, strategy, step, batch)
 
     def update(self, batches):
-        """Runs on each replica at the end of a step of several batches: there were data for `batches` of them."""
+        """Runs on each replica at the end of a step of several batches; there was data for `batches` of them."""
 
     def extra_outputs(self):
-        """Returns a dict of names to further values of the last step, which are the same on every replica."""
+        """Returns a dict of names to additional values of the last step, which are the same on every replica."""
         return {}
 
     def add_examples(self, examples):
         """Counts the examples of a batch of all replicas, an int64 scalar, once they have been taken."""
 
     def reset(self):
-        """Forgets what was added up since the last value, such as metrics."""
+        """Resets accumulated state, such as metrics."""
 
     def _data(self, batch):
-        """The batch as Keras gives it to a step: (features[, labels[, sample weights]]), or only the features."""
+        """Returns the batch in Keras' form: (features[, labels[, sample weights]]), or only the features."""
         parts = self._parts(batch)
         return parts if isinstance(batch, tuple) or len(parts) > 1 else parts[0]
 
     def _parts(self, batch):
-        """The features, and the labels and sample weights where there are any, a tuple.
+        """Returns a tuple of the features and, if present, the labels and sample weights.
 
-        tf.estimator put sample weights among the features.
+        In tf.estimator, sample weights were part of the features.
         """
         features, *rest = batch if isinstance(batch, tuple) else (batch,)
         if self.preprocess is not None:
@@ -80,14 +80,14 @@ class StepProgram:
 
 @dataclasses.dataclass(unsafe_hash=True)
 class TrainingProgram(StepProgram):
-    """Runs `model.train_step`. The values are those of the last step's batches over all replicas, or of an epoch's.
+    """Runs `model.train_step`. Values are aggregated over all replicas, for the last step or since the epoch began.
 
     Attributes:
-      rename: makes the names that hooks see of the names that the model's step returns.
-      accumulate_steps: batches of each replica whose mean gradient makes one update.
+      rename: function that maps the logs of the model's step to the names that hooks see.
+      accumulate_steps: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
-      changes: what each replica makes of a batch after `preprocess`, in this order: see `protocols.ChangesTraining`.
-      trained_examples: an int64 variable that counts the examples of all replicas; None counts none.
+      changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
+      trained_examples: an int64 variable that counts the examples of all replicas, or None.
       input_seed: an int64 variable, the seed of the run's random changes.
     """
 
@@ -118,14 +118,14 @@ class TrainingProgram(StepProgram):
 
     def step(self, batch):
         if self._accumulated is None and not self.has_epochs:
-            self.model.reset_metrics()  # else the values would be running means
+            self.model.reset_metrics()  # otherwise the values would be running means
         return self.rename(self._train_step(self._data(batch))), {}
 
     def _parts(self, batch):
         parts = super()._parts(batch)
         if not self.changes:
             return parts
-        # Each batch of each replica has a seed of its own, the same one after a restart.
+        # Each replica's batch has its own seed, which is the same after a restart.
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         seeds = tf.random.split(tf.stack([self.input_seed, self.trained_examples]), 1 + len(self.changes))
         for change, seed in zip(self.changes, tf.unstack(seeds)[1:], strict=True):
@@ -153,11 +153,11 @@ class TrainingProgram(StepProgram):
 
 @dataclasses.dataclass(unsafe_hash=True)
 class EvaluationProgram(StepProgram):
-    """Runs `model.test_step`. The values are those of all examples since `reset`.
+    """Runs `model.test_step`. The values cover all examples since `reset`.
 
     Attributes:
-      rename: as of `TrainingProgram`.
-      parts: those of "features", "labels" and "predictions" that metric functions take, and each step gives out.
+      rename: see `TrainingProgram`.
+      parts: which of "features", "labels" and "predictions" metric functions take; each step returns them.
     """
 
     adapter: ModuleType
@@ -216,9 +216,9 @@ class PredictionProgram(StepProgram):
 
 
 def predict(adapter, model, predict_step, features):
-    """The predictions of `model`, by its `predict_step`, for a batch of features: a dict of output names to tensors.
+    """Returns the predictions of `predict_step` for a batch of features, a dict of output names to tensors.
 
-    A dict of one feature serves a model of one input, whatever its name.
+    A model with one input accepts a dict of one feature, whatever its name.
     """
     inputs = getattr(model, "inputs", None) or ()  # Keras 3's Sequential has none before it is built
     if isinstance(features, dict) and len(features) == len(inputs) == 1:
@@ -235,7 +235,7 @@ def _by_output_name(adapter, model, predictions):
 
 
 def _compiled(step, jit_compile):
-    """A step of the model as Keras runs it: what the user wrote in it goes through AutoGraph."""
+    """Returns a step of the model in the form in which Keras runs it, with the user's code converted by AutoGraph."""
     if jit_compile:
         return tf.function(step, jit_compile=True, reduce_retracing=True)
     return private_names.with_autograph(step)

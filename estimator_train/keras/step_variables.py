@@ -9,7 +9,7 @@ from estimator_train.session import private_names
 
 
 def of_optimizer(model, strategy):
-    """Makes the slots of `model.optimizer`, as its first update would."""
+    """Creates the slots of `model.optimizer`, as its first update would."""
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
         with strategy.scope():
@@ -17,18 +17,21 @@ def of_optimizer(model, strategy):
 
 
 def of_metrics(model, strategy, element_spec, data):
-    """Makes what the compiled losses and metrics of a functional `model` keep.
+    """Creates the variables of the compiled losses and metrics of a functional `model`.
 
-    Which accuracy is meant by "accuracy", say, goes by the shapes of labels and predictions, and so do its variables.
+    They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
+    predictions.
 
     Args:
+      model: the Keras model.
+      strategy: the strategy in whose scope it was created.
       element_spec: the `tf.TypeSpec` of the batches of all replicas.
-      data: what makes of a replica's batch what Keras takes: (features[, labels[, sample weights]]).
+      data: function from a replica's batch to Keras' form, (features[, labels[, sample weights]]).
     """
     if model.inputs is None or model.compiled_metrics is None or model.compiled_metrics.built:
         return
 
-    # Losses and metrics of the user's own go through AutoGraph, as in the step.
+    # The user's losses and metrics are converted by AutoGraph, as in the step.
     compiled_loss = private_names.with_autograph(model.compiled_loss)
     compute_metrics = private_names.with_autograph(model.compute_metrics)
 
@@ -40,10 +43,10 @@ def of_metrics(model, strategy, element_spec, data):
 
     @tf.function(autograph=False)
     def update_replicas(batch):
-        if not model.compiled_metrics.built:  # else this is the second trace, and the variables are there
+        if not model.compiled_metrics.built:  # in the second trace, the variables exist
             strategy.run(update, args=(batch,))
 
-    update_replicas.get_concrete_function(element_spec)  # traced, and never run
+    update_replicas.get_concrete_function(element_spec)  # traced, but never run
 
 
 def _placeholder(output):

@@ -22,19 +22,19 @@ scale_loss = mixed_precision.scale_loss
 
 
 def scales_loss(model):
-    """Whether the optimizer of `model` scales the loss."""
+    """Returns whether the optimizer of `model` scales the loss."""
     return isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer)
 
 
 def check_trains_on(model, strategy):
-    """Raises ValueError where the replicas of `strategy` cannot train `model`."""
+    """Does nothing: a tf_keras model trains on the replicas of any strategy."""
 
 
 # Variables and checkpoints
 
 
 def saved_parts(model):
-    """The `SavedParts` of `model`."""
+    """Returns the `SavedParts` of `model`."""
     parts = (model, *parts_by_key(model).values())
     built = [part for part in parts if isinstance(part, layers.Layer) and part.built]
     weights = [weight for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights]
@@ -42,25 +42,25 @@ def saved_parts(model):
 
 
 def variables(model):
-    """The variables that `model` has so far, a list."""
+    """Returns a list of the variables that `model` has created so far."""
     return model.weights if model.built else []
 
 
 def finish_variables(model, made):
-    """Completes variables that have just been made or restored, in the scope of the model's strategy."""
+    """Does nothing: tf_keras needs no work on new or restored variables."""
 
 
 def build_slots(model):
-    """Makes the variables of the optimizer, where they have to be there before a checkpoint is restored."""
+    """Does nothing: the optimizer's variables may be created after a checkpoint is restored."""
 
 
 def has_slots(model):
-    """Whether the variables that `build_slots` would make are there."""
+    """Returns whether the variables that `build_slots` would create exist."""
     return False
 
 
 def hyperparameters(model):
-    """The hyperparameters of the model's optimizer that are variables, a dict of their names to TensorFlow's."""
+    """Returns the hyperparameters of the model's optimizer that are variables, a dict of names to variables."""
     return private_names.hyperparameters(model.optimizer)
 
 
@@ -68,26 +68,29 @@ def hyperparameters(model):
 
 
 def inputs(model):
-    """The model's inputs, a dict of their names to what has their shapes and dtypes; empty where it does not tell."""
+    """Returns a dict of the names of the model's inputs to their symbolic tensors; empty if they are unknown."""
     return dict(zip(model.input_names, model.inputs, strict=True)) if model.inputs else {}
 
 
 def output_names(model):
-    """The names of the model's outputs, a list; None where it does not tell."""
+    """Returns a list of the names of the model's outputs, or None if they are unknown."""
     return model.output_names
 
 
 def is_own_step(model, step):
-    """Whether the class of `model` has left the method of the name `step` as it is in Keras."""
+    """Returns whether the class of `model` does not override Keras' method `step`."""
     return getattr(type(model), step) is getattr(keras.Model, step)
 
 
 def build_variables(model, strategy, element_spec, data, step):
-    """Creates what the first `step`, "train_step" or "test_step", would create, as far as it is known.
+    """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
 
     Args:
+      model: the Keras model.
+      strategy: the strategy in whose scope it was created.
       element_spec: the `tf.TypeSpec` of the batches of all replicas.
-      data: what makes of a replica's batch what Keras takes: (features[, labels[, sample weights]]).
+      data: function from a replica's batch to Keras' form, (features[, labels[, sample weights]]).
+      step: the name of the step.
     """
     if step == "train_step":
         with strategy.scope():
@@ -99,14 +102,14 @@ def build_variables(model, strategy, element_spec, data, step):
 
 
 def run_step(model, strategy, step, batch):
-    """Runs `step` on every replica; returns (logs over all replicas, whatever else `step` returns, of each replica).
+    """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
 
-    `step` takes a replica's batch and returns (logs, ...), the logs a dict of names to tensors. Keras makes
-    metrics agree and sums what a step returns itself. A loss of its own is divided by the number of replicas, so that
-    the sum is the loss of the whole batch.
+    `step` takes a replica's batch and returns (logs, ...), where logs is a dict of names to tensors. Keras aggregates
+    metrics over replicas, and sums other values in the logs. Its own loss is divided by the number of replicas, so the
+    sum is the loss of the whole batch.
     """
     logs, *others = strategy.run(step, args=(batch,))
-    # Where a process has one replica, the values themselves do not tell whether they agree.
+    # With one replica per process, the values do not show whether they are aggregated.
     of_metrics = {id(value) for value in private_names.last_metric_results(model.metrics)}
 
     def reduced(value):
@@ -119,7 +122,7 @@ def run_step(model, strategy, step, batch):
 
 
 def gradients(model, data):
-    """The first half of `keras.Model.train_step`: (gradients of the trainable variables, a list; the step's logs)."""
+    """Runs the first half of `keras.Model.train_step`; returns (gradients of the trainable variables, logs)."""
     features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         predictions = model(features, training=True)
@@ -131,14 +134,14 @@ def gradients(model, data):
 
 
 def apply_gradients(model, means):
-    """The second half of the step: updates the trainable variables with gradients as `gradients` gives them."""
+    """Runs the second half of the step: updates the trainable variables with the result of `gradients`."""
     if scales_loss(model):
         means = model.optimizer.get_unscaled_gradients(means)
     model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
 
 
 def test_and_predict(model, data):
-    """Does what Keras' `test_step` and `predict_step` do in one pass: returns (the step's logs, the predictions)."""
+    """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""
     features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
     predictions = model(features, training=False)
     model.compute_loss(features, labels, predictions, weights)
@@ -146,26 +149,24 @@ def test_and_predict(model, data):
 
 
 def callback_list(model, callbacks, steps_per_epoch):
-    """The `CallbackList` that fit would make, of `callbacks` for `model`.
+    """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
 
     Raises:
-      ValueError: one of `callbacks` is of Keras 3.
+      ValueError: one of `callbacks` is from Keras 3.
     """
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
-            raise ValueError(
-                f"The model is of tf_keras, and {callback!r} is of Keras 3; take the callback of tf_keras."
-            )
+            raise ValueError(f"The model is of tf_keras, but {callback!r} is of Keras 3; use the tf_keras callback.")
     return keras.callbacks.CallbackList(callbacks, model=model, epochs=None, steps=steps_per_epoch, verbose=0)
 
 
 def count_step(model, step):
-    """Sets by which step fit would be, for callbacks that ask the model, such as TensorBoard."""
+    """Sets the step counter of fit, for callbacks that read it from the model, such as TensorBoard."""
     private_names.train_counter(model).assign(step)
 
 
 def learning_rate(optimizer):
-    """The rate of the last update, a float32 scalar; None of what has none, such as optimizers of v1."""
+    """Returns the learning rate of the last update, a float32 scalar, or None if unknown, as for v1 optimizers."""
     rate = getattr(optimizer, "learning_rate", None)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):  # a legacy optimizer's
         rate = rate(optimizer.iterations - 1)
@@ -176,7 +177,7 @@ def learning_rate(optimizer):
 
 
 def load_model(path, custom_objects, safe_mode):
-    """Returns the saved model at `path`, and whether it holds a lambda; None for the model if that is refused."""
+    """Returns the saved model at `path` and whether it has a lambda; the model is None if `safe_mode` forbids it."""
     with private_names.LoadedLambdas(refused=safe_mode) as lambdas:
         try:
             model = keras.models.load_model(path, custom_objects=custom_objects)

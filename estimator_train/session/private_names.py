@@ -1,8 +1,8 @@
 """Every private name of TensorFlow, tf_keras and Keras 3 that this package uses, each behind one function.
 
-Any release may change them. A function raises AttributeError or ImportError once its name is gone, rather than going on
-without it. tests/session/test_private_names.py calls every function and says what breaks without it; run it first on a
-new TensorFlow. Private modules are imported inside the functions, so that one that moves breaks its own function only.
+Any release may change them. A function raises AttributeError or ImportError if its name is gone, rather than ignoring
+it. tests/session/test_private_names.py calls every function and says what breaks without it; run it first on a new
+TensorFlow. Private modules are imported inside the functions, so a module that moves breaks only its own function.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ v1 = tf.compat.v1
 
 
 def eager_mode():
-    """A context manager that returns to eager mode from inside a v1 graph, where tf.init_scope() does not."""
+    """Returns a context manager for eager mode inside a v1 graph, where tf.init_scope() does not suffice."""
     return tf.__internal__.eager_context.eager_mode()
 
 
 def global_step_read():
-    """The tensor by which TensorFlow's hooks fetch the global step of the default graph; made if it is not there.
+    """Returns the tensor that TensorFlow's hooks fetch for the default graph's global step; creates it if needed.
 
-    TensorFlow keeps it in a collection, and both the function that makes it and the collection's name are private. But
-    a hook gives it away.
+    TensorFlow keeps the tensor in a collection. The function that creates it and the collection's name are private, but
+    a hook reveals it.
     """
     hook = v1.train.StopAtStepHook(num_steps=1)
     hook.begin()
@@ -41,31 +41,31 @@ def global_step_read():
 
 
 def reduces_by_collectives(strategy):
-    """Whether a MirroredStrategy reduces by collective ops, its default; nothing public tells how it reduces."""
+    """Returns whether a MirroredStrategy reduces by collective ops, its default; no public name reveals it."""
     from tensorflow.python.distribute.cross_device_ops import CollectiveAllReduce
 
     return isinstance(strategy.extended._cross_device_ops, CollectiveAllReduce)
 
 
 def averaging_losses(strategy):
-    """A context manager in which v1 optimizers take the mean of the replicas' losses; only tf.estimator asked for it.
+    """Returns a context manager in which v1 optimizers average the replicas' losses, as tf.estimator requested.
 
-    `tf.compat.v1.distribute.get_loss_reduction()` is MEAN in it.
+    Inside it, `tf.compat.v1.distribute.get_loss_reduction()` is MEAN.
     """
     return strategy._scale_loss_for_estimator_enabled()
 
 
 def is_loss_averaged():
-    """Whether an optimizer of the default graph has divided its loss by the number of replicas.
+    """Returns whether an optimizer in the default graph has divided its loss by the number of replicas.
 
-    v1 optimizers note it on the graph, for tf.estimator.
+    v1 optimizers set an attribute of the graph for tf.estimator.
     """
     return v1.get_default_graph()._is_loss_scaled_by_optimizer
 
 
 def set_loss_averaged():
     """Makes `is_loss_averaged` true, as a v1 optimizer does."""
-    if not is_loss_averaged():  # setting alone would work without the name, too
+    if not is_loss_averaged():  # setting it would not fail if the name were gone
         v1.get_default_graph()._is_loss_scaled_by_optimizer = True
 
 
@@ -73,25 +73,25 @@ def set_loss_averaged():
 
 
 def feature_column_class():
-    """The base class of feature columns. tf.feature_column has the functions that make them, not the classes."""
+    """Returns the base class of feature columns; tf.feature_column only has the functions that create them."""
     return tf.__internal__.feature_column.FeatureColumn
 
 
 def dense_column_class():
-    """The base class of the feature columns that have dense tensors."""
+    """Returns the base class of dense feature columns."""
     return tf.__internal__.feature_column.DenseColumn
 
 
 def column_cache(features):
-    """The object that feature columns read from: the dict `features`, and the tensors that columns have made of it.
+    """Returns the object that feature columns read: the dict `features` with the tensors that columns derive from it.
 
-    The public way is Keras' DenseFeatures layer, which takes no variable scope's partitioner.
+    The public alternative, Keras' DenseFeatures layer, ignores a variable scope's partitioner.
     """
     return tf.__internal__.feature_column.FeatureTransformationCache(features)
 
 
 def column_state():
-    """The object that makes the trainable variables and lookup tables of feature columns; see `column_cache`."""
+    """Returns the object that creates feature columns' trainable variables and lookup tables; see `column_cache`."""
     return tf.__internal__.feature_column.StateManager(keras.layers.Layer(), trainable=True)
 
 
@@ -113,14 +113,14 @@ def v1_batch_normalization_class():
 
 
 def learning_rate_or_schedule(optimizer):
-    """The learning rate of a new Keras optimizer, a variable, or its schedule; `learning_rate` has no schedule."""
+    """Returns the learning rate variable of a new Keras optimizer, or its schedule, which `learning_rate` lacks."""
     return optimizer._learning_rate
 
 
 def hyperparameters(optimizer):
-    """The variables that hold hyperparameters of a tf_keras optimizer, by their names.
+    """Returns the hyperparameters of a tf_keras optimizer that are variables, by their names.
 
-    New ones keep the learning rate in a variable, legacy ones each number; neither do so with a schedule.
+    New optimizers have a variable for the learning rate, legacy ones for every number; schedules have none.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
@@ -134,7 +134,7 @@ def hyperparameters(optimizer):
 
 
 def leave_out_of_checkpoints(trackable, left_out):
-    """Makes checkpoints of `trackable` hold no values for those of its variables that are among `left_out`."""
+    """Excludes the values of the variables in `left_out` from checkpoints of `trackable`."""
     children, ids = trackable._trackable_children, {id(variable) for variable in left_out}
     without_value = tf.Module()
 
@@ -147,7 +147,7 @@ def leave_out_of_checkpoints(trackable, left_out):
 
 @contextlib.contextmanager
 def taking_all_of_checkpoints(trackable):
-    """Around a restore of a checkpoint that has values for what `leave_out_of_checkpoints` leaves out."""
+    """Wraps a restore of a checkpoint that has the values that `leave_out_of_checkpoints` excludes."""
     others = vars(trackable).pop("_trackable_children")
     try:
         yield
@@ -157,9 +157,9 @@ def taking_all_of_checkpoints(trackable):
 
 @contextlib.contextmanager
 def without_learning_rate(optimizer):
-    """Around a check of what a restore has found: the learning rate of a Keras optimizer may be missing.
+    """Wraps a check of a restore, and lets the learning rate of a Keras optimizer be missing.
 
-    A constant rate is a variable; a schedule has none, or another one, which holds its present rate.
+    A constant rate is a variable; a schedule has none, or another one with its current rate.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
@@ -183,16 +183,16 @@ def build_legacy_optimizer(optimizer, variables):
 
 
 def forget_values_to_come(model):
-    """Drops the values that earlier restores keep for variables of `model` to come: a new restore brings newer ones.
+    """Drops the values that earlier restores hold for variables that `model` has not created yet.
 
-    With each value TensorFlow keeps all that it knows of its checkpoint.
+    A new restore replaces them, and with each value TensorFlow would keep all it knows of the old checkpoint.
     """
     for part in tf.train.TrackableView(model).descendants():
         part._deferred_dependencies.clear()
 
 
 def weight_decay_exclusions(optimizer):
-    """The variables and the names, two lists, given to `exclude_from_weight_decay`, which the config leaves out."""
+    """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
     stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes
     keras.optimizers.Optimizer.exclude_from_weight_decay(stand_in, var_names=["any"])
     variables, names = "_exclude_from_weight_decay", "_exclude_from_weight_decay_names"
@@ -202,10 +202,10 @@ def weight_decay_exclusions(optimizer):
 
 
 def copy_v1_optimizer(optimizer):
-    """A tf.compat.v1 optimizer with the settings of `optimizer` and no variables.
+    """Returns a tf.compat.v1 optimizer with the settings of `optimizer` and no variables.
 
-    It has no configuration to copy by. Its settings are its attributes, but for the variables and the bookkeeping of
-    checkpoints. A deep copy would copy these, too.
+    v1 optimizers have no configuration. Their settings are all attributes except the variables and the bookkeeping of
+    checkpoints, which a deep copy would include.
     """
     variables = {name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")}
     bookkeeping = {name for name in vars(optimizer) if name.startswith("_self_")}
@@ -223,11 +223,11 @@ def copy_v1_optimizer(optimizer):
 
 @contextlib.contextmanager
 def eager_classes():
-    """A context manager in which the classes of Keras' layers and models are those of eager mode.
+    """A context manager in which the classes of Keras' layers and models have their eager base classes.
 
-    Making a layer in a v1 graph gives its class, and so all layers of it, a base of TensorFlow 1's engine; making one
-    in eager mode takes it back. Nothing public does that for layers that exist. A caller in a graph finds the classes
-    as they were: enter this context before eager mode.
+    Creating a layer in a v1 graph switches its class, and thus all its instances, to a base class of TensorFlow 1's
+    engine; creating one in eager mode switches it back. No public function does so for existing layers. If the caller
+    is in a graph, the classes are switched back on exit; enter this context before eager mode.
     """
     from tf_keras.src.engine import base_layer, base_layer_v1, training, training_v1
     from tf_keras.src.utils.version_utils import swap_class
@@ -249,20 +249,20 @@ def eager_classes():
 
 
 def v2_behavior():
-    """Whether TensorFlow 2's behaviour is on: `tf.compat.v1.disable_v2_behavior()` turns it off."""
+    """Returns whether TensorFlow 2 behavior is on; `tf.compat.v1.disable_v2_behavior()` turns it off."""
     return tf.__internal__.tf2.enabled()
 
 
 def is_initialized_by_keras(variable):
-    """Whether Keras' session has given a value to a variable of a v1 graph.
+    """Returns whether Keras' session has initialized a variable of a v1 graph.
 
-    Asking that session itself would initialise the variable.
+    Getting that session would initialize the variable.
     """
     return getattr(variable, "_keras_initialized", False)
 
 
 def as_wrapper(function, wrapped):
-    """`function`, which takes any arguments, with the signature of `wrapped` for Keras.
+    """Returns `function`, which takes any arguments, with the signature of `wrapped` for Keras.
 
     Keras looks for a signature with `inspect.getfullargspec`, which does not follow functools.wraps.
     """
@@ -270,11 +270,10 @@ def as_wrapper(function, wrapped):
 
 
 def with_autograph(function):
-    """`function`, converted by AutoGraph when it is called, except for TensorFlow's and Keras' own code.
+    """Returns `function` converted by AutoGraph, except for TensorFlow's and Keras' own code.
 
-    To be called outside of a `tf.function(autograph=False)`, in which nothing is converted.
-    `tf.autograph.to_graph` converts that, too, and `tf.function` makes a function of it, in which a replica cannot
-    reduce gradients.
+    Call it outside of a `tf.function(autograph=False)`, in which nothing is converted. `tf.autograph.to_graph` would
+    convert TensorFlow's and Keras' code, too, and in a `tf.function` a replica cannot reduce gradients.
     """
     return tf.__internal__.autograph.tf_convert(function, tf.__internal__.autograph.control_status_ctx())
 
@@ -282,7 +281,7 @@ def with_autograph(function):
 def last_metric_results(metrics):
     """Returns a list of the last results of those Keras metrics whose `result()` has been called.
 
-    In a replica, that is the result of all replicas, which a tensor does not tell.
+    Inside a replica, these are the results over all replicas, which the tensors themselves do not show.
     """
     _check_that_metrics_keep_results()
     return [metric._call_result for metric in metrics if hasattr(metric, "_call_result")]
@@ -305,13 +304,13 @@ def _check_that_metrics_keep_results():
 
 
 class LoadedLambdas:
-    """A context manager that says of the model files loaded inside whether any holds a lambda, in `found`.
+    """A context manager that records in `found` whether a model file loaded inside it has a lambda.
 
-    A lambda is saved as Python bytecode, and nothing public refuses it in .h5 files and SavedModels. The loaders of all
-    formats ask this scope, once for each lambda, and only then load it.
+    A lambda is saved as Python bytecode, and no public option refuses it in .h5 files and SavedModels. The loaders of
+    all formats check this scope for each lambda before loading it.
 
     Args:
-      refused: whether lambdas are not loaded. A SavedModel's layer is then made of its graph; other files raise
+      refused: whether to refuse lambdas. A SavedModel's layer is then built from its graph; other files raise
         ValueError.
     """
 
@@ -335,14 +334,14 @@ class LoadedLambdas:
 
 
 def train_counter(model):
-    """The variable by which a tf_keras model's fit counts its steps, for callbacks such as TensorBoard."""
+    """Returns the variable in which a tf_keras model's fit counts steps, for callbacks such as TensorBoard."""
     return model._train_counter
 
 
 def compile_arguments(model):
-    """The arguments of a model's `compile()`, a dict; of a model made in a v1 graph, those but for the optimizer.
+    """Returns a dict of a model's `compile()` arguments, without the optimizer for a model made in a v1 graph.
 
-    `get_compile_config()` serialises them, which lambdas and functions that are not registered do not survive.
+    `get_compile_config()` serializes them, which fails for lambdas and unregistered functions.
     """
     if hasattr(model, "_compile_weighted_metrics"):
         of_metrics = {"metrics": model._compile_metrics, "weighted_metrics": model._compile_weighted_metrics}
@@ -351,19 +350,19 @@ def compile_arguments(model):
 
 
 def functional_class():
-    """The class of functional models, which `keras.Model(inputs, outputs)` makes; `keras.Model` is any model's."""
+    """Returns the class of functional models, which `keras.Model(inputs, outputs)` creates."""
     from tf_keras.src.engine.functional import Functional
 
     return Functional
 
 
 def nodes_by_depth(model):
-    """The calls that a functional model is made of, a dict of depths to lists of nodes; outputs are at depth 0."""
+    """Returns a functional model's layer calls, a dict of depths to lists of nodes; outputs are at depth 0."""
     return model._nodes_by_depth
 
 
 def keras_mask(tensor):
-    """The mask that a layer has given with `tensor`, or None. Public properties give those of symbolic tensors only."""
+    """Returns the mask that a layer attached to `tensor`, or None; public properties only work for symbolic tensors."""
     _check_that_layers_attach_masks()
     return getattr(tensor, "_keras_mask", None)
 
@@ -377,7 +376,7 @@ def _check_that_layers_attach_masks():
 
 
 def is_stateful_op(name):
-    """Whether ops of that name are stateful. A `tf.Operation` tells in its `op_def`, a node of a GraphDef does not."""
+    """Returns whether ops called `name` are stateful; a GraphDef's node, unlike a `tf.Operation`, has no `op_def`."""
     from tensorflow.python.framework import op_def_registry
 
     return op_def_registry.get(name).is_stateful
@@ -387,26 +386,26 @@ def is_stateful_op(name):
 
 
 def sublayers(layer):
-    """The layers that a Keras 3 layer or model has as attributes or in lists of these, a list."""
+    """Returns a list of the layers that a Keras 3 layer or model has as attributes, or in lists in attributes."""
     return list(layer._layers)
 
 
 def keras3_functional_class():
-    """As `functional_class`, of Keras 3."""
+    """Returns the `functional_class` of Keras 3."""
     from keras.src.models.functional import Functional
 
     return Functional
 
 
 def seed_states(layer):
-    """The variables that hold the states of a Keras 3 layer's own random generators, a list."""
+    """Returns a list of the state variables of a Keras 3 layer's own random generators."""
     return [generator.state for generator in layer._seed_generators]
 
 
 def compute_output_spec(function, *arguments):
-    """Calls a function of a Keras 3 model on KerasTensors; variables that it creates stay, and none changes.
+    """Calls a function of a Keras 3 model on KerasTensors; it may create variables, but changes none.
 
-    The public one, of layers, hides the errors of the function in a message of its own.
+    The public method of layers hides the function's errors behind its own message.
     """
     from keras.src import backend
 
@@ -414,12 +413,12 @@ def compute_output_spec(function, *arguments):
 
 
 def parts_of_optimizer(optimizer):
-    """The trackable parts of a Keras 3 optimizer by their names, but for the list of the variables that it updates.
+    """Returns the trackable parts of a Keras 3 optimizer by name, without the list of variables that it updates.
 
-    By that list TensorFlow would give the variables of a model the names that they have in the optimizer. In the list
-    of its own variables the place of the learning rate is left free: a schedule takes none.
+    With that list, TensorFlow would name a model's variables by their place in the optimizer. In the list of the
+    optimizer's own variables, the place of the learning rate is left free, because a schedule has no variable.
     """
-    optimizer._trainable_variables  # noqa: B018, leaving it out would work without the name, too
+    optimizer._trainable_variables  # noqa: B018, fails if the name is gone, unlike leaving it out
     parts = tf.train.TrackableView.children(optimizer)
     others = {name: part for name, part in parts.items() if name != "_trainable_variables"}
     others["_variables"] = tf.Module()
@@ -430,9 +429,9 @@ def parts_of_optimizer(optimizer):
 
 
 def deserialized_lambdas():
-    """A context manager in which Keras 3 makes layers of configurations with lambdas, those of the user's own model.
+    """Returns a context manager in which Keras 3 deserializes lambdas, for copies of the user's own model.
 
-    `keras.config.enable_unsafe_deserialization` is for the whole process.
+    `keras.config.enable_unsafe_deserialization` would affect the whole process.
     """
     from keras.src.saving.serialization_lib import SafeModeScope
 
@@ -440,7 +439,7 @@ def deserialized_lambdas():
 
 
 def keras3_weight_decay_exclusions(optimizer):
-    """The variables and the name patterns given to `exclude_from_weight_decay`, which the config leaves out."""
+    """Returns the variables and name patterns passed to `exclude_from_weight_decay`, which the config lacks."""
     stand_in = types.SimpleNamespace()
     type(optimizer).exclude_from_weight_decay(stand_in, var_names=["any"])
     variables, pattern = "_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"
@@ -453,9 +452,9 @@ def keras3_weight_decay_exclusions(optimizer):
 
 
 def compute_loss(model, features, labels, predictions, weights, training):
-    """The loss of a Keras 3 model for a batch, as its steps compute it and add it to the metric `loss`.
+    """Returns the loss of a Keras 3 model for a batch and updates the metric `loss`, like its steps.
 
-    The public `compute_loss` adds nothing to the metric, and older overrides of it do not know of `training`.
+    The public `compute_loss` does not update the metric, and older overrides have no parameter `training`.
     """
     loss = model._compute_loss(x=features, y=labels, y_pred=predictions, sample_weight=weights, training=training)
     examples = tf.shape(tf.nest.flatten(features)[0])[0]
@@ -468,14 +467,14 @@ def compute_loss(model, features, labels, predictions, weights, training):
 
 
 def fn_args(function):
-    """The names of a function's arguments, a tuple: what `util.fn_args` of the old library was."""
+    """Returns a tuple of the names of a function's arguments, like the old library's `util.fn_args`."""
     from tensorflow.python.util import function_utils
 
     return function_utils.fn_args(function)
 
 
 def unwrapped_compat_module(version):
-    """The module "v1" or "v2" that `tf.compat.v1` or `tf.compat.v2` wraps, and that `tensorflow._api` leads to."""
+    """Returns the module "v1" or "v2" in `tensorflow._api`, which `tf.compat.v1` or `tf.compat.v2` wraps."""
     return importlib.import_module(f"tensorflow._api.v2.compat.{version}")
 
 
@@ -483,30 +482,30 @@ def unwrapped_compat_module(version):
 
 
 def set_timer(hook, timer):
-    """Replaces the timer of a CheckpointSaverHook, whose constructor takes only the numbers to make one of."""
+    """Replaces the timer of a CheckpointSaverHook, whose constructor does not accept one."""
     if not isinstance(hook._timer, v1.train.SecondOrStepTimer):
         raise AttributeError("CheckpointSaverHook does not keep its timer as _timer")
     hook._timer = timer
 
 
 def listeners(hook):
-    """The listeners of a CheckpointSaverHook, a list; nothing public tells them."""
+    """Returns a list of the listeners of a CheckpointSaverHook, which has no public attribute for them."""
     return list(hook._listeners)
 
 
 def set_listeners(hook, listeners):
-    """Replaces the listeners of a CheckpointSaverHook, which takes them in its constructor only."""
-    hook._listeners  # noqa: B018, setting alone would work without the name, too
+    """Replaces the listeners of a CheckpointSaverHook, which accepts them only in its constructor."""
+    hook._listeners  # noqa: B018, fails if the name is gone, unlike setting it
     hook._listeners = list(listeners)
 
 
 def share_event_writer(directory, spelling):
-    """Makes the FileWriterCache return the writer of `directory` for another spelling of its path, too."""
+    """Makes the FileWriterCache return the writer of `directory` for another spelling of its path as well."""
     cache = v1.summary.FileWriterCache
     with cache._lock:
         cache._cache[spelling] = cache.get(directory)
 
 
 def last_step(hook):
-    """The global step at which a StopAtStepHook stops; None until the session of one that counts from there exists."""
+    """Returns the global step at which a StopAtStepHook stops; None for one with num_steps until it has a session."""
     return hook._last_step

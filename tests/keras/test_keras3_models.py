@@ -128,7 +128,7 @@ def test_a_model_that_scales_its_loss_trains_on_one_replica_alone(mirrored, tmp_
         return tf.data.Dataset.from_tensors((tf.ones((2, 3)), tf.ones((2, 1)))).repeat()
 
     config = et.RunConfig(tmp_path, train_distribute=mirrored(2), mixed_precision="float16")
-    with pytest.raises(ValueError, match=r"Keras 3 cannot do on 2 replicas \(keras issue 18666\); compute in bfloat16"):
+    with pytest.raises(ValueError, match=r"Keras 3 cannot do on 2 replicas \(keras issue 18666\); use bfloat16"):
         et.model_to_estimator(small(), config=config).train(input_fn, steps=1)
 
 

@@ -139,7 +139,7 @@ def test_a_checkpoint_that_does_not_count_examples_is_told_of(trained, tmp_path,
     checkpoint = tf.train.Checkpoint(root=model, estimator_global_step=step)
     tf.train.CheckpointManager(checkpoint, str(tmp_path / "run"), 1, checkpoint_name="model.ckpt").save(7)
     assert trained(numbers(batch_size=2), steps=1) == [0, 1]
-    assert "does not tell how many examples have been trained on" in "".join(warnings)
+    assert "does not record how many examples were trained on" in "".join(warnings)
     assert trained(numbers(batch_size=2), steps=1) == [2, 3]
 
 

@@ -188,7 +188,7 @@ def test_a_saved_split_model_is_the_plain_model(tmp_path, unet, split):
 
 
 def test_replicas_of_a_split_model_are_refused(split, mirrored):
-    with pytest.raises(RuntimeError, match="stays on CPU:., but a strategy of 2 replicas"):
+    with pytest.raises(RuntimeError, match="is placed on CPU:., but a strategy of 2 replicas"):
         model_source(split).copy(mirrored(2))
 
 
