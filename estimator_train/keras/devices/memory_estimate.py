@@ -10,23 +10,22 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-# Operations whose outputs are their inputs' memory.
 from estimator_train.keras import placement
 from estimator_train.keras.devices import split
 
-# Operations whose outputs are their inputs' memory.
+# Operations whose outputs share their inputs' memory.
 _ALIASES = ("Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient")
 
-# Chosen: large steps took 1.2 times the estimate without what kernels work in, see docs/unet3d.md.
+# Large steps took 1.2 times the estimate, which leaves out the kernels' scratch memory; see docs/unet3d.md.
 HEADROOM = 1.4
 
 
 class Memory(NamedTuple):
-    """Bytes on one device."""
+    """Estimated memory on one device, in bytes."""
 
     weights: int
     optimizer: int
-    activations: int  # the most that are alive at once of them, the gradients and the batch
+    activations: int  # peak of the activations, gradients and batch that are alive at the same time
 
     @property
     def total(self) -> int:
@@ -34,16 +33,16 @@ class Memory(NamedTuple):
 
 
 def estimate(model: keras.Model, batch_size: int, device_count: int = 1) -> list[Memory]:
-    """A list of `Memory`, one a device, of training `model` split over so many devices: see `split.split_over`.
+    """Returns a list with the `Memory` on each device of training `model`, split by `split.split_over`.
 
-    The training step is traced, not run: nothing is allocated but the weights, in the memory of the host, and the
-    devices need not be there. Operations are taken to run one after the other, in no more memory than their inputs and
-    outputs have; what kernels work in, the losses and the optimizer's update come on top.
+    The training step is traced, not run: only the weights are allocated, in host memory, and the devices need not
+    exist. The estimate assumes that operations run one after the other and need no memory besides their inputs and
+    outputs; the kernels' scratch memory, the losses and the optimizer's update come on top.
 
     Args:
       model: a compiled functional or Sequential `tf_keras` model whose inputs have fixed sizes.
-      batch_size: examples a step.
-      device_count: of the devices.
+      batch_size: number of examples in a step.
+      device_count: number of devices.
     """
     devices = [f"GPU:{index}" for index in range(device_count)]
     places = split.balance(model, devices)
@@ -61,7 +60,7 @@ def estimate(model: keras.Model, batch_size: int, device_count: int = 1) -> list
 
 
 def fits(estimates: Iterable[Memory], device_bytes: int) -> bool:
-    """Whether every device of the estimates has the memory, with `HEADROOM`."""
+    """Returns whether all estimates, times `HEADROOM`, fit into `device_bytes`."""
     return all(HEADROOM * device.total <= device_bytes for device in estimates)
 
 
@@ -71,7 +70,7 @@ def _on_host(create, **kwargs):
 
 
 def _trace(model, batch_size):
-    """The graph of the forward and the backward pass."""
+    """Returns the graph of the forward and backward passes."""
 
     @tf.function
     def step(inputs):
@@ -84,12 +83,12 @@ def _trace(model, batch_size):
 
 
 def _most_alive(graph, devices):
-    """A dict of `devices` to the most bytes of tensors that are alive there at once.
+    """Returns a dict from `devices` to the peak size in bytes of the tensors that are alive there.
 
-    A tensor is alive from its operation to the last that reads it, on the device of each that does.
+    A tensor is alive from the operation that produces it to the last one that reads it, on the device of each reader.
     """
     operations = graph.get_operations()
-    origins, made, read = {}, {}, {}  # tensors by id; the last two are indices of operations, `read` by device, too
+    origins, made, read = {}, {}, {}  # by id of the tensor; `made` and `read`, by device too, are operation indices
     for index, operation in enumerate(operations):
         device = placement.short(operation.device) if operation.device else devices[0]
         for tensor in operation.inputs:
@@ -127,7 +126,7 @@ def _size(tensor):
 
 
 def _slots(optimizer):
-    """How many values an optimizer keeps for each that it trains: Adam 2."""
+    """Returns how many values an optimizer keeps for each trained value; Adam keeps 2."""
     optimizer = type(optimizer).from_config(optimizer.get_config())
     optimizer.build([tf.Variable([0.0, 0.0])])
     return sum(variable.shape == [2] for variable in optimizer.variables)

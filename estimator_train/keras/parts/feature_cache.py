@@ -28,21 +28,21 @@ from estimator_train.session.full_disk import explaining_full_disk
 
 log = tf.get_logger()
 
-_COMMIT_SECONDS = 5  # so much computing is lost at most where a process is killed
+_COMMIT_SECONDS = 5  # a killed process loses at most this much computing
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FeatureBatches:
-    """The input_fn over what the frozen layers make of the examples, which it computes where `held` has none.
+    """An input_fn over the frozen layers' outputs for the examples; computes them unless `held` has them.
 
-    Elements are batches (tuple of frozen outputs, labels, ...), with what else the examples' elements have. Follows the
-    protocol `input_fns.protocols.StartsAnywhere`.
+    Elements are batches (tuple of frozen outputs, labels, ...), with whatever else the examples' elements contain.
+    Follows the protocol `input_fns.protocols.StartsAnywhere`.
 
     Attributes:
       features: the `input_fns.frozen_features.FrozenFeatures`.
-      frozen: a `layer_graph.SubModel`, made in the scope of `strategy`.
+      frozen: a `layer_graph.SubModel`, created in the scope of `strategy`.
       strategy: the `tf.distribute.Strategy`.
-      held: a dict that keeps what was computed between calls.
+      held: a dict that keeps the computed outputs between calls.
     """
 
     features: FrozenFeatures
@@ -67,7 +67,7 @@ class FeatureBatches:
             self.held.clear()
             local_replicas = self.strategy.num_replicas_in_sync // input_context.num_input_pipelines
             compute = _compiled(self.frozen, self.strategy, local_replicas, inputs)
-            with tf.device(None):  # not on the CPU, where input_fns are called
+            with tf.device(None):  # input_fns are called on the CPU; these layers may run elsewhere
                 self.held[frozen_id] = columns_of(self.features, dataset, compute, frozen_id)
         columns = self.held[frozen_id]
         kept = len(columns) - len(tf.nest.flatten(rest))
@@ -75,15 +75,15 @@ class FeatureBatches:
 
 
 def _compiled(frozen, strategy, local_replicas, spec):
-    """A function of a batch of features, of that spec, that gives the frozen part's outputs, a list of arrays.
+    """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
 
-    Each of the replicas that are in this process computes its share of the batch.
+    Each replica in this process computes its share of the batch. `spec` describes the features.
     """
 
     def share(features):
-        """Each replica takes its stretch of the batch, of one length; the last example fills up the last ones.
+        """Takes the replica's slice of the batch; all slices have the same length, padded with the last example.
 
-        An empty stretch would not do: oneDNN's convolutions give an empty batch a wrong shape.
+        They cannot be empty: oneDNN's convolutions give an empty batch a wrong shape.
         """
         if local_replicas > 1:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group % local_replicas
@@ -108,13 +108,13 @@ def _length(features):
 
 
 def columns_of(features, dataset, compute, frozen_id):
-    """The arrays of (examples, ...) of all frozen outputs and of what else the examples have.
+    """Returns arrays of (examples, ...) for all frozen outputs, and for the labels and weights of the examples.
 
     Args:
       features: the `input_fns.frozen_features.FrozenFeatures`.
-      dataset: of batches of the examples.
-      compute: a function of a batch of features that gives a list of arrays, the frozen outputs.
-      frozen_id: a str that tells `compute` from others, in this process and the next.
+      dataset: batches of the examples.
+      compute: a function from a batch of features to a list of arrays, the frozen outputs.
+      frozen_id: a str that identifies `compute`, in this process and in later ones.
     """
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError("frozen_features takes each example once, and the examples' input_fn has no end: num_epochs=1")
@@ -131,7 +131,7 @@ def columns_of(features, dataset, compute, frozen_id):
         store = _Store(folder)
         is_known = store.is_complete and has_fingerprint
         if not is_known and not _fill(store, features, dataset, compute):
-            log.info("The examples of %s have changed; its features are computed anew.", folder)
+            log.info("The examples of %s have changed; computing its features again.", folder)
             store.clear()
             _fill(store, features, dataset, compute)
         return store.arrays()
@@ -140,40 +140,40 @@ def columns_of(features, dataset, compute, frozen_id):
 class _Store:
     """Columns that grow by rows, in memory or in the files of a directory.
 
-    A manifest in the directory, replaced as a whole, says how many rows are good: what a killed process wrote behind
-    them is cut off.
+    A manifest in the directory, always replaced as a whole, records how many rows are valid. Anything that a killed
+    process wrote after them is cut off.
 
     Attributes:
-      rows: how many there are.
-      digest: of the examples that they are of, as of the last commit.
-      is_complete: whether that was all examples.
+      rows: the number of rows.
+      digest: digest of the rows' examples at the last commit.
+      is_complete: whether these are all examples.
     """
 
     def __init__(self, folder=None):
         self._folder = folder
         self.rows, self.digest, self.is_complete = 0, None, False
-        self._columns = []  # of each (name of the dtype, shape of a row)
-        self._memory = []  # of each an array with room for more rows, without a directory
+        self._columns = []  # (name of the dtype, shape of a row) for each column
+        self._memory = []  # without a directory: an array with room for more rows for each column
         if folder is not None and not self._load():
             self.clear()
 
     def clear(self):
-        """Leaves no rows on disk; processes that have the files mapped keep what they see."""
+        """Deletes all rows from disk; processes that have mapped the files keep their view of them."""
         for name in sorted(os.listdir(self._folder), key=lambda name: name != "manifest.json"):
             os.remove(os.path.join(self._folder, name))
         self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
 
     def append(self, arrays, at_most=-1):
-        """Adds rows to all columns, which will have `at_most`; < 0: nobody knows how many.
+        """Adds rows to all columns, which will have `at_most` rows in the end, or an unknown number if it is below 0.
 
-        Raises ValueError where they differ from those before in type or shape.
+        Raises ValueError if the rows differ from earlier ones in type or shape.
         """
         columns = [(tf.as_dtype(array.dtype).name, array.shape[1:]) for array in arrays]
         if not self._columns:
             self._columns, self._memory = columns, [array[:0] for array in arrays]
         if columns != self._columns:
             raise ValueError(
-                f"frozen_features takes examples of one shape; after {self._columns} come {columns}: resize or pad them"
+                f"frozen_features needs examples of one shape; after {self._columns} came {columns}: resize or pad them"
             )
         end = self.rows + len(arrays[0])
         for index, array in enumerate(arrays):
@@ -190,7 +190,7 @@ class _Store:
         self.rows = end
 
     def commit(self, digest, is_complete=False):
-        """Makes the rows good; on disk they are before the manifest tells of them."""
+        """Makes the rows valid; on disk, they are written before the manifest that records them."""
         if self._folder is None:
             return
         for index, _ in enumerate(self._columns):
@@ -200,20 +200,20 @@ class _Store:
         write_whole(os.path.join(self._folder, "manifest.json"), json.dumps(manifest))
 
     def require_room(self, arrays, rows):
-        """Raises MemoryError or OSError where so many rows like those of `arrays` do not fit; returns their bytes."""
+        """Returns the bytes of `rows` rows like those of `arrays`; raises MemoryError or OSError if they do not fit."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
         if self._folder is None:
-            free, kind, place, fix = free_memory(), MemoryError, "memory", "a folder as cache"
+            free, kind, place, fix = free_memory(), MemoryError, "memory", "use a directory as cache"
         else:
             free, kind = shutil.disk_usage(self._folder).free, OSError
-            place, fix = f"the disk of {self._folder}", "another folder"
+            place, fix = f"the disk of {self._folder}", "use another directory"
         if size > free:
             left = f"{place} has {_mb(free)} left"
-            raise kind(f'The frozen layers\' outputs take {_mb(size)}, and {left}; give {fix}, or dtype="float16".')
+            raise kind(f'The frozen layers\' outputs take {_mb(size)}, and {left}; {fix}, or dtype="float16".')
         return size
 
     def arrays(self):
-        """All columns, arrays of (rows, ...); those on disk are mapped into memory."""
+        """Returns all columns as arrays of (rows, ...); columns on disk are mapped into memory."""
         if self._folder is None:
             return [memory[: self.rows] for memory in self._memory]
         return [
@@ -222,7 +222,7 @@ class _Store:
         ]
 
     def _load(self):
-        """Takes up what is in the directory; False where that is nothing or damaged."""
+        """Loads the state from the directory; returns False if there is none or it is damaged."""
         path = os.path.join(self._folder, "manifest.json")
         if not os.path.exists(path):
             return False
@@ -233,7 +233,7 @@ class _Store:
             rows, digest, is_complete = (manifest[name] for name in ("rows", "digest", "is_complete"))
             sizes = [rows * math.prod(shape) * _numpy_dtype(name)().itemsize for name, shape in columns]
         except (ValueError, KeyError, TypeError) as error:
-            log.warning("%s cannot be read, so the features are computed anew: %s", path, error)
+            log.warning("%s cannot be read, so the features are computed again: %s", path, error)
             return False
         for index, size in enumerate(sizes):
             if not os.path.exists(self._path(index)) or os.path.getsize(self._path(index)) < size:
@@ -250,7 +250,7 @@ class _Store:
 def _fill(store, features, dataset, compute):
     """Adds the rows that the store lacks; returns False if its rows belong to other examples."""
     kept, seen, digests, bar = store.rows, 0, None, None
-    good = None  # how many rows there are, and the digest of their examples
+    good = None  # the number of valid rows, and the digest of their examples
     start = committed = time.monotonic()
     try:
         for batch in iterate(dataset):
@@ -294,17 +294,17 @@ def _fill(store, features, dataset, compute):
     if seen < kept:
         return False
     if not seen:
-        raise ValueError("The examples' input_fn gave no data to frozen_features.")
+        raise ValueError("The examples' input_fn returned no data for frozen_features.")
     store.commit(_hex(digests), is_complete=True)
-    log.info("The frozen layers' outputs of %d examples are there after %.1f s.", seen, time.monotonic() - start)
+    log.info("Computed the frozen layers' outputs for %d examples in %.1f s.", seen, time.monotonic() - start)
     return True
 
 
 def _bar(store, rows, at_most):
-    """Prints the size, refuses it if it does not fit, and returns the progress bar; `at_most` < 0: length unknown."""
+    """Logs the size, raises an error if it does not fit, and returns the progress bar; `at_most` < 0 means unknown."""
     shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
     if at_most < 0:
-        total, size = None, f"{_mb(store.require_room(rows, 1))} an example"
+        total, size = None, f"{_mb(store.require_room(rows, 1))} per example"
     else:
         total, size = at_most, _mb(store.require_room(rows, at_most - store.rows))
     count = "the examples" if total is None else f"at most {total} examples"
@@ -313,14 +313,14 @@ def _bar(store, rows, at_most):
 
 
 def _check_each_alone(compute, inputs, computed):
-    """Raises ValueError where the outputs for an example depend on the others of its batch."""
+    """Raises ValueError if the outputs for an example depend on the other examples of its batch."""
     alone = compute(tf.nest.map_structure(lambda leaf: leaf[:1], inputs))
     for together, one in zip(computed, alone, strict=True):
         together, one = together[:1].astype(np.float64), one.astype(np.float64)
         scale = np.max(np.abs(together), initial=0.0)
         if not np.allclose(together, one, rtol=0.01, atol=0.01 * scale, equal_nan=True):  # kernels round differently
             raise ValueError(
-                "The frozen layers give an example other outputs in another batch, so they cannot be computed once; "
+                "The frozen layers' outputs for an example depend on its batch, so they cannot be computed once; "
                 "train without frozen_features."
             )
 
@@ -328,22 +328,22 @@ def _check_each_alone(compute, inputs, computed):
 def _check_kinds(rows):
     for row in rows:
         if row.dtype.hasobject:
-            raise ValueError("frozen_features keeps numbers, and the examples have labels that are strings; map them")
+            raise ValueError("frozen_features keeps numbers, but the examples have string labels; map them to numbers")
 
 
 def _narrowed(array, dtype):
-    """`array`, a float32 one as the NumPy dtype of that name."""
+    """Returns `array`, converted to the NumPy dtype of that name if it is float32."""
     if array.dtype != np.float32 or dtype == "float32":
         return array
     with np.errstate(over="ignore"):
         narrowed = array.astype(dtype)
     if not np.array_equal(np.isfinite(array), np.isfinite(narrowed)):
-        raise ValueError(f"float16 does not hold features of {np.abs(array).max():.3g}; give dtype=float32")
+        raise ValueError(f"float16 cannot represent features of {np.abs(array).max():.3g}; use dtype=float32")
     return narrowed
 
 
 def _element(batch):
-    """(features, labels, sample weights), less what is not there."""
+    """Returns a tuple of the features and, if there are any, labels and sample weights."""
     return batch if isinstance(batch, tuple) else (batch,)
 
 
@@ -353,11 +353,11 @@ def _first_example(dataset):
         digests = [hashlib.sha256() for _ in leaves]
         _update(digests, leaves, slice(1))
         return _hex(digests)
-    raise ValueError("The examples' input_fn gave no data to frozen_features.")
+    raise ValueError("The examples' input_fn returned no data for frozen_features.")
 
 
 def _update(digests, leaves, rows):
-    """Takes those rows into the digests, one a leaf, so that it does not matter how rows are batched."""
+    """Adds the rows to the digests, one for each leaf; the result does not depend on how rows are batched."""
     for digest, leaf in zip(digests, leaves, strict=True):
         digest.update(repr(leaf[rows].tolist()).encode() if leaf.dtype.hasobject else leaf[rows].tobytes())
 
@@ -372,7 +372,7 @@ def _locked(folder):
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        log.info("Waiting for another process, which fills %s.", folder)
+        log.info("Waiting for another process to fill %s.", folder)
         lock.acquire()
     try:
         with explaining_full_disk(folder):

@@ -22,16 +22,16 @@ def split(model, strategy, *, recompute=False):
     """Splits a compiled model into two `SubModel`s, frozen and trained; the first's outputs are the second's inputs.
 
     The frozen part has the leading layers that train no weights, draw no random numbers, change no state in training,
-    and add nothing to the loss but penalties of weights. Models used as layers are split inside. The trained part is
-    compiled.
+    and add nothing to the loss but weight penalties. The split may lie inside a model that is used as a layer. The
+    trained part is compiled.
 
     Args:
-      model: a functional or Sequential `tf_keras` model, made in the scope of `strategy`.
-      recompute: whether the backward pass of the trained part recomputes activations, see `recomputation`.
+      model: a functional or Sequential `tf_keras` model, created in the scope of `strategy`.
+      recompute: whether the backward pass of the trained part recomputes activations; see `recomputation`.
 
     Raises:
-      LayerGraphError: the model is of a class of its own or does not know its input, no frozen layers lead it,
-        frozen layers come after one whose outputs differ each time, or their outputs are masked.
+      LayerGraphError: If the model is of a custom class or does not know its input, no frozen layers lead it, frozen
+        layers follow one whose outputs vary, or their outputs are masked.
     """
     with strategy.scope():
         calls, outputs = calls_within(model, "frozen_features")
@@ -51,7 +51,7 @@ def split(model, strategy, *, recompute=False):
     for tensor in cut:
         if is_masked(tensor):
             raise LayerGraphError(
-                f"Layer {tensor.node.layer.name}, the last that is frozen, gives a mask, which is not kept; train "
+                f"Layer {tensor.node.layer.name}, the last frozen layer, outputs a mask, which cannot be kept; train "
                 "without frozen_features."
             )
     with strategy.scope():
@@ -62,13 +62,13 @@ def split(model, strategy, *, recompute=False):
 
 
 def _leading(model, calls, effects):
-    """Returns the calls of the frozen part, and a list of reasons why it has no more.
+    """Returns the calls of the frozen part, and a list of reasons why it ends there.
 
     `effects`: as returned by `side_effects`.
     """
     trained = _ids(model.trainable_variables)
     made, frozen, reasons = _ids(model.inputs), [], []
-    after = {}  # by id of a tensor that one call keeps out of the frozen part: (why, remedy)
+    after = {}  # ids of tensors that a call keeps out of the frozen part: (reason, remedy)
     for call in calls:
         effect, inputs = effects.get(call), _ids(call.keras_inputs)
         is_trained = bool(trained & _ids(call.layer.weights))
@@ -77,7 +77,7 @@ def _leading(model, calls, effects):
         if reason and call.layer.weights and not is_trained:
             why, fix = reason
             raise LayerGraphError(
-                f"{why}, and frozen layers such as {call.layer.name} come after it, which cannot be computed once an "
+                f"{why}, so the frozen layers after it, such as {call.layer.name}, cannot be computed once for each "
                 f"example; {fix}, or train without frozen_features."
             )
         if leads and not is_trained and effect is None:
@@ -86,7 +86,7 @@ def _leading(model, calls, effects):
             continue
         if leads and effect and (not is_trained or isinstance(call.layer, keras.layers.BatchNormalization)):
             why = f"Layer {call.layer.name} ({type(call.layer).__name__}) {effect}"
-            fix = "freeze it" if is_trained else "leave it out, call the model around it with training=False"
+            fix = "freeze it" if is_trained else "remove it, call the model around it with training=False"
             reason = why, fix
             reasons.append(why)
         elif is_trained:

@@ -1,7 +1,7 @@
-"""Divides a functional Keras model into sub-models, also inside models that it uses as layers.
+"""Divides a functional Keras model into sub-models, even inside models that it uses as layers.
 
 A call is a Keras `Node`: a `layer`, its `call_args` and `call_kwargs`, the tensors among these as `keras_inputs`, and
-the `outputs`. Tensors are KerasTensors; sets and dicts have their ids, because tensors cannot be hashed.
+the `outputs`. Tensors are KerasTensors; sets and dicts contain their ids, because tensors cannot be hashed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tf_keras as keras
 
 from estimator_train.session import private_names
 
-# Stateful operations that leave the state as it is.
+# Stateful operations that do not change the state.
 _READS = (
     *("ReadVariableOp", "VarHandleOp", "VariableShape", "ResourceGather", "ResourceGatherNd"),
     *("LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "Assert"),
@@ -27,30 +27,30 @@ class LayerGraphError(ValueError):
 
 
 def calls_within(model, option):
-    """Returns all calls that a model makes, in order, and the list of its outputs.
+    """Returns all calls in a model, in order, and the list of its outputs.
 
-    Keras makes sub-models only between tensors of the same graph. If the model uses functional models as layers, the
-    layers of these are called again on the outer model's tensors, which puts all calls into one graph.
+    Keras builds sub-models only between tensors of the same graph. If the model uses functional models as layers, their
+    layers are called again on the outer model's tensors, which puts all calls into one graph.
 
     Args:
       model: a functional or Sequential `tf_keras` model; call this in the scope of its strategy.
       option: the setting that needs the calls, for error messages.
 
     Raises:
-      LayerGraphError: the model is of a class of its own, or does not know its input.
+      LayerGraphError: If the model is of a custom class, or does not know its input.
     """
     if not isinstance(model, keras.Model):
         raise LayerGraphError(
-            f"{model.name} is a Keras 3 model, and only models of tf_keras can be taken apart; train it without "
-            f"{option}, or make it with tf_keras."
+            f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without "
+            f"{option}, or build it with tf_keras."
         )
     if not is_functional(model):
         raise LayerGraphError(
-            f"{model.name} is of the class {type(model).__name__}, and only functional and Sequential models can be "
-            f"taken apart; train it without {option}."
+            f"{model.name} is a {type(model).__name__}, and only functional and Sequential models can be taken apart; "
+            f"train it without {option}."
         )
     if not model.inputs:
-        raise LayerGraphError(f"{model.name} does not know its input yet; let keras.Input(...) be its first layer.")
+        raise LayerGraphError(f"{model.name} does not know its input yet; make keras.Input(...) its first layer.")
     calls = calls_of(model)
     if not any(_is_graph(call.layer) for call in calls):
         return calls, model.outputs
@@ -59,18 +59,18 @@ def calls_within(model, option):
 
 
 def is_functional(model):
-    """Whether a model is functional or Sequential, and not of a class of its own."""
+    """Returns whether a model is functional or Sequential, and not of a custom class."""
     return type(model) in (private_names.functional_class(), keras.Sequential)
 
 
 def calls_of(model):
-    """The calls that a functional model makes, in order; `layer.inbound_nodes` has those of other models, too."""
+    """Returns the calls in a functional model, in order; `layer.inbound_nodes` also lists calls in other models."""
     nodes = [node for _, nodes in sorted(private_names.nodes_by_depth(model).items(), reverse=True) for node in nodes]
     return [node for node in nodes if not node.is_input]
 
 
 def is_masked(tensor):
-    """Whether a KerasTensor has a mask."""
+    """Returns whether a KerasTensor has a mask."""
     return private_names.keras_mask(tensor) is not None
 
 
@@ -96,11 +96,11 @@ def _call_layers(model, inputs, training, calls, option):
                 kwargs["training"] = of_layer
             outputs = tf.nest.flatten(layer(*args, **kwargs))
             calls.append(outputs[0].node)
-            takes_training = "training" in calls[-1].call_kwargs  # Keras drops what a layer does not take
+            takes_training = "training" in calls[-1].call_kwargs  # Keras drops arguments that a layer does not accept
             if of_layer is not None and not takes_training and _has_layers(layer):
                 raise LayerGraphError(
-                    f"Layer {layer.name} has layers, but no argument training by which they could be told what "
-                    f"the model around is called with; train without {option}."
+                    f"Layer {layer.name} contains layers, but its call takes no argument `training` to pass on to them; "
+                    f"train without {option}."
                 )
         tensors.update(zip(map(id, tf.nest.flatten(call.outputs)), outputs, strict=True))
     return [tensors[id(output)] for output in model.outputs]
@@ -138,12 +138,12 @@ def _conform(tensor, model_input, calls):
 def side_effects(model, calls, strategy):
     """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
 
-    The calls are traced over `strategy`, in whose scope the model was made, and never run.
+    The calls are traced, but never run, under `strategy`, in whose scope the model was created.
     """
     nodes, adds_losses = {}, {}
 
     class Training(keras.layers.Layer):
-        """Tells the layers that it calls that they train."""
+        """Calls the layers in training mode."""
 
         def call(self, tensors, training):
             operations = tf.compat.v1.get_default_graph().get_operations
@@ -154,7 +154,7 @@ def side_effects(model, calls, strategy):
                 results = tf.nest.flatten(call.layer(*args, **kwargs))
                 values.update(zip(map(id, tf.nest.flatten(call.outputs)), results, strict=True))
                 nodes[call] = [operation.node_def for operation in operations()[before:]]
-                # Each access recomputes penalties of weights, but returns the very tensor that a call has added.
+                # Each access recomputes weight penalties, but returns the same tensor for a loss that a call has added.
                 losses, again = call.layer.losses, call.layer.losses
                 adds_losses[call] = any(loss is other for loss in losses for other in again)
             return []
@@ -169,7 +169,7 @@ def side_effects(model, calls, strategy):
     library = {function.signature.name: function.node_def for function in traced.as_graph_def().library.function}
 
     def stateful(node):
-        """The first operation of a node, or of the functions it calls, that does not do the same each time."""
+        """Returns the first operation of a node, or of the functions it calls, that changes or depends on state."""
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
         if called:
             return next(filter(None, (stateful(inner) for name in called for inner in library[name])), None)
@@ -181,7 +181,7 @@ def side_effects(model, calls, strategy):
         if adds_losses[call]:
             effects[call] = "adds to the loss for its outputs"
         elif operation is not None:
-            effects[call] = f"gives other outputs each time or changes in training, by its operation {operation}"
+            effects[call] = f"gives different outputs each time or changes in training, by its operation {operation}"
     return effects
 
 
@@ -202,7 +202,7 @@ class Segment:
         """Adds its outputs to `values`, a dict of the ids of tensors to their values."""
 
         def run(*tensors):
-            # The backward pass runs this outside of the SubModel's call, where layers would not know `training`.
+            # The backward pass runs this outside the SubModel's call, where layers would not know `training`.
             return tf.nest.flatten(self._model(tensors, training=training))
 
         run = tf.recompute_grad(run) if self._recompute else run
@@ -218,13 +218,13 @@ class SubModel(keras.Model):
     """
 
     def __init__(self, whole, segments, outputs, inputs=None):
-        """`outputs`: nested tensors. `inputs`: a list of tensors; None: whatever the whole model can be called with."""
+        """`outputs`: nested tensors. `inputs`: a list of tensors; None means whatever the whole model accepts."""
         super().__init__(name=whole.name, autocast=False)
-        self._whole = whole  # Keras finds all variables and losses there, in the order that the optimizer knows
+        self._whole = whole  # Keras finds all variables and losses in it, in the order that the optimizer expects
         arrange = keras.Model(whole.input, whole.inputs) if inputs is None else tf.nest.flatten
         inputs = whole.inputs if inputs is None else inputs
 
-        # A closure, because Keras would add the variables of layers that it finds in attributes.
+        # This is a closure because Keras would track the variables of layers stored in attributes.
         def run(features, training):
             given = zip(inputs, tf.nest.flatten(arrange(features)), strict=True)
             values = {id(tensor): tf.cast(value, tensor.dtype) for tensor, value in given}
@@ -244,7 +244,7 @@ class SubModel(keras.Model):
         self.compiled_metrics = self._whole.compiled_metrics
 
     def fingerprint(self):
-        """A hex digest of what its outputs depend on: the layers' settings, but for names, and their weights."""
+        """Returns a hex digest of what the outputs depend on: the layers' settings, except names, and their weights."""
         return self._describe()
 
 
@@ -279,7 +279,7 @@ def _description(calls, inputs, outputs):
 
 
 def _without_names(config):
-    """Keras numbers the names of layers within a process."""
+    """Returns the config without names, because Keras numbers the names of layers within a process."""
     if isinstance(config, dict):
         return {key: _without_names(value) for key, value in config.items() if key != "name"}
     return [_without_names(value) for value in config] if isinstance(config, (list, tuple)) else config

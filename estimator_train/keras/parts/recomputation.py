@@ -20,7 +20,7 @@ from estimator_train.keras.parts.layer_graph import (
 
 
 def recomputing(model, strategy):
-    """Returns a `SubModel` of the whole model that trains alike, but keeps only activations between segments.
+    """Returns a `SubModel` of the whole model that trains identically, but keeps only activations between segments.
 
     n layers make about sqrt(n) segments. Layers whose outputs vary or whose state changes in training, such as Dropout
     and BatchNormalization, are not recomputed.
@@ -28,10 +28,10 @@ def recomputing(model, strategy):
     Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
 
     Args:
-      model: a compiled functional or Sequential `tf_keras` model, made in the scope of `strategy`.
+      model: a compiled functional or Sequential `tf_keras` model, created in the scope of `strategy`.
 
     Raises:
-      LayerGraphError: the model is of a class of its own or does not know its input, or passes masks on.
+      LayerGraphError: If the model is of a custom class, does not know its input, or passes masks on.
     """
     with strategy.scope():
         calls, outputs = calls_within(model, "recompute")
@@ -44,14 +44,14 @@ def recomputing(model, strategy):
 
 
 def into_segments(calls, outputs, kept_as_it_is):
-    """Groups calls into a list of `Segment`s, which recompute all calls but those in `kept_as_it_is`.
+    """Groups calls into a list of `Segment`s, which recompute all calls except those in `kept_as_it_is`.
 
-    `outputs`: the tensors that are used after the last call.
+    `outputs`: the tensors used after the last call.
     """
     masked = [call.layer.name for call in calls if any(map(is_masked, tf.nest.flatten(call.outputs)))]
     if masked:
-        raise LayerGraphError(f"Layer {masked[0]} gives a mask, which would be lost; train without recompute.")
-    # Calls with side effects stay even if nothing uses their outputs: an added loss is one.
+        raise LayerGraphError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")
+    # Calls with side effects, such as an added loss, stay even if nothing uses their outputs.
     needed = {id(output) for output in outputs} | outputs_of(kept_as_it_is).keys()
     calls = needed_calls(calls, needed)
     length = math.ceil(math.sqrt(len(calls)))

@@ -195,9 +195,9 @@ def test_replicas_of_a_split_model_are_refused(split, mirrored):
 @pytest.mark.parametrize(
     ("devices", "message"),
     [
-        (["CPU:0", "CPU:9"], "there is no device CPU:9; there are CPU:0, CPU:1, CPU:2"),
-        ({"encoder_*": "CPU:0"}, 'layer bottom_conv_0 fits none of encoder_.*; add it, or "\\*" as the last'),
-        ({"tail": "CPU:0", "*": "CPU:1"}, "no layer is called tail; there are encoder_0_conv_0"),
+        (["CPU:0", "CPU:9"], "there is no device CPU:9; TensorFlow sees CPU:0, CPU:1, CPU:2"),
+        ({"encoder_*": "CPU:0"}, 'layer bottom_conv_0 matches none of encoder_.*; add it, or "\\*" as the last'),
+        ({"tail": "CPU:0", "*": "CPU:1"}, "no layer matches tail; there are encoder_0_conv_0"),
         (["CPU:0"] * 99, "unet3d has 22 layers, fewer than the 99 devices"),
     ],
 )
@@ -210,11 +210,11 @@ def test_models_that_cannot_be_split_are_refused(unet):
     class Subclassed(keras.Model):
         pass
 
-    with pytest.raises(ValueError, match="is no graph of layers; give a functional or a Sequential model"):
+    with pytest.raises(ValueError, match="is not a graph of layers; pass a functional or Sequential model"):
         split_over(Subclassed(), DEVICES)
     varying = keras.Sequential([keras.Input((None, 4)), layers.Dense(2, name="first"), layers.Dense(1)])
     varying.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="layer first has outputs of no fixed size"):
+    with pytest.raises(ValueError, match="layer first has outputs without a fixed size"):
         split_over(varying, DEVICES)
     varying.compile("sgd", "mse", jit_compile=True)
     with pytest.raises(ValueError, match="compiled with jit_compile=True"):

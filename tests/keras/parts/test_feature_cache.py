@@ -186,7 +186,7 @@ def test_the_size_is_told_before(examples, log_lines):
 
 def test_what_does_not_fit_in_memory_is_refused(examples, monkeypatch):
     monkeypatch.setattr(feature_cache, "free_memory", lambda: 100)
-    with pytest.raises(MemoryError, match=r"take 0\.0 MB, and memory has 0\.0 MB left; give a folder as cache"):
+    with pytest.raises(MemoryError, match=r"take 0\.0 MB, and memory has 0\.0 MB left; use a directory as cache"):
         columns(examples, Doubled(), "memory")
 
 
@@ -210,7 +210,7 @@ def test_float16_halves_float32_features_alone(examples):
     assert (doubled.dtype, labels.dtype) == (np.float16, np.int64)
     np.testing.assert_array_equal(doubled, 2 * examples.x)
     examples.x[3] = 1e5
-    with pytest.raises(ValueError, match=r"float16 does not hold features of 2e\+05"):
+    with pytest.raises(ValueError, match=r"float16 cannot represent features of 2e\+05"):
         columns(examples, Doubled(), "memory", dtype="float16")
 
 
@@ -233,7 +233,7 @@ def test_labels_that_are_strings_are_refused():
     def named():
         return tf.data.Dataset.from_tensors((np.zeros((2, 3)), ["a", "b"]))
 
-    with pytest.raises(ValueError, match="labels that are strings; map them"):
+    with pytest.raises(ValueError, match="string labels; map them"):
         columns(named, lambda x: [x.numpy()], "memory")
 
 

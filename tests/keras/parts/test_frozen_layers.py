@@ -122,12 +122,12 @@ class Scaled(layers.Layer):
 REFUSED = {
     "dropout": (
         lambda: nested_model(dropout=0.5),
-        r"Layer dropout.*\(Dropout\).*such as statistics come after it.*training=False",
+        r"Layer dropout.*\(Dropout\).*frozen layers after it, such as statistics,.*training=False",
     ),
     "augmentation": (lambda: sequential(layers.RandomFlip(), frozen_conv()), r"Layer random_flip.*conv2d.*after it"),
     "trained BatchNormalization": (
         lambda: sequential(frozen_conv(), layers.BatchNormalization(), frozen_conv()),
-        r"Layer batch_normalization.*changes in training.*conv2d_1 come after it.*; freeze it, or",
+        r"Layer batch_normalization.*changes in training.*after it, such as conv2d_1,.*; freeze it, or",
     ),
     "random numbers": (
         lambda: sequential(layers.Lambda(lambda x: tf.nn.dropout(x, 0.5), name="noise"), frozen_conv()),
@@ -145,16 +145,16 @@ REFUSED = {
     ),
     "own class": (
         lambda: compiled(Own((inputs := keras.Input((4,))), layers.Dense(2)(inputs))),
-        "is of the class Own, and only functional and Sequential models",
+        "is a Own, and only functional and Sequential models",
     ),
-    "no known input": (lambda: compiled(keras.Sequential([layers.Dense(2)])), "let keras.Input.* be its first layer"),
+    "no known input": (lambda: compiled(keras.Sequential([layers.Dense(2)])), "make keras.Input.* its first layer"),
     "mask": (
         lambda: compiled(
             keras.Sequential(
                 [keras.Input((3,)), layers.Embedding(9, 4, mask_zero=True, trainable=False), layers.Dense(2)]
             )
         ),
-        "Layer embedding.* gives a mask",
+        "Layer embedding.* outputs a mask",
     ),
 }
 
