@@ -46,8 +46,8 @@ def calls_within(model, option):
         )
     if not is_functional(model):
         raise LayerGraphError(
-            f"{model.name} is a {type(model).__name__}, and only functional and Sequential models can be taken apart; "
-            f"train it without {option}."
+            f"{model.name} is of the custom class {type(model).__name__}, and only functional and Sequential models can "
+            f"be taken apart; train it without {option}."
         )
     if not model.inputs:
         raise LayerGraphError(f"{model.name} does not know its input yet; make keras.Input(...) its first layer.")
@@ -99,7 +99,7 @@ def _call_layers(model, inputs, training, calls, option):
             takes_training = "training" in calls[-1].call_kwargs  # Keras drops arguments that a layer does not accept
             if of_layer is not None and not takes_training and _has_layers(layer):
                 raise LayerGraphError(
-                    f"Layer {layer.name} contains layers, but its call takes no argument `training` to pass on to them; "
+                    f"Layer {layer.name} contains layers, but its call takes no argument `training` for them; "
                     f"train without {option}."
                 )
         tensors.update(zip(map(id, tf.nest.flatten(call.outputs)), outputs, strict=True))

@@ -145,7 +145,7 @@ REFUSED = {
     ),
     "own class": (
         lambda: compiled(Own((inputs := keras.Input((4,))), layers.Dense(2)(inputs))),
-        "is a Own, and only functional and Sequential models",
+        "is of the custom class Own, and only functional and Sequential models",
     ),
     "no known input": (lambda: compiled(keras.Sequential([layers.Dense(2)])), "make keras.Input.* its first layer"),
     "mask": (

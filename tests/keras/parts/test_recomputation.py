@@ -125,7 +125,7 @@ def test_models_that_cannot_be_taken_apart_are_refused():
     class Own(keras.Sequential):
         pass
 
-    with pytest.raises(LayerGraphError, match="is a Own, .*; train it without recompute"):
+    with pytest.raises(LayerGraphError, match="is of the custom class Own, .*; train it without recompute"):
         recomputing(Own([layers.Dense(1, input_shape=(2,))]), tf.distribute.get_strategy())
     masked = keras.Sequential([layers.Embedding(9, 2, mask_zero=True, input_shape=(3,)), layers.LSTM(2)])
     with pytest.raises(LayerGraphError, match="Layer embedding.* outputs a mask, which would be lost"):
