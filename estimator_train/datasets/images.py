@@ -204,7 +204,7 @@ def _image_files(folder):
     ]
     for entry in entries:
         if not (is_remote(entry) or entry.is_file()):  # checking each remote file takes too long
-            raise ValueError(f"{entry.path} is a folder, pipe, device or broken link, not an image file: remove it")
+            raise ValueError(f"{entry.path} is a directory, pipe, device or broken link, not an image file: remove it")
     return sorted(entry.path for entry in entries)
 
 

@@ -49,7 +49,7 @@ def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> l
     for path in (path for image, masks in samples for path in (image, *masks)):
         if path.exists() and not path.is_file():
             # Opening a pipe that nothing writes to would block forever.
-            raise ValueError(f"{path} is a folder, pipe, socket or device, not an image file: remove it")
+            raise ValueError(f"{path} is a directory, pipe, socket or device, not an image file: remove it")
     for image, masks in samples:
         for mask in masks:
             if not mask.exists():

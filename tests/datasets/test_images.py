@@ -161,7 +161,7 @@ def test_what_is_named_like_an_image_but_is_no_file_is_named(fill, kind):
     folder = fill({"a": 2, "b": 2})
     path = folder / "a" / "x.jpeg"
     {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "broken link": lambda: path.symlink_to("nowhere")}[kind]()
-    with pytest.raises(ValueError, match="a/x.jpeg is a folder, pipe, device or broken link.*remove it"):
+    with pytest.raises(ValueError, match="a/x.jpeg is a directory, pipe, device or broken link.*remove it"):
         datasets.open_dataset("images", folder)
 
 

@@ -126,7 +126,7 @@ def test_every_fifth_image_is_held_out(drawn, tmp_path):
 def test_a_pipe_among_the_files_is_named_and_never_opened(folder, part):
     (folder / part).unlink()
     os.mkfifo(folder / part)
-    with pytest.raises(ValueError, match=f"{part} is a folder, pipe, socket or device"):
+    with pytest.raises(ValueError, match=f"{part} is a directory, pipe, socket or device"):
         masked_images.list_samples(folder, MASKS)
 
 

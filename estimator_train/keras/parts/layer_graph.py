@@ -46,8 +46,8 @@ def calls_within(model, option):
         )
     if not is_functional(model):
         raise LayerGraphError(
-            f"{model.name} is of the custom class {type(model).__name__}, and only functional and Sequential models can "
-            f"be taken apart; train it without {option}."
+            f"{model.name} is of the custom class {type(model).__name__}, and only functional and Sequential models "
+            f"can be taken apart; train it without {option}."
         )
     if not model.inputs:
         raise LayerGraphError(f"{model.name} does not know its input yet; make keras.Input(...) its first layer.")
