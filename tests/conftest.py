@@ -28,7 +28,7 @@ strategies.let_memory_grow()  # GPUs are shared by the processes of tests
 gc.freeze()  # the garbage collector need not look through TensorFlow's modules again and again
 
 
-# What was started in the background or by nohup ignores these signals, and so would the processes of tests.
+# A process started in the background or by nohup ignores these signals, and so would the tests' processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -54,7 +54,7 @@ def mirrored():
     def strategy(replicas):
         if replicas not in strategies:
             devices = [f"CPU:{index}" for index in range(replicas)]
-            # The default, collective ops, takes one number of replicas a process: two have it, as users do.
+            # Collective ops, the default, allow one number of replicas per process; two replicas use them, as users do.
             reduction = None if replicas == 2 else tf.distribute.ReductionToOneDevice()
             strategies[replicas] = tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
         return strategies[replicas]
@@ -126,7 +126,7 @@ def blank_plots(monkeypatch):
 
 @pytest.fixture
 def log_lines():
-    """The messages that TensorFlow's logger takes at INFO."""
+    """The messages that TensorFlow's logger receives at INFO."""
     lines = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())
@@ -140,7 +140,7 @@ def log_lines():
 
 @pytest.fixture
 def warnings():
-    """What TensorFlow's logger warns of; it does not propagate to where pytest listens."""
+    """The warnings of TensorFlow's logger, which does not propagate to pytest's handler."""
     lines = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: lines.append(record.getMessage())

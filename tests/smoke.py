@@ -1,6 +1,6 @@
-"""What a user does first, on an installed estimator_train: `.ci/matrix` runs it on every TensorFlow that we support.
+"""A user's first steps with an installed estimator_train; `.ci/matrix` runs it on every supported TensorFlow.
 
-The suite does not collect it, for it has tests of its own for each of these steps.
+The suite does not collect it, because it tests each of these steps separately.
 """
 
 import os
@@ -30,7 +30,7 @@ def keras_model(config):
 
 
 def keras3_model(config):
-    import keras as keras3  # as users have it: beside tf_keras, and after it
+    import keras as keras3  # as for users: imported together with tf_keras, and after it
 
     model = keras3.Sequential(
         [
@@ -67,7 +67,7 @@ def canned_model(config):
 
 
 def examples():
-    """The 96 examples: 4 features, of which two decide the class."""
+    """Returns 96 examples with 4 features, two of which decide the class."""
     x = np.random.default_rng(5).normal(size=(96, 4)).astype("float32")
     return x, (x[:, 0] > 0).astype("int64") + (x[:, 1] > 0.3)
 
@@ -83,7 +83,7 @@ def eval_input_fn():
 
 
 def losses_in_events(folder):
-    """The loss of each training step whose summary is in the event files of `folder`, in their order."""
+    """Returns the losses of training steps in the event files of `folder`, in order."""
     return [
         float(tf.make_ndarray(value.tensor)) if value.HasField("tensor") else value.simple_value
         for path in sorted(tf.io.gfile.glob(os.path.join(folder, "events.out.tfevents.*")))

@@ -295,7 +295,7 @@ def _is_private_import(path):
 
 
 def _imported(tree):
-    """The names that modules and what is in them have here, to their paths."""
+    """Maps local names of modules and their members to their paths."""
     return {
         alias.asname or alias.name: path
         for node in ast.walk(tree)
@@ -305,7 +305,7 @@ def _imported(tree):
 
 
 def _enters_private_module(node, imported):
-    """Whether this attribute is the one by which a chain of them comes into a private module."""
+    """Returns whether this attribute is where a chain of attributes enters a private module."""
     if node.attr == "__internal__":
         return True
     root, dot, rest = ast.unparse(node.value).partition(".")
@@ -314,7 +314,7 @@ def _enters_private_module(node, imported):
 
 
 def _own_attributes(tree):
-    """What the classes of a module, and those of the package that they inherit from, define or set on self and cls."""
+    """Returns names that a module's classes and their bases in the package define or set on self and cls."""
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     found, seen = set(), set()
     for of_class in classes:

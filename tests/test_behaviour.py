@@ -1,4 +1,4 @@
-"""What programs rely on, as TensorFlow 2.15.1 does it: the values are what benchmarks/behaviour.py prints there."""
+"""Behavior that programs rely on; the expected values are what benchmarks/behaviour.py prints on TensorFlow 2.15.1."""
 
 import pytest
 

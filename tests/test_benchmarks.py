@@ -1,4 +1,4 @@
-"""The statistics of benchmarks, the processes they run in turn, and the tables of docs."""
+"""Benchmarks: statistics, the processes that run in turn, and the tables in docs."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_what_is_around(tmp
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
         *("an epoch of small\\_images", "ours", "theirs", "1.50", "0.50", "4.00", "3")
     ]
-    assert len([line for line in lines if line.startswith("| steps")]) == 1  # in the whole table alone
+    assert len([line for line in lines if line.startswith("| steps")]) == 1  # only in the whole table
     circumstances, _ = [line for line in lines if line.startswith("- ")]
     assert circumstances == (
         "- `python -m benchmarks input_pipeline`: a CPU, 2 cores, load 0.0 to 2.0; on the CPU; tensorflow 2.21.0"

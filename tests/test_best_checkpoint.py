@@ -38,7 +38,7 @@ def keras_model():
 
 @pytest.fixture(params=["keras", "model_fn"])
 def estimator(request, tmp_path):
-    """Trained past what it is evaluated on: of the evaluations at steps 2, 4, ... that of step 6 is the best."""
+    """Overshoots its best loss: of the evaluations at steps 2, 4, ..., step 6 is best."""
     config = et.RunConfig(str(tmp_path / "run"), save_checkpoints_steps=2)
     if request.param == "keras":
         return et.model_to_estimator(keras_model(), config=config)

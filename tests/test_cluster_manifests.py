@@ -1,4 +1,4 @@
-"""The Kubernetes manifests in examples/cluster: every task gets a TF_CONFIG that is one, and runs the same."""
+"""Kubernetes manifests in examples/cluster give every task a valid TF_CONFIG and the same program."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ TASKS = {"": {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}, "_keras": {"chi
 
 
 def objects_of(path):
-    """The Kubernetes objects in a file, those of a List one by one."""
+    """Returns the Kubernetes objects in a file, with Lists expanded."""
     for document in yaml.safe_load_all(path.read_text()):
         yield from document["items"] if document["kind"] == "List" else [document]
 
@@ -90,7 +90,7 @@ def test_jobs_give_each_task_its_place(variant, monkeypatch, tmp_path):
 def test_the_tfjob_has_the_tasks_of_the_jobs(variant, monkeypatch, tmp_path):
     replicas = {name: spec["replicas"] for name, spec in replicas_of(variant).items()}
     assert replicas == TASKS[variant]
-    # As the operator makes it: the evaluator is not of the cluster.
+    # As the operator makes it: the evaluator is not in the cluster.
     cluster = {
         name: [f"training-{name}-{index}.default.svc:2222" for index in range(count)]
         for name, count in replicas.items()
@@ -121,7 +121,7 @@ def test_the_workers_of_the_data_service_find_the_dispatcher_and_the_files():
 
 
 def labels_of(value):
-    """The labels of every pod template anywhere in an object."""
+    """Yields the labels of every pod template in an object."""
     if isinstance(value, dict):
         if "containers" in value.get("spec", {}):
             yield value["metadata"]["labels"]

@@ -1,7 +1,7 @@
 """README, CONTRIBUTING and docs/ are true: every command and block of Python in them runs, every link leads somewhere.
 
-A page is followed from top to bottom, in a folder of its own with the files that its commands name. The rules below
-make small what would take long, and leave out what needs more than this machine. A command that no rule knows fails.
+A page is followed from top to bottom, in a temporary directory with the files that its commands name. The rules below
+shrink long commands, and skip commands that need more than this machine. A command without a rule fails.
 """
 
 import functools
@@ -36,7 +36,7 @@ AT_ROOT = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING
 PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# Those that train most; .ci/run follows them, too.
+# The pages that train most; .ci/run follows them, too.
 SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "input_fns.md", "unet3d.md")
 
 NOT_RUN = {
@@ -66,7 +66,7 @@ SMALL = {"memory --recipe": "--volume 8 --filters 2", "memory --model": "--image
 # A training whose folder no later command of the page names, or that is another way to make it.
 ONLY_PLAN = "--dry-run --model-dir only-planned"
 
-# What Python is run instead of that in pages and examples.
+# Replacements in the Python code of pages and examples.
 PYTHON = {
     "tf.distribute.MirroredStrategy()": "two_replicas",
     "distribution.gpus(2)": "two_replicas",
@@ -100,7 +100,7 @@ PRINTS = {
 
 @pytest.fixture
 def namespace(mirrored):
-    """What Python runs in."""
+    """The namespace that Python code runs in."""
     small_unet3d = functools.partial(unet3d.train, volume=8, filters=2, max_steps=1)
     small = {"small_unet3d": small_unet3d, "small_backbone": small_backbone}
     return {"__name__": "__main__", "two_replicas": mirrored(2), **small}
@@ -108,7 +108,7 @@ def namespace(mirrored):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch, mirrored, blank_plots):
-    """The folder that a page is followed in; data that was downloaded before is not seen."""
+    """The directory that a page is followed in, with an empty download cache."""
     monkeypatch.chdir(tmp_path)
     # Not by XDG_CACHE_HOME: matplotlib would look through all fonts again.
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache" / name))
@@ -206,7 +206,7 @@ def test_every_link_leads_somewhere(page):
 
 
 def headings_of(page):
-    """The anchors of a page's headings."""
+    """Returns the anchors of a page's headings."""
     return [
         re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         for title in re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
@@ -240,7 +240,7 @@ def made_small(code):
 
 
 def follow(command, later, monkeypatch):
-    """Runs a command of a page in this process; `later` are those that come after it."""
+    """Runs a command of a page in this process; `later` are the commands after it."""
     if any(command.startswith(start) for start in NOT_RUN):
         for module in re.findall(r"-m (benchmarks\.\w+)", command):
             assert importlib.util.find_spec(module), command
@@ -263,7 +263,7 @@ def follow(command, later, monkeypatch):
 
 
 def instead_of_training(arguments, later):
-    """The flags that make a training small, or only plan it."""
+    """Returns flags that make training short, or only plan it."""
     flags = dict(itertools.pairwise([*arguments, ""]))
     if "--recipe" in flags:
         return "--dry-run"  # tests/recipes trains each

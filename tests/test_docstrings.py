@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import models
+from estimator_train import datasets, models
 
 PACKAGE = Path(et.__file__).parent
 FILES = [path.relative_to(PACKAGE.parent) for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]
@@ -25,6 +25,7 @@ def names(tmp_path, monkeypatch):
     model.compile("sgd", "mse")
     x = np.float32([[0], [1], [2], [3]])
     return {
+        "datasets": datasets,
         "et": et,
         "keras": keras,
         "models": models,

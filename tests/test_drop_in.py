@@ -22,7 +22,7 @@ def installed():
 
 @pytest.fixture
 def uninstalled(monkeypatch):
-    """As before `install`, until the test ends."""
+    """Restores the state before `install` until the test ends."""
     monkeypatch.setattr(
         sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, drop_in._Finder)]
     )

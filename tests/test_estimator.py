@@ -1,4 +1,4 @@
-"""The Estimator's verbs: exact steps, evaluation that counts every example once, lazy predictions, clear errors."""
+"""The Estimator's methods: exact steps, evaluation that counts every example once, lazy predictions, clear errors."""
 
 import glob
 import os
@@ -45,7 +45,7 @@ def counting_estimator(model_dir, examples=12, **config):
 
 
 def counts(estimator):
-    """How often each example was trained on, of the newest checkpoint."""
+    """Returns how often the newest checkpoint was trained on each example."""
     return estimator.get_variable_value(KERNEL)[:, 0].tolist()
 
 
@@ -54,7 +54,7 @@ def global_step(estimator):
 
 
 def checkpoint_steps(estimator):
-    """The steps of the checkpoints on disk."""
+    """Returns the steps of the checkpoints on disk."""
     return sorted(int(path[:-6].rsplit("-", 1)[1]) for path in glob.glob(f"{estimator.model_dir}/model.ckpt-*.index"))
 
 
@@ -116,7 +116,7 @@ def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, lo
     assert skipped == 1
     estimator.train(rows(epochs=3), max_steps=15)
     assert global_step(estimator) == 15
-    assert counts(estimator) == [2] * 5 + [1] * 5 + [0] * 2  # each call starts the data anew
+    assert counts(estimator) == [2] * 5 + [1] * 5 + [0] * 2  # each call restarts the data
 
 
 @pytest.mark.parametrize("steps_per_loop", [1, 7])
@@ -176,7 +176,7 @@ def test_asynchronous_checkpoints_are_whole_when_listeners_and_the_caller_see_th
 
 
 def test_a_resumed_run_equals_an_unbroken_one(classifier, data, batches, tmp_path):
-    half = tuple(array[:48] for array in data)  # three batches: the data starts anew where an epoch does
+    half = tuple(array[:48] for array in data)  # three batches: the data restarts with each epoch
     config = et.RunConfig(save_checkpoints_steps=1000)
     unbroken = et.model_to_estimator(classifier(), model_dir=tmp_path / "unbroken", config=config)
     unbroken.train(batches(half, 16, epochs=2), steps=6)

@@ -71,20 +71,20 @@ def receiver():
 
 
 def step_of(path):
-    """The w of a SavedModel, which is the step that it was exported at."""
+    """Returns w of a SavedModel, the step at which it was exported."""
     serve = tf.saved_model.load(path).signatures["serving_default"]
     return serve(tf.constant([[1.0]]))["dense"].numpy().item()
 
 
 def steps_in(estimator, name, numbered=False):
-    """The steps of an exporter's SavedModels, the oldest first; `numbered`: what else is there is left out."""
+    """Returns the steps of an exporter's SavedModels, oldest first; `numbered` ignores other files."""
     folder = os.path.join(estimator.model_dir, "export", name)
     names = [each for each in sorted(os.listdir(folder)) if not numbered or each.isdigit()]
     return [step_of(os.path.join(folder, each)) for each in names]
 
 
 def ask(exporter, estimator, step, *, is_final=False, **eval_result):
-    """What the exporter gives for the checkpoint of the step."""
+    """Returns the exporter's result for the checkpoint of the step."""
     return exporter.export(
         estimator,
         os.path.join(estimator.model_dir, "export", exporter.name),

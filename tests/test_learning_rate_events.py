@@ -1,4 +1,4 @@
-"""The learning rate of a Keras model's last update is among its events, whatever optimizer it has."""
+"""The learning rate of a Keras model's last update is in its events, for every kind of optimizer."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""docs/migrating.md tells the truth: its table is held against the package, through the drop-in."""
+"""docs/migrating.md is true: its table is compared with the package, through the drop-in."""
 
 import functools
 import pkgutil
@@ -18,7 +18,7 @@ ROWS = re.findall(
 HERE = [(old, ours) for old, ours, _ in ROWS if ours != "absent"]
 ABSENT = [(old, note.strip()) for old, ours, note in ROWS if ours == "absent"]
 
-# All public symbols of TensorFlow 2.15.1: tf.estimator's, then those that tf.compat.v1.estimator adds.
+# All public symbols of TensorFlow 2.15.1: tf.estimator's, then the additional ones of tf.compat.v1.estimator.
 V2 = """
 BaselineClassifier BaselineEstimator BaselineRegressor BestExporter BinaryClassHead CheckpointSaverHook
 CheckpointSaverListener DNNClassifier DNNEstimator DNNLinearCombinedClassifier DNNLinearCombinedEstimator

@@ -1,4 +1,4 @@
-"""What a user meets first: the import, the public names."""
+"""The import and the public names."""
 
 import os
 import platform

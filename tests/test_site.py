@@ -1,4 +1,4 @@
-"""The documentation as a site: its links, what its pages load, what its API reference has. .ci/run builds it."""
+"""The documentation site: its links, what its pages load, and its API reference. .ci/run builds it."""
 
 import importlib.util
 import re
@@ -67,7 +67,7 @@ def test_the_api_reference_has_every_public_name():
     listed = set(re.findall(r"^::: estimator_train\.([\w.]+)$", pages, re.MULTILINE))
     own = {name for name in et._HOMES if getattr(et, name).__module__.startswith("estimator_train")}
     assert own - listed == set()
-    # A function in a module of its own name is not found among the names of the package.
+    # A function with the name of its module is not found among the names of the package.
     for package in (datasets, input_fns):
         room = package.__name__.partition(".")[2]
         hidden = [name for name in package.__all__ if importlib.util.find_spec(f"{package.__name__}.{name}")]

@@ -44,7 +44,7 @@ def make_estimator(request, tmp_path):
     return make
 
 
-# What does not go by the kind of model is tested with the one that is built sooner.
+# Tests that do not depend on the kind of model use the faster one.
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
 
 
@@ -63,7 +63,7 @@ AT_5 = label(5.0, 1)  # its loss is |5 - step|
 
 
 def evaluations(estimator, name=None):
-    """The (step, loss) of each evaluation, in their order."""
+    """Returns (step, loss) of each evaluation, in order."""
     return [
         (event.step, value.simple_value)
         for path in sorted(glob.glob(os.path.join(estimator.eval_dir(name), "*.tfevents.*")))
@@ -79,7 +79,7 @@ def receiver():
 
 
 class Recorder(et.Exporter):
-    """Exports nothing, but keeps what it was asked for; it skips all but the steps `exported`."""
+    """Exports nothing, but records its calls; it skips all steps except `exported`."""
 
     def __init__(self, name="recorder", exported=()):
         self._name, self._exported = name, exported

@@ -1,4 +1,4 @@
-"""What type checkers and editors see: the stub of the public face, the hints of public signatures, completion."""
+"""Type checkers and editors see the stub of public names, hints of public signatures, and completions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _below(package):
     return [module.name for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
 
 
-# The modules whose names users import.
+# The modules that users import names from.
 PUBLIC = [
     "estimator_train",
     "estimator_train.canned.v1",
@@ -82,7 +82,7 @@ def test_every_public_signature_has_hints_that_name_what_is_there(module):
 
 
 def _public_functions(module):
-    """The functions and methods of a module's public names, as {qualified name: function}; those of TensorFlow not."""
+    """Returns {qualified name: function} of a module's public functions and methods, without TensorFlow's."""
     names = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()
@@ -99,7 +99,7 @@ def _public_functions(module):
 
 
 def _methods(kind):
-    """The public methods and properties of a class, and what makes and calls its objects, inherited ones too."""
+    """Returns a class's public methods, properties and constructors, including inherited ones."""
     members = {name: inspect.getattr_static(kind, name) for name in dir(kind)}
     functions = {
         name: member.fget if isinstance(member, property) else getattr(member, "__func__", member)
@@ -114,7 +114,7 @@ def _is_ours(value):
 
 
 def _without_hints(function):
-    """The parameters of a function that have no hint, and "return" where that has none."""
+    """Returns a function's parameters without a hint, and "return" if that has none."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if parameters and parameters[0].name in ("self", "cls"):
@@ -127,7 +127,7 @@ def _without_hints(function):
 
 @functools.cache
 def _names_in(module):
-    """The names of a module, with those that it imports for type checkers alone."""
+    """Returns the names of a module, including those it imports only for type checkers."""
     path = sys.modules[module].__file__
     names = dict(vars(sys.modules[module]))
     for node in ast.parse(Path(path).read_text()).body:

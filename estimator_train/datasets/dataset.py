@@ -84,6 +84,10 @@ def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int)
     Every class keeps at least one example. The choice depends on hashes of `seed` and the examples' names, not on where
     the files are, and a smaller limit chooses a subset of a larger one's examples.
 
+        >>> pets = {"cat": {name: name for name in "abcd"}, "dog": {name: name for name in "ef"}}
+        >>> len(stratified(pets, 3, seed=0))
+        3
+
     Args:
       examples: {class name: {name: example}}.
 

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 
 
 def require_room(folder: str | os.PathLike[str], num_bytes: int, what: str) -> None:
-    """Raises OSError unless the disk of `folder` has room for `num_bytes`; `what` says in the message what needs it."""
+    """Raises OSError unless the disk of `folder` has room for `num_bytes`; `what` says in the message what needs it.
+
+    >>> require_room(".", 1000, "unpacking the archive")
+    """
     free = shutil.disk_usage(folder).free
     if free < num_bytes:
         raise OSError(

@@ -30,6 +30,10 @@ def draw_pages(home: str | os.PathLike[str], number: int) -> None:
     """Draws `home`/images/NAME.jpeg and `home`/masks/{rows,columns}/NAME.png, with the same bytes every time.
 
     The directory appears only when it is complete. If two processes draw it at the same time, the first to finish wins.
+
+        >>> draw_pages("tables", 2)
+        >>> sorted(os.listdir("tables/images"))
+        ['page-0000.jpeg', 'page-0001.jpeg']
     """
     home = Path(home)
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -58,6 +62,10 @@ def draw_pages(home: str | os.PathLike[str], number: int) -> None:
 
 def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
     """Draws a page of 512 x 512 pixels with a `numpy.random.Generator`.
+
+        >>> page, rows, columns = draw_page(np.random.default_rng(0))
+        >>> page.size
+        (512, 512)
 
     Returns:
       Three Pillow images: the RGB page, and black-and-white masks of the lines between rows and between columns.

@@ -70,6 +70,9 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist
 
     Its input_fns raise ConnectionError if the images are missing and cannot be downloaded.
 
+        >>> open_dataset().train_examples
+        60000
+
     Raises:
       ValueError: `data_dir` is given, but Keras decides where the files are.
     """

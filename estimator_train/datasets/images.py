@@ -162,7 +162,11 @@ def open_folder(
 
 
 def paths_by_class(paths: Iterable[str], class_names: Sequence[str]) -> dict[str, list[str]]:
-    """Returns {class name: the paths in a directory of that name}, in order."""
+    """Returns {class name: the paths in a directory of that name}, in order.
+
+    >>> paths_by_class(["scans/DME/2.jpeg", "scans/CNV/1.jpeg"], ["CNV", "DME"])
+    {'CNV': ['scans/CNV/1.jpeg'], 'DME': ['scans/DME/2.jpeg']}
+    """
     by_class = {class_name: [] for class_name in class_names}
     for path in paths:
         by_class[os.path.basename(os.path.dirname(path))].append(path)

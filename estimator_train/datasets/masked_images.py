@@ -36,6 +36,12 @@ class Sample(NamedTuple):
 def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> list[Sample]:
     """Returns the `Sample` of every image, sorted by name.
 
+        >>> from estimator_train.datasets import drawn_tables
+        >>> drawn_tables.draw_pages("tables", 5)
+        >>> samples = list_samples("tables", ["rows", "columns"])
+        >>> samples[0].image.name
+        'page-0000.jpeg'
+
     Raises:
       FileNotFoundError: there are no images, or an image lacks a mask.
       ValueError: a mask and its image differ in size, or an image or mask is a directory, pipe or device. The size of

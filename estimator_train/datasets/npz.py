@@ -79,6 +79,11 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset
     or floats in [0, 1]. `y_train` and `y_test` are class indices of shape (n,). An array `class_names` names the
     classes; without it, their indices do.
 
+        >>> x, y = np.zeros([8, 28, 28], np.uint8), np.arange(8) % 2
+        >>> np.savez("tiny.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+        >>> open_dataset("tiny.npz").class_names
+        ('0', '1')
+
     Raises:
       FileNotFoundError: there is no such file.
       ValueError: `data_dir` is None, or the file holds something else.

@@ -19,6 +19,10 @@ def as_model_input(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (images, labels) in the format of `dataset.Dataset`, for one example or a batch.
 
+        >>> images, labels = as_model_input(tf.zeros([2, 28, 28, 1], tf.uint8), [0, 2], (32, 32), 3)
+        >>> images.shape.as_list(), labels.shape.as_list()
+        ([2, 32, 32, 3], [2, 3])
+
     Args:
       images: shape (…, height, width, 1 or 3), integers from 0 to their type's maximum or floats in [0, 1].
       labels: class indices.
@@ -32,7 +36,12 @@ def as_model_input(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MappedBatches:
-    """An input_fn that applies `function` to the batches of `input_fn`; both follow the protocol StartsAnywhere."""
+    """An input_fn that applies `function` to the batches of `input_fn`; both follow the protocol StartsAnywhere.
+
+    >>> tens = ExampleBatches(lambda: tf.data.Dataset.range(4), lambda number: 10 * number, batch_size=2)
+    >>> [batch.numpy().tolist() for batch in MappedBatches(tens, lambda batch: batch + 1)()]
+    [[1, 11], [21, 31]]
+    """
 
     input_fn: StartsAnywhere
     function: Callable[..., Any]
@@ -52,6 +61,10 @@ class ExampleBatches:
     It follows the protocol StartsAnywhere. With a `tf.distribute.InputContext`, each input pipeline gets its shard of
     the examples. Shuffling uses a buffer of 4096 examples. If it starts inside an epoch, the earlier examples are read
     but not passed to `load`.
+
+        >>> tens = ExampleBatches(lambda: tf.data.Dataset.range(4), lambda number: 10 * number, batch_size=2)
+        >>> [batch.numpy().tolist() for batch in tens()]
+        [[0, 10], [20, 30]]
 
     Attributes:
       examples: returns the dataset of one epoch.

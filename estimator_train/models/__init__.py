@@ -36,7 +36,10 @@ FORMER_NAMES = {"convnet": "fashion_mnist_cnn"}
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError if `name` is in neither `NAMES` nor `FORMER_NAMES`."""
+    """Raises ValueError if `name` is in neither `NAMES` nor `FORMER_NAMES`.
+
+    >>> models.check_name("mobilenet_v2")
+    """
     if name in NAMES or name in FORMER_NAMES:
         return
     similar = ", ".join(difflib.get_close_matches(name.lower(), NAMES, n=5))

@@ -36,6 +36,9 @@ def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
 
     With random weights, all layers are trained. VGG16's last block is fine-tuned, as in Kashif Rasul, "Multi-GPU
     training with Estimators, tf.keras and tf.data" (TensorFlow blog). For other models, only the head is trained.
+
+        >>> default_freeze("vgg16", "imagenet")
+        'block4_pool'
     """
     if weights == "none":
         return "none"
@@ -43,7 +46,10 @@ def default_freeze(name: str, weights: str | os.PathLike[str] | None) -> str:
 
 
 def check_freeze(name: str, weights: str | os.PathLike[str] | None, freeze: str | int | None) -> None:
-    """Raises ValueError if the model `name` has no backbone to freeze, or its backbone has random weights."""
+    """Raises ValueError if the model `name` has no backbone to freeze, or its backbone has random weights.
+
+    >>> check_freeze("mobilenet_v2", "imagenet", "all")
+    """
     if freeze is None:
         return
     if name not in CLASSES:

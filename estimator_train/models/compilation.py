@@ -53,6 +53,9 @@ def recompile(model: keras.Model, optimization: Optimization, steps: int | None 
 def compile_with_rising_rate(model: keras.Model, lowest: float, highest: float, steps: int) -> None:
     """Recompiles `model` with a learning rate that rises exponentially from `lowest` to `highest` over `steps` steps.
 
+        >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=4)
+        >>> compile_with_rising_rate(model, 1e-6, 1.0, steps=100)
+
     Raises:
       ValueError: the model cannot be recompiled like this, see `recompile`.
     """

@@ -24,6 +24,9 @@ _ERRORS = [f"mae_{name}/{part}" for name in "GF" for part in ("cycle", "identity
 def build_cyclegan(image_size: tuple[int, int], filters: int = 32, learning_rate: float = 2e-4) -> CycleGAN:
     """Returns a compiled `CycleGAN`. With 64 filters and 256 x 256 pixels, it has the paper's layers.
 
+        >>> sorted(build_cyclegan((16, 16), filters=2).networks)
+        ['F', 'G', 'X', 'Y']
+
     Raises:
       ValueError: height or width is not a multiple of 4, or is below 16.
     """
@@ -130,6 +133,9 @@ def build_generator(image_size: tuple[int, int], filters: int, name: str) -> ker
     """Returns a model from images to images in [-1, 1].
 
     It has 9 residual blocks from 256 pixels on, 6 from 128, 3 from 64, and otherwise 1.
+
+        >>> build_generator((16, 16), 2, "G").output_shape
+        (None, 16, 16, 3)
     """
     blocks = next(blocks for side, blocks in ((256, 9), (128, 6), (64, 3), (0, 1)) if min(image_size) >= side)
     image = keras.Input((*image_size, 3), name="image")
@@ -146,7 +152,11 @@ def build_generator(image_size: tuple[int, int], filters: int, name: str) -> ker
 
 
 def build_discriminator(image_size: tuple[int, int], filters: int, name: str) -> keras.Model:
-    """Returns a model from images to a logit per patch of 70 x 70 pixels, or 34 x 34 for images below 128 pixels."""
+    """Returns a model from images to a logit per patch of 70 x 70 pixels, or 34 x 34 for images below 128 pixels.
+
+    >>> build_discriminator((16, 16), 2, "X").output_shape
+    (None, 4, 4, 1)
+    """
     levels = 3 if min(image_size) >= 128 else 2
     image = keras.Input((*image_size, 3), name="image")
     features = keras.layers.LeakyReLU(0.2)(_conv(filters, 4, strides=2, use_bias=True)(image))

@@ -14,7 +14,12 @@ _SMOOTH = 1.0  # voxels; makes the coefficient 1 if both masks are empty
 
 @keras.utils.register_keras_serializable("estimator_train")
 def dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """Returns 1 minus the coefficient, computed from the probabilities without a threshold."""
+    """Returns 1 minus the coefficient, computed from the probabilities without a threshold.
+
+    >>> mask = tf.constant([[[1.0, 0.0]]])
+    >>> dice_loss(mask, mask).numpy().tolist()
+    [0.0]
+    """
     return 1 - _dice(y_true, y_pred)
 
 
@@ -23,6 +28,9 @@ def bce_dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor, *, positive_weight: floa
     """Returns `dice_loss` plus the mean binary cross-entropy, which weights the mask's pixels by `positive_weight`.
 
     Cross-entropy gives every pixel a gradient from the first step, and the weight compensates for small masks.
+
+        >>> bce_dice_loss(tf.ones([2, 8, 8]), tf.fill([2, 8, 8], 0.9)).shape.as_list()
+        [2]
     """
     y_true, y_pred = tf.cast(y_true, tf.float32), tf.cast(y_pred, tf.float32)
     weights = 1 + (positive_weight - 1) * y_true
@@ -32,7 +40,11 @@ def bce_dice_loss(y_true: tf.Tensor, y_pred: tf.Tensor, *, positive_weight: floa
 
 @keras.utils.register_keras_serializable("estimator_train")
 def dice_coefficient(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """Returns the coefficient of the mask and the probabilities thresholded at 0.5."""
+    """Returns the coefficient of the mask and the probabilities thresholded at 0.5.
+
+    >>> dice_coefficient(tf.constant([[[1.0, 0.0]]]), tf.constant([[[0.9, 0.2]]])).numpy().tolist()
+    [1.0]
+    """
     return _dice(y_true, y_pred > 0.5)
 
 

@@ -15,6 +15,9 @@ class Head(NamedTuple):
     regression labels can have any scale, the last dense layer predicts their deviation from the mean in standard
     deviations, so that the usual learning rates work.
 
+        >>> [type(layer).__name__ for layer in Head(1, "regression", label_moments=(50.0, 9.0)).layers()]
+        ['Dense', 'Rescaling']
+
     Args:
       units: number of classes, labels or numbers.
       task: "classification", "multilabel" or "regression".

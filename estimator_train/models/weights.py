@@ -17,12 +17,19 @@ _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def is_file(weights: str | os.PathLike[str] | None) -> TypeGuard[str | os.PathLike[str]]:
-    """Returns whether `weights` is a file, not "imagenet", "none" or None."""
+    """Returns whether `weights` is a file, not "imagenet", "none" or None.
+
+    >>> is_file("vgg16.h5"), is_file("imagenet")
+    (True, False)
+    """
     return weights not in (None, "none", "imagenet")
 
 
 def check_weights(weights: str | os.PathLike[str] | None) -> None:
-    """Raises FileNotFoundError or ValueError if `weights` is a file that does not exist or is not HDF5."""
+    """Raises FileNotFoundError or ValueError if `weights` is a file that does not exist or is not HDF5.
+
+    >>> check_weights("imagenet")
+    """
     if not is_file(weights):
         return
     path = Path(weights)
@@ -34,7 +41,12 @@ def check_weights(weights: str | os.PathLike[str] | None) -> None:
 
 
 def load_file(model: keras.Model, weights: str | os.PathLike[str]) -> None:
-    """Loads a weights file into a Keras `model`; raises ValueError if it does not fit."""
+    """Loads a weights file into a Keras `model`; raises ValueError if it does not fit.
+
+    >>> model = models.build_model("small_cnn", image_size=(32, 32), num_classes=2)
+    >>> model.save_weights("weights.h5")
+    >>> load_file(model, "weights.h5")
+    """
     check_weights(weights)
     try:
         model.load_weights(weights)

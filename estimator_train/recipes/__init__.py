@@ -24,6 +24,9 @@ NAMES = tuple(ABOUT)
 def named(name: str) -> ModuleType:
     """Returns the module of a recipe, which imports TensorFlow.
 
+        >>> named("unet3d").VOLUME
+        32
+
     Raises:
       ValueError: there is no recipe of this name.
     """

@@ -15,9 +15,9 @@ KINDS = ("Classifier", "Regressor", "Estimator")
 
 @pytest.fixture(params=["v2", "v1"])
 def generation(request):
-    """The canned estimators of tf.estimator, then those of tf.compat.v1.estimator, by name; and `is_v1`.
+    """The canned estimators of tf.estimator or tf.compat.v1.estimator by name, and `is_v1`.
 
-    Without a config of their own they train from a seed, and write neither summaries nor graphs: no test reads any.
+    By default they train from a seed, and write neither summaries nor graphs, because no test reads them.
     """
     modules = {"v2": (linear, dnn, dnn_linear_combined, baseline), "v1": (v1,)}[request.param]
     config = RunConfig(tf_random_seed=3, save_summary_steps=None, checkpoint_save_graph_def=False)
@@ -32,7 +32,7 @@ def generation(request):
 
 @pytest.fixture
 def columns():
-    """The wide model's columns and the deep one's."""
+    """Returns the columns of the wide and of the deep model."""
     fc = tf.feature_column
     pair = fc.numeric_column("a", shape=(2,))
     buckets = fc.bucketized_column(fc.numeric_column("b"), [-0.5, 0.5])

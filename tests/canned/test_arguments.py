@@ -1,4 +1,4 @@
-"""What canned estimators are given: signatures, optimizers, and the errors of arguments that cannot be used."""
+"""Arguments of canned estimators: signatures, optimizers, and errors for invalid arguments."""
 
 import inspect
 

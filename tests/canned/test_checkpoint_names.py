@@ -29,13 +29,13 @@ FTRL = [
 
 
 def keras(optimizer, hyper, variables, slots):
-    """What a Keras optimizer adds."""
+    """Returns the names that a Keras optimizer adds."""
     names = hyper + [f"{variable}/{slot}" for variable in variables for slot in slots]
     return [f"training/{optimizer}/{name}" for name in names]
 
 
 def slots(variables, *names):
-    """What a v1 optimizer adds."""
+    """Returns the names that a v1 optimizer adds."""
     return [f"{variable}/{name}" for variable in variables for name in names]
 
 

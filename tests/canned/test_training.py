@@ -33,7 +33,7 @@ def few_columns(columns):
 
 
 def make(generation, kind, model, columns, head=None, **arguments):
-    """The estimator called e.g. DNNClassifier, small."""
+    """Makes a small estimator by name, such as DNNClassifier."""
     if model == "DNN":
         arguments |= {"hidden_units": [4], "feature_columns": columns.deep}
     elif model == "Linear":
@@ -50,7 +50,7 @@ def make(generation, kind, model, columns, head=None, **arguments):
 
 
 def every_model(*fast):
-    """Of both generations; those that are not `fast` are marked slow."""
+    """Returns the names in both generations; all but the `fast` ones are marked slow."""
     every = [(generation, model) for generation in ("v2", "v1") for model in MODELS]
     cases = [pytest.param(*case, marks=[] if case in fast else [pytest.mark.slow]) for case in every]
     return pytest.mark.parametrize(("generation", "model"), cases, indirect=["generation"])
@@ -62,7 +62,7 @@ first_generation_is_slow = pytest.mark.parametrize(
 
 
 def losses(log_lines):
-    """The losses of the first and of the last step that the log tells of."""
+    """Returns the losses of the first and the last logged step."""
     (first,) = (float(line.split(",")[0].removeprefix("loss = ")) for line in log_lines if line.endswith("step = 0"))
     *_, last = (float(line.split()[-1].rstrip(".")) for line in log_lines if line.startswith("Loss for final step"))
     return first, last

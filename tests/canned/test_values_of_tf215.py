@@ -35,7 +35,7 @@ LINEAR = {
 
 
 def generations(slow):
-    """Both, of which one is marked slow: the other shows that model's values, and its own are in other tests, too."""
+    """Both generations; one is marked slow, because other tests also check its values."""
     cases = [pytest.param(name, marks=[pytest.mark.slow] if name == slow else []) for name in ("v2", "v1")]
     return pytest.mark.parametrize("generation", cases, indirect=True)
 

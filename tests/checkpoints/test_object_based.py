@@ -161,7 +161,7 @@ def dense(*units):
 
 
 def written(model, folder, trained=True):
-    """The path of a checkpoint of the model, its optimizer's slots in it."""
+    """Writes a checkpoint of the model with its optimizer's slots; returns the path."""
     if trained:
         model.fit(np.ones([2, 4]), np.ones([2, model.output_shape[-1]]), verbose=0)
     return tf.train.Checkpoint(root=model).write(folder / "other")

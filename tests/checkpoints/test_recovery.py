@@ -1,4 +1,4 @@
-"""A model_dir whose `checkpoint` file is lost goes on from the checkpoints that lie there."""
+"""Training continues from existing checkpoints if the `checkpoint` file is lost."""
 
 import os
 import shutil
@@ -71,7 +71,7 @@ def trained(estimator_in, tmp_path_factory):
 
 @pytest.fixture
 def run(trained, tmp_path):
-    """The folder of a run of 4 steps, which keeps the checkpoints of steps 2, 3 and 4."""
+    """The directory of a run of 4 steps with checkpoints of steps 2, 3 and 4."""
     return shutil.copytree(trained, tmp_path / "run")
 
 

@@ -1,4 +1,4 @@
-"""A training that goes on in its model_dir with other layers frozen: each variable keeps its own slots."""
+"""Variables keep their slots when training continues with different frozen layers."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import estimator_train as et
 
 
 def build(weights=None, frozen=1, optimizer=None):
-    """A classifier of layers that Keras names, of which the first are frozen."""
+    """Builds a classifier with layers named by Keras, the first of them frozen."""
     layers = [keras.layers.Dense(3, activation="tanh") for _ in range(2)]
     model = keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(3, activation="softmax")])
     for layer in layers[:frozen]:
@@ -31,7 +31,7 @@ def fit(model, data):
 
 
 def slots(model):
-    """The variables of the model's optimizer by names without the numbers that Keras gives to layers."""
+    """Returns the optimizer's variables by name, without the numbers in Keras' layer names."""
     of = {weight.name: index for index, weight in enumerate(model.weights)}
     named = {variable.name: variable for variable in model.optimizer.variables}
     split = {name: name.partition("/") for name in named}
@@ -42,10 +42,10 @@ def slots(model):
 def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, tmp_path, log_lines):
     weights = build().get_weights()
     before = build(weights, 2, keras.optimizers.Adam(0.1))
-    before.optimizer.build(before.trainable_variables)  # in fit their names would have that of the optimizer, too
+    before.optimizer.build(before.trainable_variables)  # in fit, their names would contain the optimizer's name
     fit(before, data)
     train(build(weights, 2, keras.optimizers.Adam(0.1)), tmp_path, data, batches)
-    # Layers are unfrozen, frozen, and unfrozen again; the model is built anew, so that its layers have other names.
+    # Unfreeze, freeze and unfreeze layers; each new model has different layer names.
     for frozen, begun_anew in ((1, 2), (2, 0), (0, 4)):
         expected = build(before.get_weights(), frozen, keras.optimizers.Adam(0.1))
         expected.optimizer.build(expected.trainable_variables)

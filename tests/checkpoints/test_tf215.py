@@ -1,4 +1,4 @@
-"""Checkpoints that TensorFlow 2.15's tf.estimator wrote go on here as they would have there."""
+"""Training continues from checkpoints of TensorFlow 2.15's tf.estimator as it would there."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def input_fn(features=lambda x: x):
 
 
 def model_fn(features, labels, mode):
-    """As make_tf215_checkpoints.py has it, but for the initial values."""
+    """As in make_tf215_checkpoints.py, except for the initial values."""
     hidden = v1.layers.dense(features["x"], 8, tf.nn.tanh, name="hidden")
     logits = v1.layers.dense(hidden, 3, name="logits")
     classes = tf.argmax(logits, axis=1)

@@ -1,4 +1,4 @@
-"""The command in this process, and a run for it to work on."""
+"""Runs the command in this process, and provides a run for it."""
 
 import contextlib
 import io
@@ -103,9 +103,9 @@ def build():
 
 @pytest.fixture
 def own_flags(tmp_path):
-    """Flags of a model that is trained past what it is evaluated on.
+    """Flags for a model that overshoots its best loss on the evaluation data.
 
-    The loss of evaluations at steps 2, 4, ... is 0.384, 0.097, 0.004, 0.019, 0.092, ...: best at step 6.
+    The losses at steps 2, 4, ... are 0.384, 0.097, 0.004, 0.019, 0.092, ...; step 6 is best.
     """
     (tmp_path / "own.py").write_text(OWN_CODE)
     functions = {"input-fn": "train_input_fn", "eval-input-fn": "eval_input_fn", "model": "build"}

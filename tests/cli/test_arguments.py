@@ -1,4 +1,4 @@
-"""What is answered before TensorFlow is imported: wrong arguments with one line on standard error and exit code 2."""
+"""Invalid arguments end with one line on standard error and exit code 2, before TensorFlow is imported."""
 
 import importlib.util
 import json
@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-# Runs the command with each of many lists of arguments; tells which large modules have come along.
+# Runs the command with each list of arguments; reports which large modules were imported.
 PROGRAM = """
 import contextlib, io, json, sys
 from estimator_train.cli import main
@@ -157,7 +157,7 @@ SCANS = ["--dataset", "images", "--data-dir", "scans"]
 KEEP_BEST = ["--evaluate-every", "5", "--keep-best"]
 
 
-# What is not installed where the tests run; with the packages these commands would work.
+# Packages that are not installed for the tests; with them, these commands would work.
 NOT_INSTALLED = [
     (arguments, f"{name} is not installed: pip install {package}")
     for name, package, arguments in [
@@ -369,7 +369,7 @@ WRONG = [
 
 @pytest.fixture(scope="module")
 def answers(scans, tmp_path_factory):
-    """What is answered to the wrong arguments, by their texts."""
+    """Answers to the invalid arguments, by their text."""
     folder = tmp_path_factory.mktemp("wrong")
     write_files(folder, scans)
     lists = [arguments for arguments, _ in WRONG]
@@ -387,7 +387,7 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(answers, arguments, messag
 
 @pytest.fixture
 def plan(run, tmp_path):
-    """Runs with --dry-run; returns what it says by the names of the facts."""
+    """Runs with --dry-run; returns the plan as {fact: text}."""
 
     def plan(*flags):
         before = sorted(tmp_path.rglob("*"))

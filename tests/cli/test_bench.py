@@ -1,4 +1,4 @@
-"""bench trains on each number of replicas in a process of its own, and compares what TimingHook measured of them."""
+"""bench trains with each number of replicas in a separate process, and compares TimingHook's measurements."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def surroundings(monkeypatch):
 
 
 def timing(replicas, seconds, input_wait_share=0.0):
-    """What TimingHook tells of batches of 8 a replica."""
+    """Returns TimingHook's summary for batches of 8 per replica."""
     return {
         "mean_seconds": seconds,
         "examples_per_second": 8 * replicas / seconds,

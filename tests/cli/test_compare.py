@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def two_runs(trained, tmp_path_factory):
-    """Two copies of a run, of which the second has another seed."""
+    """Two copies of a run, the second with a different seed."""
     folder = tmp_path_factory.mktemp("compared")
     for name in ("first", "second"):
         shutil.copytree(trained.model_dir, folder / name)

@@ -1,4 +1,4 @@
-"""estimator_train evaluate: what the estimator tells of its checkpoints, and what follows of the classes."""
+"""estimator_train evaluate: metrics of checkpoints, and of the classes."""
 
 import csv
 import dataclasses
@@ -41,9 +41,9 @@ def expected(trained, settings, data):
 
 @pytest.fixture(scope="module")
 def outputs(trained, run_command, tmp_path_factory):
-    """What the command writes with some flags on standard output, by these; and the "predictions" and the "log".
+    """Standard output of the command by its flags; and the "predictions" and the "log".
 
-    Each checkpoint is evaluated once: the flags choose which, and what is written of them.
+    Each checkpoint is evaluated once; the flags choose checkpoints and output.
     """
     evaluate, evaluations = evaluation.evaluate, {}
 
@@ -64,7 +64,7 @@ def outputs(trained, run_command, tmp_path_factory):
 
 @pytest.fixture
 def entry(outputs):
-    """The evaluation of the newest checkpoint, of --json."""
+    """The evaluation of the newest checkpoint, from --json."""
     (entry,) = json.loads(outputs["--json"])
     return entry
 

@@ -76,7 +76,7 @@ def images(paths):
 
 @pytest.fixture(scope="module")
 def expected(trained, images):
-    """What the Estimator predicts for `images`."""
+    """The Estimator's predictions for `images`."""
     predictions = trained.predict(lambda: tf.data.Dataset.from_tensors(images))
     return np.stack([next(iter(prediction.values())) for prediction in predictions])
 

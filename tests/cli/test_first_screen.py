@@ -1,4 +1,4 @@
-"""What a newcomer sees of `estimator_train` on a terminal of 80 columns, on a machine without a GPU: every line."""
+"""Every line that a newcomer sees of `estimator_train` on a terminal with 80 columns, without a GPU."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ NUMBER = r"[\d.e+-]+"
 
 
 def on_terminal(command, columns, **settings):
-    """Runs a command whose output is a terminal of so many columns; returns its exit code and what it printed."""
+    """Runs a command on a terminal with so many columns; returns its exit code and output."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, **settings) as process:
@@ -38,7 +38,7 @@ def _read(terminal):
 
 
 def shown(printed):
-    """The lines of the screen, and the states that lines which were written over had before."""
+    """Returns the lines on the screen, and all states of lines that were overwritten."""
     lines = printed.replace("\r\n", "\n").split("\n")
     states = [[state for state in line.split("\r") if state.strip()] for line in lines]
     return [each[-1].rstrip() if each else "" for each in states], [state for each in states for state in each]

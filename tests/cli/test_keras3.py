@@ -1,4 +1,4 @@
-"""The command trains, evaluates and exports a Keras 3 model of the user's own file."""
+"""The command trains, evaluates and exports a Keras 3 model from the user's file."""
 
 import runpy
 

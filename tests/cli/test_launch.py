@@ -19,7 +19,7 @@ from estimator_train.cli.commands.launch import launch as launch_command
 ROOT = Path(__file__).parents[2]
 
 
-# Stands in for TensorFlow where a test needs none of it. It has an estimator, so that install leaves it alone.
+# Replaces TensorFlow in tests that do not need it. It has an estimator, so install does not change it.
 TENSORFLOW = "import logging\n__version__, estimator, get_logger = '2.15', object(), logging.getLogger\n"
 
 

@@ -1,4 +1,4 @@
-"""What `main` makes of errors that no command catches: standard output that cannot be written, and a full disk."""
+"""`main` reports errors that no command catches: unwritable standard output, and a full disk."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""--phases and --freeze: one command fine-tunes in phases, and goes on in the right one."""
+"""--phases and --freeze: a command fine-tunes in phases, and resumes in the right one."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def train(command, scans, monkeypatch):
 
 
 def weights(prefix, name):
-    """The values of a layer in a checkpoint, a list; the kernel comes first."""
+    """Returns a list of a layer's values in a checkpoint, the kernel first."""
     reader = tf.train.load_checkpoint(str(prefix))
     place = {"bottom": "layer_with_weights-0/layer_with_weights-0", "top": "layer_with_weights-0/layer_with_weights-1"}
     place["head"] = "layer_with_weights-1"
@@ -57,10 +57,10 @@ def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_p
     ]
     settings = json.loads((run / "run.json").read_text())
     assert settings["settings"]["phases"] == PHASES and settings["last_step"] == 9
-    # The newest five checkpoints are kept: of the second phase, here.
+    # The five newest checkpoints are kept; here they are from the second phase.
     assert is_same(run, (5, 9), "bottom") and not is_same(run, (5, 9), "top") and not is_same(run, (5, 9), "head")
 
-    # As if it had been killed after step 6, in the second phase.
+    # Simulate a kill after step 6, in the second phase.
     killed = tmp_path / "killed"
     shutil.copytree(run, killed)
     for path in killed.glob("model.ckpt-[789]*"):
@@ -73,7 +73,7 @@ def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_p
         ours, theirs = (weights(folder / "model.ckpt-9", name) for folder in (killed, run))
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
-    # What has ended is evaluated again, and goes on in a further phase.
+    # A finished run is evaluated again, and continues in an additional phase.
     code, output, errors = train("--model-dir", "killed", "--resume", "--phases", f"{PHASES}; freeze=none epochs=1")
     assert code == 0, errors
     assert "phase freeze=none, to step 12" in output and not is_same(killed, (9, 12), "bottom")

@@ -1,4 +1,4 @@
-"""The newest checkpoint of a run is known without TensorFlow."""
+"""The newest checkpoint of a run is found without TensorFlow."""
 
 import pytest
 

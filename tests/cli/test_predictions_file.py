@@ -1,4 +1,4 @@
-"""The predictions of a run are written with its evaluations, and read as far as they are whole."""
+"""Predictions are written with evaluations, and read if the file is complete."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""--recipe trains a recipe with the flags that it knows, and goes on with its run; recipes lists those there are."""
+"""--recipe trains a recipe with the flags that it takes, and resumes its run; `recipes` lists the recipes."""
 
 import json
 

@@ -158,7 +158,7 @@ def look_at(page, tmp_path):
     asked = [
         event["params"] for event in logged["events"] if event["type"] == start and "url" in event.get("params", {})
     ]
-    # What Chromium asks for by itself, such as updates, has no origin.
+    # Chromium's own requests, such as updates, have no origin.
     urls = [request["url"] for request in asked if request.get("initiator") != "not an origin"]
     return urls, re.findall(r":CONSOLE.*", done.stderr), screenshot
 

@@ -1,4 +1,4 @@
-"""run.json tells how a run was made, and makes it again; --quiet and --verbose."""
+"""run.json describes a run and repeats it; --quiet and --verbose."""
 
 import datetime
 import json
@@ -13,13 +13,13 @@ from estimator_train import __version__
 
 
 def losses(output):
-    """What evaluations said, without the checkpoints' folders."""
+    """Returns the printed evaluations without the checkpoints' directories."""
     return re.findall(r"^evaluated \S*/(model\.ckpt-\d+: loss .*)$", output, re.MULTILINE)
 
 
 @pytest.fixture
 def flags(scans, tmp_path):
-    """Of a training of 6 steps with shuffled images."""
+    """The run of a training of 6 steps with shuffled images."""
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16x24"]
     return [*flags, "--batch-size", "3", "--max-steps", "6", "--seed", "4", "--model-dir", tmp_path / "run"]
 
@@ -61,7 +61,7 @@ def test_it_tells_how_the_run_was_made_and_makes_it_again(command, flags, scans,
 
 @pytest.fixture
 def levels(log_lines, monkeypatch):
-    """The log's level is as before, afterwards; so are TensorFlow's variables."""
+    """Restores the log level and TensorFlow's variables afterwards."""
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
     return log_lines
 

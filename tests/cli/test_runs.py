@@ -1,4 +1,4 @@
-"""Whole runs of the command, each in a process of its own."""
+"""Complete runs of the command, each in a separate process."""
 
 import json
 import os
@@ -148,7 +148,7 @@ def test_an_image_that_cannot_be_decoded_ends_with_its_name(run, folder):
     )
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
-    assert f"estimator_train: {bad} cannot be decoded" in result.stderr  # TensorFlow's threads write lines of their own
+    assert f"estimator_train: {bad} cannot be decoded" in result.stderr  # TensorFlow's threads also write lines
 
 
 def test_more_gpus_than_there_are_says_how_many_and_what_instead(run, folder):

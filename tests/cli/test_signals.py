@@ -215,7 +215,7 @@ def test_a_signal_before_the_first_step_stops_at_once_and_later_ones_wait_for_th
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
-# The phases of commands, each by a function that runs in it, and what is said of each signal.
+# (phase of a command, a function that runs in it, the message for each signal)
 STOPPED = r"stopped by {name} with (\S*/)?model\.ckpt-\d+ saved; continue with: estimator_train .*"
 PHASES = {
     "caching": (KerasModel, "prepare", r"stopped by {name} before the first checkpoint; start again with: .* --resume"),
@@ -227,7 +227,7 @@ ENDED = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM", sig
 
 
 def send_in(monkeypatch, owner, name, number):
-    """Has the signal come when the function is first called."""
+    """Sends the signal when the function is first called."""
     function = getattr(owner, name)
 
     def send_and_call(*arguments, **options):
@@ -238,7 +238,7 @@ def send_in(monkeypatch, owner, name, number):
     monkeypatch.setattr(owner, name, send_and_call)
 
 
-# What a signal's name and number change is one line and the exit code: each phase has one of them.
+# Signals differ only in one line and the exit code, so each phase is tested with one of them.
 @pytest.mark.parametrize(("phase", "number"), [*zip(PHASES, itertools.cycle(SIGNALS), strict=False)])
 def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command, own_flags, monkeypatch, tmp_path):
     owner, name, said = PHASES[phase]

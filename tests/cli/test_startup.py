@@ -1,4 +1,4 @@
-"""What TensorFlow prints while it starts: its notes are left out, and all else comes through, a crash's words, too."""
+"""TensorFlow's notes at startup are left out; all other output comes through, including that of a crash."""
 
 import os
 import subprocess

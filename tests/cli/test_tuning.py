@@ -1,4 +1,4 @@
-"""The flags that are turned most, through training, resuming, evaluating and exporting."""
+"""The most used tuning flags in training, resuming, evaluating and exporting."""
 
 import json
 import shlex

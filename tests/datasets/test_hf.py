@@ -33,7 +33,7 @@ def hf(tmp_path, monkeypatch):
 
 @pytest.fixture
 def splits(hf):
-    """Gives a DatasetDict; the pixels of an image have its number, of which even ones are of class a."""
+    """Makes a DatasetDict; an image's pixels have its number, and even numbers are class a."""
 
     def make(kind=None, **numbers):
         label = kind or hf.ClassLabel(names=["a", "b"])

@@ -40,10 +40,10 @@ MEGABYTE = 1 << 20
 
 
 class Kaggle(ThreadingHTTPServer):
-    """Has one dataset, for user `me` with key `secret` or for the token `token`.
+    """Serves one dataset to user `me` with key `secret`, or to the token `token`.
 
-    `answers` holds (status, body, headers) that take the place of its next answers. `pause` is a number of bytes after
-    which a download stops, until `go_on` is set.
+    `answers` has (status, body, headers) to send instead of its next answers. A download stops after `pause` bytes
+    until `go_on` is set.
     """
 
     def __init__(self):
@@ -370,7 +370,7 @@ def test_a_disk_that_gets_full_is_one_line(server, download, succeeds, monkeypat
 
 
 def damaged(content):
-    """The bytes of a zip file with one of an image's changed."""
+    """Returns the bytes of a zip file with a changed byte in an image."""
     place = content.index(b"JFIF")
     return content[:place] + b"X" + content[place + 1 :]
 

@@ -20,7 +20,7 @@ def contents(folder):
 
 @pytest.fixture
 def drawings(monkeypatch, tmp_path):
-    """Makes the default numbers few and the cache folder one of its own; returns the list of folders drawn."""
+    """Reduces the default numbers, and uses a temporary cache directory; returns the list of drawn directories."""
     drawn = []
     draw_files = synthetic_oct._draw_files
 

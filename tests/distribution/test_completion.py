@@ -1,4 +1,4 @@
-"""The markers by which the tasks of a cluster tell each other that training has ended."""
+"""Markers tell the tasks of a cluster that training has ended."""
 
 import json
 import time
@@ -15,7 +15,7 @@ CLUSTER = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "
 
 @pytest.fixture
 def config_of(monkeypatch, tmp_path):
-    """The RunConfig of a task of a cluster."""
+    """Returns the RunConfig of a task in a cluster."""
 
     def config_of(task_type, index=0, cluster=CLUSTER):
         task = {"type": task_type, "index": index}
@@ -27,7 +27,7 @@ def config_of(monkeypatch, tmp_path):
 
 @pytest.fixture
 def markers_of(config_of, monkeypatch):
-    """The markers of a task of that cluster, which starts now."""
+    """Returns the markers of a task that starts now."""
     return lambda task_type, index=0: CompletionMarkers(config_of(task_type, index))
 
 

@@ -37,13 +37,13 @@ def test_every_example_goes_to_one_replica_in_order_and_no_replica_is_left_witho
         assert len(batches) % replicas == 0, case
         assert all(batches), case
         assert max(map(len, batches)) <= batch_size + 1, case
-        # As many steps as the batches make, or one less where the last batches had to be split together.
+        # As many steps as batches allow, or one less if the last batches had to be split together.
         steps = -(-len(given) // replicas)
         assert len(batches) // replicas in (steps, steps - 1), case
         # All groups but the last are the batches as given.
         whole = len(batches) - replicas
         assert batches[:whole] == given[:whole], case
-        # So is the last, or else its batches differ by one example at most.
+        # The last step too, or its batches differ by at most one example.
         sizes = [len(batch) for batch in batches[whole:]]
         assert max(sizes) - min(sizes) <= 1 or batches == given, case
 

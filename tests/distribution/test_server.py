@@ -1,4 +1,4 @@
-"""The address at which a task listens."""
+"""Checks the address that a task listens on."""
 
 import socket
 

@@ -57,7 +57,7 @@ def exit_codes(processes):
 
 
 def saved_steps(process):
-    """The steps that a process says it saved at, and the folder of the last."""
+    """Returns the steps at which a process saved, and the directory of the last one."""
     lines = [line.split() for line in process.log.read_text().splitlines() if "Saving checkpoints for" in line]
     steps = [int(line[line.index("for") + 1]) for line in lines]
     return sorted(set(steps)), os.path.dirname(lines[-1][-1])
@@ -79,7 +79,7 @@ def test_two_workers_and_an_evaluator_train_to_the_weights_of_one_process_with_t
     assert expected.keys() == trained.keys() and len(expected) > 20  # BatchNorm's statistics and Adam's slots are there
     for name, value in expected.items():
         np.testing.assert_allclose(trained[name], value, atol=1e-5, err_msg=name)
-    assert len(list((tmp_path / "run").glob("events*"))) == 1  # the chief's alone
+    assert len(list((tmp_path / "run").glob("events*"))) == 1  # only from the chief
     assert saved_steps(chief) == ([0, 10, 20], str(tmp_path / "run"))
     steps, folder = saved_steps(worker)
     assert steps == [0, 10, 20] and not os.path.exists(folder)
@@ -102,7 +102,7 @@ def test_training_ends_where_the_first_worker_has_no_more_data(start):
     assert exit_codes([chief, worker]) == [0, 0]
     assert saved_steps(chief)[0] == saved_steps(worker)[0] == [0, 3]
     losses = [re.search(r"Loss for final step: ([\d.]+)", process.log.read_text())[1] for process in (chief, worker)]
-    assert losses[0] == losses[1]  # what a train_step returns is that of all workers
+    assert losses[0] == losses[1]  # a train_step's values are summed over all workers
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_a_port_in_use_is_named(monkeypatch):
 
 
 class OfACluster(tf.distribute.MultiWorkerMirroredStrategy):
-    """As in a cluster, whose other processes are not there."""
+    """Simulates a cluster whose other processes do not exist."""
 
     def __init__(self):
         super().__init__()

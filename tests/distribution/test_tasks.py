@@ -1,4 +1,4 @@
-"""The processes of a TF_CONFIG cluster train together, survive the loss of one, and all end."""
+"""Processes of a TF_CONFIG cluster train together, survive the loss of one, and all end."""
 
 import json
 import os
@@ -63,15 +63,15 @@ def wait_for_step(model_dir, step):
 @pytest.mark.slow
 def test_chief_workers_parameter_servers_and_evaluator_complete_and_exit(start, tmp_path):
     tasks = [("ps", 0), ("ps", 1), ("chief", 0), ("worker", 0), ("worker", 1), ("evaluator", 0)]
-    # The chief stops early, and the others with it.
+    # The chief stops early, and so do the others.
     processes = {task: start(*task, max_steps=10**6, secs_a_step=0.01, chiefs_last_step=100) for task in tasks}
     assert {task: process.wait(BOUND_SECS) for task, process in processes.items()} == dict.fromkeys(tasks, 0)
     run = tmp_path / "run"
-    assert len(list(run.glob("events*"))) == 1  # the chief's alone
+    assert len(list(run.glob("events*"))) == 1  # only from the chief
     newest = tf.train.latest_checkpoint(str(run))
     assert len(list(run.glob(f"{Path(newest).name}.data-*-of-00002"))) == 2  # each parameter server wrote its own
     log = (tmp_path / "evaluator-0.log").read_text()
-    # The workers go on while the chief saves: a checkpoint may hold a later step than its name tells.
+    # Workers continue while the chief saves, so a checkpoint may hold a later step than its name says.
     assert re.search(rf"Saving 'checkpoint_path' summary for global step \d+: \S*/{Path(newest).name}\n", log)
 
 
@@ -83,7 +83,7 @@ def test_killed_workers_and_chiefs_rejoin_and_nothing_is_lost(start, tmp_path):
     chief, *workers = [start("chief", **arguments)] + [start("worker", index, **arguments) for index in range(2)]
     wait_for_step(run, 40)
     workers[1].send_signal(signal.SIGKILL)
-    wait_for_step(run, 100)  # the others go on
+    wait_for_step(run, 100)  # the others continue
     workers[1] = start("worker", 1, **arguments)
     chief.send_signal(signal.SIGKILL)
     chief.wait()

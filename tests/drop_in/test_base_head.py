@@ -1,4 +1,4 @@
-"""The functions that custom heads are made of."""
+"""The functions for building custom heads."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The heads of TensorFlow 1. The numbers are those of TensorFlow 2.15.1's own, of the same calls."""
+"""Heads of TensorFlow 1 give the numbers of TensorFlow 2.15.1 for the same calls."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What exporters of users' own are made of, and the executor behind train_and_evaluate."""
+"""The parts of custom exporters, and the executor behind train_and_evaluate."""
 
 import os
 import time

@@ -13,7 +13,7 @@ import time
 
 import tabulate
 
-# How many faults the long runs make, whose figures docs/reliability.md has.
+# Numbers of faults in the long runs reported in docs/reliability.md.
 COUNTS = {
     "archives": 100,  # all there are
     "checkpoints": 600,

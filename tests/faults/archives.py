@@ -1,4 +1,4 @@
-"""Hostile archives: each is refused in one line or unpacked inside its folder, and nothing appears beside it."""
+"""Hostile archives are refused in one line or unpacked inside their directory, and write nothing outside it."""
 
 from __future__ import annotations
 

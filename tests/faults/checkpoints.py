@@ -24,7 +24,7 @@ def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
 
 
 def _flip(number, draw, newest, folder):
-    copy = folder / f"copy-{number}"  # each at a path of its own: what is found intact is remembered by path
+    copy = folder / f"copy-{number}"  # each at a different path, because intact checkpoints are remembered by path
     shutil.copytree(newest.parent, copy)
     path = draw.choice(sorted(copy.glob(f"{newest.name}.*")))
     content = bytearray(path.read_bytes())

@@ -1,7 +1,7 @@
-"""Workers and chiefs killed in clusters of real processes: started again, they end at the same step.
+"""Kills workers and chiefs in clusters of real processes; restarted, they must end at the same step.
 
-Two workers in step (MultiWorkerMirroredStrategy), whose weights must be those of a run that was left alone; and a
-chief, two workers and two parameter servers, which train without waiting for each other.
+The clusters are two synchronous workers (MultiWorkerMirroredStrategy), whose weights must equal those of an
+uninterrupted run, and a chief, two workers and two parameter servers, which train asynchronously.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _start_in_step(home, seconds_a_step):
 
 
 def _fault_of_values(home, folder):
-    """Compares with a run that was left alone, which the first call makes."""
+    """Compares with an uninterrupted run, which the first call makes."""
     alone = folder / "alone"
     if not alone.exists():
         tasks = _start_in_step(alone, seconds_a_step=0)

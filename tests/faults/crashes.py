@@ -17,13 +17,13 @@ from pathlib import Path
 from tests.faults.runs import PATHS, Row, arguments, differences, kinds_of_files, run_here, values
 from tests.helpers import warm_python
 
-# Of inotify(7): modified, closed after writing, moved from and to, created, deleted.
+# Events of inotify(7): modified, closed after writing, moved from and to, created, deleted.
 _EVENTS = 0x2 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
 _IN_NONBLOCK = 0x800
 
 
 def run(count: int, seed: int, folder: str | os.PathLike[str]) -> list[Row]:
-    """Copies and goes on from up to `count` crash points of each path; of as many paths, if those are fewer."""
+    """Copies and resumes from up to `count` crash points of each path."""
     folder = Path(folder).resolve()
     return [row for path in PATHS[:count] for row in _crash(path, count, folder)]
 
@@ -86,7 +86,7 @@ class _Watcher:
             self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), _EVENTS)
 
     def saw_a_change(self, seconds):
-        """Whether something changed within so many seconds; forgets what it was."""
+        """Returns whether something changes within so many seconds, and discards the events."""
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
         return bool(ready and os.read(self._descriptor, 65536))
 

@@ -1,7 +1,7 @@
-"""Cycles of train, evaluate and predict in one process: what memory, threads and open files they leave behind.
+"""Counts the memory, threads and open files that cycles of train, evaluate and predict leave behind.
 
-Each kind runs in a process of its own. The slope of memory is that of a line through the resident memory after each
-cycle, once the allocator and TensorFlow's caches have settled.
+Each kind runs in a separate process. The slope is fitted to the resident memory after each cycle, once the allocator
+and TensorFlow's caches have settled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Full disks: a run on a disk with too little room says so in one line, and goes on once there is room.
+"""Full disks: a run on a full disk says so in one line, and continues once there is space.
 
-The disks are file systems in memory, which only root can mount; without that there is nothing to try.
+The disks are in-memory file systems, which only root can mount; other users skip this.
 """
 
 from __future__ import annotations

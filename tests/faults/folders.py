@@ -1,4 +1,4 @@
-"""Damaged and odd run folders: --resume, report and evaluate go on at the right step, or say in one line why not.
+"""Damaged run directories: --resume, report and evaluate continue at the right step, or say in one line why not.
 
 A run of 6 steps is made once, in this process, and copied for each kind of damage.
 """
@@ -114,7 +114,7 @@ def _fault_of_any(code, error):
 
 
 def _fault_of_evaluation(code, at, place):
-    """An evaluation that has ended well is of the newest whole checkpoint."""
+    """Checks that a successful evaluation used the newest complete checkpoint."""
     if code != 0:
         return None
     step = json.loads((place / "evaluations.jsonl").read_bytes().splitlines()[-1])["step"]
@@ -122,7 +122,7 @@ def _fault_of_evaluation(code, at, place):
 
 
 def _fault_of_training(code, said, at, place):
-    """A training that has ended well has gone on from step `at`, or has said that there is nothing to go on from."""
+    """Checks that successful training continued from step `at`, or said that there is no checkpoint."""
     if code != 0:
         return None
     timing = json.loads((place / "timing.json").read_text())
@@ -150,7 +150,7 @@ def _chdir(folder):  # contextlib.chdir is Python 3.11's
         os.chdir(before)
 
 
-# What can happen to a file, by a function of its path.
+# Kinds of damage to a file, each a function of its path.
 
 
 def _missing(path):
@@ -194,7 +194,7 @@ def _dangling(path):
 
 
 def _elsewhere(path):
-    """The file is a link to another folder's."""
+    """Replaces the file by a link to another directory."""
     target = path.parent.parent / f"linked-{path.name}"
     path.rename(target)
     path.symlink_to(target)
@@ -275,7 +275,7 @@ def _top(**changes):
 
 
 def _without(*names):
-    """As an earlier version wrote it."""
+    """Rewrites the file as an earlier version did."""
 
     def harm(folder):
         run = json.loads((folder / "run.json").read_text())
@@ -331,7 +331,7 @@ def _is_a_file(folder):
 
 
 def _moved(folder):
-    """The `checkpoint` file has absolute paths, as v1 savers write them, of where the folder was."""
+    """Writes absolute paths of a previous directory to the `checkpoint` file, as v1 savers do."""
     names = [f"model.ckpt-{step}" for step in range(0, _STEPS + 1, 2)]
     lines = [f'all_model_checkpoint_paths: "/was/there/{name}"' for name in names]
     (folder / "checkpoint").write_text("\n".join([f'model_checkpoint_path: "/was/there/{names[-1]}"', *lines, ""]))

@@ -60,7 +60,7 @@ def write(folder, numbers, seed):
 
 
 def check(folder, every=1):
-    """Reads the files in folder/image together, with on_error="skip", and one of `every` alone; returns `Row`s."""
+    """Reads the files in folder/image together with on_error="skip", and one in `every` alone; returns `Row`s."""
     paths = sorted(str(path) for path in Path(folder, LABEL).iterdir())
     skipping = image_files(paths, **_OPTIONS, batch_size=16, on_error="skip")
     given = sum(len(images) for images, _ in skipping())
@@ -152,7 +152,7 @@ def _with_comment(content, size):
 
 
 def _interlaced(rng):
-    # Of one pixel there is but the first of the seven passes: a filter byte and the pixel.
+    # One pixel has only the first of the seven passes: a filter byte and the pixel.
     return _png_of(1, 1, rows=bytes([0, rng.integers(256)]), interlaced=1)
 
 

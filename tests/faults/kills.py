@@ -1,4 +1,4 @@
-"""kill -9 at random times: the run is started again, and must end with the numbers of one that was left alone."""
+"""kill -9 at random times: restarted, the run must end with the numbers of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _kill(path, folder, name, seconds, expected, kinds):
 
 
 def start(path: str, folder: Path, name: str) -> warm_python.Popen:
-    """Starts, or goes on with, the run `name` in `folder`, with a log and a directory for temporary files beside it."""
+    """Starts or continues the run `name` in `folder`, with a log and a temporary directory next to it."""
     temporary, log = folder / f"{name}.tmp", folder / f"{name}.log"
     temporary.mkdir(exist_ok=True)
     environment = os.environ | {"TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "3"}

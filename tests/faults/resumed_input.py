@@ -1,6 +1,6 @@
-"""Training in two processes, one after the other, beside training in one go: the same losses and the same weights.
+"""Training in two consecutive processes gives the losses and weights of training without interruption.
 
-Inputs of every kind, shuffled with a seed and without, on one replica and on two, with Adam: 12 steps, and 5 and 7.
+It uses inputs of every kind, shuffled with and without a seed, one and two replicas, Adam, and 12 or 5 + 7 steps.
 """
 
 from __future__ import annotations

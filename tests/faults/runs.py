@@ -1,4 +1,4 @@
-"""What the campaigns run: a small model on small data, by the command and by a script, and what came of it."""
+"""Runs for the campaigns, of a small model on small data with the command and a script, and their outcomes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ if __name__ == "__main__":
 
 
 class Row(NamedTuple):
-    """What came of a kind of fault; `fault` is None where it kept what is promised."""
+    """The outcome of a kind of fault; `fault` is None if the run kept its promises."""
 
     kind: str
     outcome: str
@@ -98,7 +98,7 @@ class Row(NamedTuple):
 
 
 def arguments(path: str, folder: Path, model_dir: Path, steps: int = STEPS) -> list[str]:
-    """The arguments of Python that run, or go on with, the training in `model_dir`; `folder` holds the script."""
+    """Returns Python's arguments that start or continue training in `model_dir`; `folder` has the script."""
     script = folder / "own.py"
     if not script.exists():
         script.write_text(_SCRIPT)
@@ -155,7 +155,7 @@ def _captured(function):
 
 
 def values(model_dir: Path) -> dict[str, np.ndarray]:
-    """The variables of the newest checkpoint."""
+    """Reads the variables of the newest checkpoint."""
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(model_dir)))
     names = [name for name in reader.get_variable_to_shape_map() if not re.search("save_counter|CHECKPOINTABLE", name)]
     return {name: reader.get_tensor(name) for name in names}
@@ -169,6 +169,6 @@ def differences(model_dir: Path, expected: dict[str, np.ndarray]) -> str | None:
 
 
 def kinds_of_files(model_dir: Path) -> set[str]:
-    """The paths of all files, with # for what differs from run to run."""
+    """Returns the paths of all files, with # for parts that differ between runs."""
     paths = [os.path.relpath(path, model_dir) for path in Path(model_dir).rglob("*")]
     return {re.sub(r"(tfevents)\..*|\d+", lambda match: match[1] or "#", path) for path in paths}

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP at random times of the command: one line, the right exit code, and a run that goes on."""
+"""Ctrl-C, SIGTERM and SIGHUP at random times give one line, the right exit code, and a run that can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few of the faults of each campaign; `python -m tests.faults` tries as many as docs/reliability.md tells of."""
+"""Tries a few faults of each campaign; `python -m tests.faults` tries as many as docs/reliability.md reports."""
 
 import importlib
 
@@ -8,7 +8,7 @@ from tests.faults import __main__ as campaigns
 from tests.faults import folders
 from tests.faults.runs import Row
 
-# Of images there is a test of its own; tests/distribution kills the tasks of clusters.
+# Images have a separate test, and tests/distribution kills tasks of clusters.
 COUNTS = {
     "archives": 100,
     "checkpoints": 10,

@@ -50,7 +50,7 @@ def make_estimator(tmp_path):
 
 
 def mean_spec(mode, loss, **fields):
-    """A spec whose train_op counts the step alone, where there was data for the loss."""
+    """Returns a spec whose train_op only counts the step, if there was data for the loss."""
     with tf.control_dependencies([loss]):
         train_op = v1.assign_add(v1.train.get_global_step(), 1)
     return et.EstimatorSpec(mode, loss=loss, train_op=train_op, **fields)

@@ -12,7 +12,7 @@ schedules = keras.optimizers.schedules
 
 
 def train(make_optimizer, steps=3):
-    """The variables and the global step after steps towards a loss of 0, in a graph of its own."""
+    """Returns the variables and the global step after steps towards a loss of 0, in a new graph."""
     with tf.Graph().as_default():
         variables = [v1.get_variable("a", initializer=[1.0, -2.0]), v1.get_variable("b", initializer=[[0.5]])]
         loss = tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables])

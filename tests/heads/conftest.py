@@ -26,7 +26,7 @@ def run(graph):
 
 @pytest.fixture
 def evaluate(run):
-    """The loss and the metrics of an EVAL spec, after its batch was seen a number of times."""
+    """Returns the loss and the metrics of an EVAL spec after several updates with its batch."""
 
     def evaluate_spec(spec, times=1):
         pairs = {key: metric_pair(key, metric) for key, metric in spec.eval_metric_ops.items()}

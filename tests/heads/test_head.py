@@ -1,4 +1,4 @@
-"""What a Head of one's own gets of the base, and the training op of every head."""
+"""What custom heads inherit from Head, and the training op of every head."""
 
 import pytest
 import tensorflow as tf

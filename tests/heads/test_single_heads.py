@@ -1,4 +1,4 @@
-"""The heads of one output. The numbers are what TensorFlow 2.15.1's heads gave for the same inputs."""
+"""Heads with one output give the numbers of TensorFlow 2.15.1's heads for the same inputs."""
 
 from __future__ import annotations
 

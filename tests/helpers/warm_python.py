@@ -81,7 +81,7 @@ def _run_in_fork(arguments, folder, environment, stdout, stderr):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, descriptor)
         os.close(file)
-    # A process that was started in the background or by nohup, as this one's server may have been, ignores them.
+    # A process started in the background or by nohup, as this server may have been, ignores them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.chdir(folder)

@@ -70,7 +70,7 @@ class Events(keras.callbacks.Callback):
 
 
 def rows(path):
-    """The rows of a CSV file as floats."""
+    """Reads the rows of a CSV file as floats."""
     with open(path) as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
@@ -87,7 +87,7 @@ def model_of(keras):
 
 
 def standard(keras, folder):
-    """The callbacks of most programs; files go to `folder`."""
+    """Returns the callbacks that most programs use; files go to `folder`."""
     keras = importlib.import_module(keras)
     folder.mkdir()
     return [
@@ -130,7 +130,7 @@ def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit
     assert os.listdir(ours) == os.listdir(plain)
     for side in ("train", "validation"):
         assert tags(ours / "board" / side) == tags(plain / "board" / side) != []
-    # The weights of the best epoch are in the last checkpoint, and that is what was evaluated at the end.
+    # The last checkpoint has the weights of the best epoch, and was evaluated at the end.
     assert estimator.latest_checkpoint().endswith(f"-{len(expected) * STEPS}")
     model = model_of(keras)
     tf.train.Checkpoint(model).read(estimator.latest_checkpoint()).expect_partial()

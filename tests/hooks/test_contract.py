@@ -48,8 +48,8 @@ def make_estimator(request, tmp_path):
     return make
 
 
-# In a model_fn's graph a hook's fetches may be computed before or after the step's updates, and are computed anew by a
-# session run of its own. These tests tell what a Keras model's steps hold.
+# In a model_fn's graph, a hook's fetches may be computed before or after the step's updates, and a separate session run
+# computes them again. These tests define the behavior for Keras models.
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
 
 
@@ -60,7 +60,7 @@ def ones(steps=None):
 
 @pytest.fixture
 def calls(log_lines):
-    """What happened, in order: the logger's lines, and what hooks and listeners append."""
+    """Events in order: the logger's lines, and entries of hooks and listeners."""
     return log_lines
 
 

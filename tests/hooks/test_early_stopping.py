@@ -38,7 +38,7 @@ def make_estimator(request, tmp_path):
     return make
 
 
-# The hooks see the same of either kind of model: what does not go by it is tested with the one that is built sooner.
+# Hooks see the same with both kinds of models; tests that do not depend on the kind use the faster one.
 of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=True)
 
 
@@ -213,7 +213,7 @@ def test_evaluations_are_read_once_however_often_the_hook_is_asked(make_estimato
     estimator, steps = make_estimator(), []
     read = early_stopping.read_eval_metrics
     monkeypatch.setattr(early_stopping, "read_eval_metrics", lambda pattern: steps.append(read(pattern)) or steps[-1])
-    for max_steps in (5, 7):  # a hook starts anew with each training
+    for max_steps in (5, 7):  # a hook is reset by each training
         hook = early.stop_if_lower_hook(estimator, "loss", 0.5, **EVERY_STEP)
         et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[hook], max_steps=max_steps), AT_5)
     assert [max(results, default=None) for results in steps] == [None, 2, 4, 5]
@@ -287,7 +287,7 @@ def test_a_worker_stops_once_the_step_is_in_a_checkpoint(estimator, monkeypatch)
     monkeypatch.setenv("TF_CONFIG", cluster)
     worker = et.Estimator(model_fn, estimator.model_dir)
     hook = early.make_stop_at_checkpoint_step_hook(worker, 3, wait_after_file_check_secs=0)
-    estimator.train(FAR, hooks=[hook], max_steps=4)  # the newest checkpoint is that of step 0
+    estimator.train(FAR, hooks=[hook], max_steps=4)  # the newest checkpoint is from step 0
     assert steps_trained(estimator) == 4
     estimator.train(FAR, hooks=[hook], max_steps=9)
     assert steps_trained(estimator) == 5

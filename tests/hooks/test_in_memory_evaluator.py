@@ -1,4 +1,4 @@
-"""InMemoryEvaluatorHook evaluates while training goes on."""
+"""InMemoryEvaluatorHook evaluates during training."""
 
 import os
 

@@ -98,7 +98,7 @@ def test_the_default_file_is_standard_error(train, capsys):
 
 @pytest.fixture
 def timed_lines(monkeypatch):
-    """The lines of a training of 10 steps of a second, evaluated for 20 s after each fourth, by a fake clock."""
+    """Lines of training with a fake clock: 10 steps of 1 s, with an evaluation of 20 s after every fourth."""
     clock, file = [0.0], io.StringIO()
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
 

@@ -1,4 +1,4 @@
-"""TimingHook counts every step and example, tells warm-up apart, and shows where the time went."""
+"""TimingHook counts every step and example, separates warm-up, and shows where the time went."""
 
 import contextlib
 import glob
@@ -84,7 +84,7 @@ def test_examples_and_input_wait_are_those_of_all_calls_after_warm_up():
 
 
 class Passes(et.SessionRunHook):
-    """Lets time pass on a fake clock after each step, as that of `kind`."""
+    """Advances a fake clock after each step, counted as `kind`."""
 
     def __init__(self, clock, seconds, kind=None):
         self.clock, self.seconds, self.kind = clock, seconds, kind
@@ -96,7 +96,7 @@ class Passes(et.SessionRunHook):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """What time.perf_counter() gives, a list of one."""
+    """The value of time.perf_counter(), in a list."""
     clock = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     return clock
@@ -128,7 +128,7 @@ def test_a_training_that_failed_counts_up_to_its_last_step(clock):
 
     with pytest.raises(KeyboardInterrupt):
         run(hook, [call()] * 5, at_call=fail_after_two)
-    clock[0] += 1000  # until somebody goes on
+    clock[0] += 1000  # until somebody continues
     run(hook, [call()] * 3, at_call=lambda: clock.__setitem__(0, clock[0] + 1))
     assert (hook.summary()["whole_seconds"], hook.summary()["other_seconds"]) == (5, 0)
 

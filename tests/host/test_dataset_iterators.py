@@ -15,7 +15,7 @@ from estimator_train.host import dataset_iterators
 
 
 class SlowToDelete:
-    """Whose deletion waits for `awake`, as that of a dataset's iterator may for the autotuner."""
+    """Waits for `awake` when it is deleted, as a dataset's iterator may wait for the autotuner."""
 
     def __init__(self):
         self.awake, self.deleted = threading.Event(), threading.Event()
@@ -89,7 +89,7 @@ read()
 
 @pytest.fixture
 def released(monkeypatch):
-    """A list of which iterators were released: True where nothing else held them, nor what they are made of."""
+    """A list with an entry per released iterator: True if nothing else referenced it or its parts."""
     released = []
 
     def release(held):

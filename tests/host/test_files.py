@@ -27,7 +27,7 @@ def test_an_error_leaves_the_old_file_and_nothing_else(step, tmp_path, monkeypat
     files.write_whole(path, "old")
 
     def fail(*_):
-        assert os.listdir(tmp_path) != ["run.json"]  # the new one is hidden beside it
+        assert os.listdir(tmp_path) != ["run.json"]  # the new one is hidden next to it
         raise OSError("no space")
 
     monkeypatch.setattr(os, step, fail)

@@ -1,4 +1,4 @@
-"""The memory that is left is that of the machine, or of the container where that has less."""
+"""Free memory is the machine's, or the container's if that is less."""
 
 import pytest
 
@@ -9,7 +9,7 @@ GB = 2**30
 
 @pytest.fixture
 def system(tmp_path, monkeypatch):
-    """Writes files that the kernel tells by, a dict of names to texts; the machine's are always there."""
+    """Writes the kernel's files from a dict of texts by name; the machine's always exist."""
     monkeypatch.setattr(free_memory, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(free_memory, "_CGROUP", tmp_path)
 

@@ -1,4 +1,4 @@
-"""Time is counted once, as that of the innermost block, and by thread."""
+"""Time is counted once, for the innermost block, and per thread."""
 
 import threading
 import time

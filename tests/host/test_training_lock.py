@@ -111,7 +111,7 @@ def test_another_host_is_named_and_how_to_get_rid_of_its_lock(model_dir):
 
 
 def _as_another_process(model_dir):
-    """The lock, asked for in another thread's name: this one may ask again."""
+    """Acquires the lock in another thread, because this thread could acquire it again."""
     results = []
 
     def enter():

@@ -1,4 +1,4 @@
-"""augmented: what each change does to images and labels, by a seed, and what it is refused for."""
+"""augmented: the effect of each change on images and labels, with a seed, and what is refused."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_flip_mirrors_some_images_and_leaves_the_others(images):
     [("rotate", 15, (1, 1), 0), ("zoom", 0, (0.85, 1.15), 0), ("shift", 0, (1, 1), 0.1)],
 )
 def test_images_are_moved_within_their_limits(name, turn, scale, most_shift):
-    """Of an image whose two channels are its coordinates, the result tells where each pixel comes from."""
+    """Shows where each pixel comes from, with an image whose two channels are its coordinates."""
     rows, columns = np.meshgrid(*(np.arange(side, dtype="float32") for side in SIDES), indexing="ij")
     image = np.stack([columns, rows], axis=-1)
     (moved,) = change(name, np.repeat(image[np.newaxis], 40, axis=0))

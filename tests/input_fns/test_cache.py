@@ -130,7 +130,7 @@ def test_other_files_sizes_and_options_have_a_cache_of_their_own(folder, tmp_pat
 def test_half_a_cache_is_not_taken_for_a_whole_one(folder, tmp_path):
     expected = batches(make(folder, tmp_path))
     (data,) = data_files(tmp_path)
-    # As a process leaves it that is killed before the end.
+    # As left by a process that was killed before the end.
     data.with_suffix(".json").unlink()
     data.write_bytes(data.read_bytes()[:500])
     assert_equal(batches(make(folder, tmp_path)), expected)
@@ -152,7 +152,7 @@ def test_of_two_that_start_at_once_one_fills_the_folder(folder, tmp_path, monkey
         return decoded(*args, **kwargs)
 
     monkeypatch.setattr(cache_module, "decoded", counted)
-    # The lock on the file is the same for threads as for processes.
+    # The file lock works in the same way for threads and processes.
     with ThreadPoolExecutor(2) as threads:
         one, other = threads.map(lambda input_fn: batches(input_fn), [make(folder, tmp_path) for _ in range(2)])
     assert len(fillings) == 1

@@ -15,7 +15,7 @@ CLASSES = ["ill", "well"]
 
 
 def build():
-    """The same each time: a model that is a layer, of which the last layer is trained, and a head."""
+    """Builds the same model each time: a nested model with only its last layer trained, and a head."""
     keras.utils.set_random_seed(1)
     base = keras.Sequential(
         [
@@ -35,7 +35,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory):
-    """The pattern of 22 files of two classes."""
+    """A glob pattern for 22 files in two classes."""
     folder = tmp_path_factory.mktemp("scans")
     rng = np.random.default_rng(4)
     for index in range(22):
@@ -91,7 +91,7 @@ def test_losses_evaluation_and_checkpoints_are_those_of_training_without(scans, 
             ours, theirs = over.get_variable_value(name), without.get_variable_value(name)
             np.testing.assert_allclose(ours, theirs, atol=1e-5, err_msg=name)
 
-    # Each goes on from the other's checkpoint.
+    # Each continues from the other's checkpoint.
     _, after = train(tmp_path / "over", images(scans, **ORDER), steps=2)
     _, then = train(tmp_path / "without", cached(scans), steps=2)
     np.testing.assert_allclose(then, after, atol=1e-4)

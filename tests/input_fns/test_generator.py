@@ -166,7 +166,7 @@ def test_it_runs_in_a_session():
 
 
 def shares(stop=5):
-    """Gives a make_generator over examples, of which each input pipeline yields its share."""
+    """Returns a make_generator over examples; each input pipeline yields its share."""
 
     def make(input_context):
         for label in range(stop)[input_context.input_pipeline_id :: input_context.num_input_pipelines]:

@@ -53,7 +53,7 @@ def by_hand(paths, size):
 
 
 def order_of(dataset):
-    """The pixel values of `many`, batch by batch."""
+    """Returns the pixel values of `many`, batch by batch."""
     return [values_of(images) for images, _ in dataset.as_numpy_iterator()]
 
 
@@ -308,7 +308,7 @@ def test_batches_may_come_in_any_order(many):
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, 2])
 def test_an_estimator_makes_grayscale_images_rgb_on_the_device(replicas, mirrored, tmp_path):
-    """Of batches gray, in colour, and gray again, of which the last two are split over replicas together."""
+    """Gray, color and gray batches; the last two are split over replicas together."""
     for index in range(9):
         write_image(tmp_path / "a" / f"{index}.jpeg", channels=3 if index in (4, 5) else 1, seed=index)
     input_fn = image_files(f"{tmp_path}/a/*", ["a"], (8, 8), batch_size=2, num_epochs=1)

@@ -20,7 +20,7 @@ def paths(tmp_path_factory):
 
 
 def rows(dataset):
-    """{number in the image: what stands beside it}"""
+    """Returns {number in the image: its label and weight}."""
     return {
         round(float(image[0, 0, 0]) * 255): [each.numpy().tolist() for each in rest]
         for image, *rest in dataset.unbatch()

@@ -1,4 +1,4 @@
-"""image_files through a tf.data service: two workers and their dispatcher, in a process of their own, on loopback."""
+"""image_files with a tf.data service: a dispatcher and two workers in a separate process, on loopback."""
 
 import socket
 import subprocess
@@ -31,7 +31,7 @@ for _ in sys.stdin:
 
 @pytest.fixture(scope="module")
 def workers():
-    """The dispatcher's address, and a function that gives the number of tasks that each worker has had."""
+    """The dispatcher's address, and a function that returns the number of tasks of each worker."""
     # A process can be killed; servers in this one would wait, at their end, for whatever still asks for data.
     with subprocess.Popen(
         [sys.executable, "-c", SERVERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

@@ -28,7 +28,7 @@ def train(classifier, data, batches, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(train):
-    """The metrics of training on batches of 48 examples."""
+    """Returns the metrics of training on batches of 48 examples."""
     return train(48)[0]
 
 

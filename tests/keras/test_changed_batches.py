@@ -1,4 +1,4 @@
-"""Batches that are augmented or weighted: on the devices that train, and in training alone."""
+"""Batches are augmented or weighted on the training devices, and only in training."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ class KeepValues(et.SessionRunHook):
 
 @pytest.fixture
 def brightness():
-    """A model whose loss is the mean brightness of images with labels 0, and whose metric is that of its square."""
+    """Builds a model whose loss is the mean brightness for labels 0, and whose metric is the mean of its square."""
     model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.GlobalAveragePooling2D()])
     model.add(keras.layers.Dense(1, use_bias=False, kernel_initializer="ones"))
     model.compile(keras.optimizers.SGD(0.0), "mae", metrics=["mse"])
@@ -70,7 +70,7 @@ def test_replicas_change_images_differently(brightness, mirrored):
     hook = KeepValues()
     estimator = et.model_to_estimator(brightness, config=config)
     estimator.train(augmented(arrays(same, np.zeros((4, 1)), batch_size=1), "brightness"), hooks=[hook])
-    # The mean of squares exceeds the square of the mean where the two images of a step differ.
+    # The mean of squares exceeds the square of the mean if the two images of a step differ.
     assert [step["mse"] - step["loss"] ** 2 > 1e-6 for step in hook.values] == [True, True]
 
 

@@ -1,4 +1,4 @@
-"""The learning rate that a model is compiled with wins where it was changed; else the checkpoint's stays."""
+"""A changed compiled learning rate takes precedence; otherwise the checkpoint's stays."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Keras 3 models train, go on and are evaluated as by Keras 3's own fit and evaluate."""
+"""Keras 3 models train, resume and evaluate as with Keras 3's own fit and evaluate."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ def estimator_of(model, folder, strategy=None, **config):
 
 
 def trained_weights(estimator, model):
-    """The weights of the newest checkpoint, read by TensorFlow into a Keras 3 model."""
+    """Returns the weights of the newest checkpoint, read by TensorFlow into a Keras 3 model."""
     checkpoint = tf.train.Checkpoint(model)
     checkpoint.read(estimator.latest_checkpoint()).assert_existing_objects_matched().expect_partial()
     return model.get_weights()
@@ -86,7 +86,7 @@ def test_two_replicas_with_half_the_batch_give_the_weights_of_one(data, batches,
         ]
         metrics.append([values["accuracy"] for values in logged if "accuracy" in values])
     assert_close(*weights, 1e-6)
-    assert metrics[0] == metrics[1] != []  # of all replicas' batches, not of one's
+    assert metrics[0] == metrics[1] != []  # over all replicas' batches, not one's
 
 
 def weighted_model():
@@ -137,7 +137,7 @@ def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_o
 
 
 class Gan(keras.Model):
-    """Two optimizers, a random generator of its own, a metric that is no compiled one, and no call()."""
+    """Has two optimizers, a random generator, a metric that is not compiled, and no call()."""
 
     def __init__(self):
         super().__init__()
@@ -213,7 +213,7 @@ def test_each_replica_draws_a_mask_of_its_own(mirrored):
 
 
 class OwnSteps(keras.Model):
-    """train_step and test_step of its own, with a metric of its own and values without one."""
+    """Overrides train_step and test_step, with its own metric and values without a metric."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -270,7 +270,7 @@ def test_accumulated_batches_are_one_step(number, data, batches, mirrored, tmp_p
 
 
 class Subclassed(keras.Model):
-    """Layers in a list, of which TensorFlow knows nothing, and no variables before the first call."""
+    """Has layers in a list, which TensorFlow does not track, and no variables before the first call."""
 
     def __init__(self):
         super().__init__()
@@ -301,7 +301,7 @@ def test_subclassed_models_keep_the_layers_in_lists(is_built, data, batches, tmp
     if is_built:
         assert_close(model.get_weights(), given, 0)
 
-    # Another Estimator, with a model made anew, has all of it.
+    # Another Estimator with a new model restores all of it.
     other = estimator_of(subclassed(), tmp_path)
     assert other.evaluate(batches(data, 48)) == results
     first = next(other.predict(batches(data, 48)))

@@ -19,7 +19,7 @@ def estimator_of(model, tmp_path, strategy=None, **kwargs):
 
 
 def trained_weights(estimator, model):
-    """The weights of the newest checkpoint, loaded by Keras itself."""
+    """Returns the weights of the newest checkpoint, loaded by Keras itself."""
     model.load_weights(estimator.latest_checkpoint()).expect_partial()
     return model.get_weights()
 
@@ -53,7 +53,7 @@ OPTIMIZERS = {
 }
 
 
-# Each family of optimizers adds up the gradients of replicas in a way of its own.
+# Each family of optimizers sums the replicas' gradients differently.
 @pytest.mark.parametrize(
     ("optimizer", "replicas"),
     [
@@ -145,7 +145,7 @@ class LossCatcher(et.SessionRunHook):
 
 
 class OwnSteps(keras.Model):
-    """train_step and test_step of its own, with a metric of its own and a Python number among the logs."""
+    """Overrides train_step and test_step, with its own metric and a Python number in the logs."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -190,7 +190,7 @@ def test_train_step_and_test_step_of_the_model_are_used_and_its_loss_is_that_of_
 
 
 class WithConditions(keras.Model):
-    """Steps of its own that go by the values of tensors, in plain Python."""
+    """Overrides steps with Python control flow on tensor values."""
 
     def _sign(self, x):
         if tf.reduce_sum(x) > 0:
@@ -270,7 +270,7 @@ def test_a_checkpoint_that_could_not_be_restored_leaves_nothing_behind(tmp_path)
 
 
 def one(feature, label):
-    """The dataset of one example."""
+    """Returns a dataset of one example."""
     return tf.data.Dataset.from_tensors(([[feature]], [[label]]))
 
 

@@ -1,4 +1,4 @@
-"""RunConfig(resume_input=True): training goes on in the data where the checkpoint's training stopped."""
+"""RunConfig(resume_input=True): training continues in the data where the checkpoint's training stopped."""
 
 import numpy as np
 import pytest

@@ -24,7 +24,7 @@ def keras(request):
 
 @pytest.fixture(scope="module")
 def trained(keras, data, batches, tmp_path_factory):
-    """The estimator of a model whose head was trained."""
+    """The Estimator of a model with a trained head."""
     keras.utils.set_random_seed(7)
     estimator = et.model_to_estimator(build(keras, frozen=True), model_dir=tmp_path_factory.mktemp("head"))
     return estimator.train(batches(data, 16), steps=4)
@@ -46,7 +46,7 @@ def test_a_second_phase_begins_with_the_weights_of_the_first_and_a_step_and_an_o
     names = estimator.get_variable_names()
     (rate,) = [name for name in names if name.startswith("estimator_hyperparameters/learning_rate")]
     assert estimator.get_variable_value(rate) == np.float32(1e-3)
-    # Where model_dir has a checkpoint, that is gone on from.
+    # If model_dir has a checkpoint, training continues from it.
     again = et.model_to_estimator(build(keras), model_dir=tmp_path / "whole", warm_start_from=trained.model_dir)
     assert again.evaluate(batches(data, 32)) == estimator.evaluate(batches(data, 32))
 

@@ -1,4 +1,4 @@
-"""What the loggers need, and whether it is there."""
+"""Checks for the packages that loggers need."""
 
 import pytest
 

@@ -9,7 +9,7 @@ mlflow = pytest.importorskip("mlflow")
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """MLflow without settings of anybody's, in a folder of its own; gives the runs that are there."""
+    """MLflow without anybody's settings, in a temporary directory; returns a function that lists its runs."""
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID", "MLFLOW_ALLOW_FILE_STORE"):
         monkeypatch.delenv(name, raising=False)

@@ -21,7 +21,7 @@ WARM_COSINE = schedules.CosineDecay(0.0, STEPS - 3, warmup_target=RATE, warmup_s
 STEP = schedules.PiecewiseConstantDecay([STEPS // 2, 3 * STEPS // 4], [RATE, RATE / 10, RATE / 100])
 ONE_CYCLE = schedules.CosineDecay(RATE / 25, STEPS - 3, 1 / 250_000, warmup_target=RATE, warmup_steps=3)
 
-# What is given, and what is written by hand: the optimizer, its arguments, and label smoothing.
+# (Optimization, the same by hand: the optimizer, its arguments, and label smoothing)
 CASES = {
     "learning rate": ({"learning_rate": RATE}, "Adam", {"learning_rate": RATE}),
     "optimizer": ({"optimizer": "rmsprop"}, "RMSprop", {}),
@@ -129,7 +129,7 @@ def test_a_training_goes_on_with_another_schedule(keras, schedules, forever, tmp
 
 
 def test_averages_are_others_than_the_weights(forever):
-    # So that the comparisons above can fail.
+    # This ensures that the comparisons above can fail.
     with_averages, without = (by_hand("Adam", CASES[case][2]) for case in ("averages", "factor"))
     without.optimizer.learning_rate = 0.01
     for model in (with_averages, without):

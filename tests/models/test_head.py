@@ -1,4 +1,4 @@
-"""The named models for several labels and for numbers, and with dropout."""
+"""Models by name for several labels and for numbers, and with dropout."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ IMAGES = np.random.default_rng(3).random((4, *SIZE, 3), np.float32)
 
 
 def fit_once(model, labels):
-    """The metrics of one batch, of eager mode: tracing a backbone takes ten times as long."""
+    """Returns the metrics of one batch in eager mode, because tracing a backbone takes ten times as long."""
     model.run_eagerly = True
     return model.fit(IMAGES, np.float32(labels), verbose=0).history.keys()
 

@@ -1,4 +1,4 @@
-"""The models by name: shapes, what is trained, preprocessing inside, and weights from files."""
+"""Models by name: shapes, trained layers, preprocessing, and weights from files."""
 
 import urllib.error
 import urllib.request
@@ -26,7 +26,7 @@ def build(name, num_classes=3, image_size=SIZE, weights="none", **options):
 
 
 def eagerly(model):
-    """The model, of eager mode: tracing a backbone for one batch takes ten times as long."""
+    """Builds a model in eager mode, because tracing a backbone for one batch takes ten times as long."""
     model.run_eagerly = True
     return model
 

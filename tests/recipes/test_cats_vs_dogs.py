@@ -1,4 +1,4 @@
-"""The recipe tells drawn cats from dogs on replicas, and prints how well before training and after it."""
+"""The recipe tells drawn cats from dogs on replicas, and prints metrics before and after training."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The CycleGAN recipe: its losses over replicas, runs that go on where they stopped, image grids, and bad data."""
+"""The CycleGAN recipe: losses over replicas, resumed runs, image grids, and bad data."""
 
 import io
 import re
@@ -64,7 +64,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory):
-    """Five steps without a stop, of which three are the first epoch: their folder, losses and metrics."""
+    """Five uninterrupted steps, three of them in the first epoch: their directory, losses and metrics."""
     model_dir, recorder = tmp_path_factory.mktemp("straight"), Recorder()
     metrics = cyclegan.train(str(model_dir), batch_size=2, max_steps=5, hooks=[recorder], **SMALL)
     return model_dir, recorder.steps, metrics
@@ -91,7 +91,7 @@ def test_two_replicas_give_the_losses_of_one(straight, tmp_path, mirrored):
     on_two = cyclegan.train(str(tmp_path), strategy=mirrored(2), max_steps=3, hooks=[recorder], **SMALL)
     for ours, theirs in zip(recorder.steps, steps[:3], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
-    # The three pairs to test on are a batch for each replica, and one more for the first.
+    # The three test pairs are a batch for each replica, and one more for the first.
     on_one = read_eval_metrics(str(model_dir / "eval" / "events.*"))[3]
     assert {name: on_two[name] for name in on_one} == pytest.approx(on_one, rel=1e-4, abs=1e-5)
 

@@ -1,4 +1,4 @@
-"""The segmentation recipe trains on replicas, from worker processes, and evaluates alike on any number of replicas."""
+"""The segmentation recipe trains on replicas, from worker processes, and evaluates the same on any number of them."""
 
 import shutil
 

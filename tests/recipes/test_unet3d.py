@@ -1,4 +1,4 @@
-"""The 3-D U-Net recipe trains on replicas and split over devices; its data is drawn alike each time."""
+"""The 3-D U-Net recipe trains on replicas and split over devices, and draws the same data each time."""
 
 import numpy as np
 import pytest

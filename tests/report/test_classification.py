@@ -21,7 +21,7 @@ def no_warnings():
 
 
 def made_up(examples, class_names, seed=0):
-    """Random labels and probabilities of which about half are right."""
+    """Returns random labels and probabilities; about half of the predictions are right."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, len(class_names), examples)
     scores = rng.random((examples, len(class_names))) + 0.5 * np.eye(len(class_names))[labels]

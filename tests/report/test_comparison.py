@@ -1,4 +1,4 @@
-"""What sets runs apart is computed from what is known of them, and shown on a terminal and as a page."""
+"""Differences between runs are computed from their files, and shown on a terminal and as a page."""
 
 import html.parser
 from pathlib import Path

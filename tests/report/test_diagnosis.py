@@ -1,4 +1,4 @@
-"""The diagnosis says what limits a training, how far input and steps could go, and what is not turned yet."""
+"""The diagnosis says what limits training, how fast input and steps could be, and which flags to try."""
 
 import pytest
 import tensorflow as tf

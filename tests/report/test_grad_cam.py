@@ -1,4 +1,4 @@
-"""Grad-CAM finds what a classifier goes by, in models of any make."""
+"""Grad-CAM finds what a classifier bases its decision on, in any kind of model."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_the_map_is_warm_where_the_class_is_seen(units):
     assert maps[0, 0, 3] == maps[1, 3, 0] == 1
     assert maps.sum() == pytest.approx(2)
     against = grad_cam(classifier(units), bright_corner([(0, 1)]), np.array([0]))
-    assert against.max() == 0  # brightness speaks against it alone
+    assert against.max() == 0  # brightness only speaks against it
 
 
 def test_models_without_a_feature_map_or_of_another_kind_are_refused():

@@ -1,4 +1,4 @@
-"""The report: what a run has is shown, what it has not is said, and the file needs nothing but itself."""
+"""The report shows what a run has, names what it lacks, and is self-contained."""
 
 import base64
 import html.parser
@@ -26,7 +26,7 @@ RUN = {
 
 
 class Page(html.parser.HTMLParser):
-    """The text of a page, and its tags as (name, attributes)."""
+    """Parses a page into its text, and its tags as (name, attributes)."""
 
     def __init__(self, path):
         super().__init__()
@@ -45,7 +45,7 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture
 def run_dir(tmp_path):
-    """The folder of a run that has all there can be."""
+    """The directory of a run with every possible file."""
     with tf.Graph().as_default():
         writer = v1.summary.FileWriter(str(tmp_path))
     for step, value in TRAINING.items():
@@ -77,7 +77,7 @@ def mistakes():
 
 
 def colors(png):
-    """The colours of more than ten pixels of a PNG file, as #rrggbb."""
+    """Returns the colors of more than ten pixels in a PNG file, as #rrggbb."""
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int) @ [256 * 256, 256, 1]
     values, counts = np.unique(pixels, return_counts=True)
     return {f"#{value:06x}" for value in values[counts > 10]}

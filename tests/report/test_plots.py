@@ -12,7 +12,7 @@ NAMES = ["$a_$", "$", "a_b$c^d$"]
 
 @pytest.fixture
 def texts(monkeypatch):
-    """What the saved figures show, their texts as drawn."""
+    """The texts in the saved figures."""
     shown = []
     save = Figure.savefig
 
@@ -40,7 +40,7 @@ def draw_curves():
 
 @pytest.fixture
 def axes(monkeypatch):
-    """The axes of the figures that are drawn."""
+    """The axes of the drawn figures."""
     drawn = []
     monkeypatch.setattr(plots, "_png", lambda figure: drawn.extend(figure.axes))
     return drawn

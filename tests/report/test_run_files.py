@@ -1,4 +1,4 @@
-"""The files of a run are read as far as they are whole, and one line says what is left out."""
+"""Complete parts of a run's files are read, and one line says what is left out."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The numbers of several labels and of a regression, and which examples are the worst."""
+"""Metrics for several labels and for regression, and the worst examples."""
 
 import numpy as np
 import pytest

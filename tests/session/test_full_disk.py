@@ -23,7 +23,7 @@ def write_in_python():
 
 
 def flush_events():
-    """As EventFileWriter fails, whose thread would print the error, too."""
+    """Fails as EventFileWriter does, whose thread would also print the error."""
     raise RuntimeError("/dev/full; No space left on device\n\tFailed to flush 7 events to /dev/full")
 
 

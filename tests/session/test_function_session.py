@@ -1,4 +1,4 @@
-"""FunctionSession alone: any structure of fetches, answered from a step's values, with a fake step."""
+"""FunctionSession with a fake step returns any structure of fetches from the step's values."""
 
 import collections
 
@@ -45,7 +45,7 @@ def hook_graph():
 
 @pytest.fixture
 def open_session(hook_graph):
-    """Opens a FunctionSession on the hook graph as it is now."""
+    """Opens a FunctionSession on the current hook graph."""
     sessions = []
 
     def open_session(steps=None, triggers=None):

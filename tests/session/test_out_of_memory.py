@@ -1,4 +1,4 @@
-"""Where memory runs out, the error begins with the tensor, the device and what to try."""
+"""Out-of-memory errors begin with the tensor, the device and what to try."""
 
 import pytest
 import tensorflow as tf

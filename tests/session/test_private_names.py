@@ -1,4 +1,4 @@
-"""Each private name of TensorFlow and Keras, used as the package uses it; what a docstring says breaks without it.
+"""Each private name of TensorFlow and Keras, used as in the package; docstrings say what breaks without it.
 
 The file needs nothing but TensorFlow, tf_keras and this package, so that it can run alone on any TensorFlow.
 """
@@ -68,7 +68,7 @@ def test_the_default_reduction_of_a_mirrored_strategy_is_recognised(two_replicas
 
 
 def test_v1_optimizers_divide_the_loss_by_the_replicas_and_note_it(two_replicas):
-    """The gradients of replicas would be added up, not averaged; or the sum of their losses reported, not the mean."""
+    """Replicas' gradients would be summed and not averaged, or the sum of their losses reported and not the mean."""
     strategy = two_replicas
 
     def gradient():
@@ -297,7 +297,7 @@ def test_a_model_of_a_graph_tells_how_it_was_compiled_and_whether_it_has_values(
 
 
 def test_classes_of_keras_are_those_of_eager_mode_and_then_a_graphs_again(graph):
-    """The copies that an Estimator trains would be of TensorFlow 1's engine once a layer is made in a v1 graph."""
+    """Once a layer was made in a v1 graph, an Estimator's copies would use the TensorFlow 1 engine."""
     of_graph = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
     with private_names.eager_classes(), private_names.eager_mode():
         model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
@@ -387,7 +387,7 @@ def keras3_model(keras3):
 
 
 def test_the_layers_and_the_random_generators_of_a_keras_3_model(keras3_model):
-    """Layers in lists would be left out of checkpoints, and Dropout would go on with other masks."""
+    """Layers in lists would be missing from checkpoints, and Dropout would continue with different masks."""
     (base,) = [layer for layer in private_names.sublayers(keras3_model) if private_names.sublayers(layer)]
     (dropout,) = [layer for layer in private_names.sublayers(base) if private_names.seed_states(layer)]
     (state,) = private_names.seed_states(dropout)
@@ -523,7 +523,7 @@ def test_the_counter_of_fit():
     ],
 )
 def test_hyperparameters_that_are_variables(optimizer, expected):
-    """A rate that is compiled anew would be overwritten by the checkpoint's."""
+    """The checkpoint's rate would overwrite a newly compiled one."""
     assert {name: float(value) for name, value in private_names.hyperparameters(optimizer).items()} == expected
 
 
@@ -546,7 +546,7 @@ def test_values_that_checkpoints_leave_out_and_take_all_the_same(tmp_path):
 
 @pytest.mark.parametrize("rate", [0.25, keras.optimizers.schedules.ExponentialDecay(0.25, 1, 0.5)])
 def test_learning_rates_that_a_checkpoint_need_not_have(tmp_path, rate):
-    """A training could not go on with a schedule in the place of a rate, nor be evaluated without its schedule."""
+    """Training could not continue with a schedule instead of a rate, nor evaluation run without its schedule."""
     optimizer = keras.optimizers.SGD(rate)
     (name,) = {"_learning_rate", "_current_learning_rate"} & tf.train.TrackableView.children(optimizer).keys()
     without = tf.train.Checkpoint(_iterations=optimizer.iterations).write(str(tmp_path / "without"))
@@ -570,7 +570,7 @@ def test_the_timer_of_a_saver_hook(tmp_path):
 
 
 def test_the_listeners_of_a_saver_hook(tmp_path):
-    """Listeners given to train() beside a CheckpointSaverHook of the user's would not be called."""
+    """Listeners given to train() would not be called if the user also passes a CheckpointSaverHook."""
     begun = []
 
     class Listener(v1.train.CheckpointSaverListener):

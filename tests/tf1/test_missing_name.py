@@ -31,6 +31,6 @@ from estimator_train.tf1.missing_name import name_of_tf1
     ],
 )
 def test_the_name_that_only_tensorflow_1_has_is_found(statement, name):
-    with pytest.raises(Exception) as error:  # noqa: B017, PT011, they are of all kinds
+    with pytest.raises(Exception) as error:  # noqa: B017, PT011, of various kinds
         exec(statement, {"tf": tf, "types": types})
     assert name_of_tf1(error.value) == name

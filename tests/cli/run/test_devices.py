@@ -1,4 +1,4 @@
-"""The GPUs of a training are looked for before its dataset is downloaded."""
+"""Training checks for its GPUs before it downloads a dataset."""
 
 import re
 

@@ -101,7 +101,7 @@ class Losses(tf.estimator.SessionRunHook):
 
 
 def input_fn(key):
-    """The batches in order; `key` is what the model's features are called."""
+    """Returns the batches in order; `key` is the name of the model's features."""
     features, labels = data()
     return tf.data.Dataset.from_tensor_slices(({key: features}, labels)).batch(BATCH)
 

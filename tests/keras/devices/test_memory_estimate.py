@@ -1,4 +1,4 @@
-"""The estimate of a step's memory counts what is alive at once, on every device, and runs nothing."""
+"""The memory estimate counts what a step keeps alive at once on each device, without running it."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""A model split over devices computes, trains and saves what it does unsplit, and all of its devices work."""
+"""A model split over devices computes, trains and saves the same as unsplit, and uses all devices."""
 
 import collections
 
@@ -62,7 +62,7 @@ def assert_same(model, split, features, labels):
 
 
 def test_a_split_unet_computes_the_outputs_and_gradients_of_the_whole(unet, batch):
-    assert_same(unet, split_over(unet, DEVICES), *batch)  # a split of its own, as other tests train theirs
+    assert_same(unet, split_over(unet, DEVICES), *batch)  # a new split, because other tests train theirs
 
 
 def test_both_devices_do_the_forward_and_the_backward_work(split, batch):
@@ -74,7 +74,7 @@ def test_both_devices_do_the_forward_and_the_backward_work(split, batch):
         context.disable_run_metadata()
     work = collections.defaultdict(collections.Counter)
     for graph in graphs:
-        for partition in graph.partition_graphs:  # the graph of each device, as it is run
+        for partition in graph.partition_graphs:  # each device's graph as it runs
             for node in partition.node:
                 work[device_of(node)][node.op.removeprefix("_MklNative")] += 1  # oneDNN's kernel of an op
     for device in DEVICES:

@@ -1,4 +1,4 @@
-"""What frozen layers give is computed once; on disk it outlives the process, and serves no other examples."""
+"""Outputs of frozen layers are computed once; on disk they outlive the process, and serve only the same examples."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ class Examples:
 
 
 class Doubled:
-    """A frozen part that notes the first numbers of what it is given."""
+    """Makes a frozen part that records the first numbers of its inputs."""
 
     def __init__(self):
         self.seen = []
@@ -51,7 +51,7 @@ def columns(examples, compute, folder, frozen_id="", **kwargs):
     return columns_of(features, examples(), compute, frozen_id)
 
 
-ALL = [[0.0, 2, 4, 6, 8], [0], [10, 12, 14, 16, 18], [20, 22]]  # the second: one example alone, as a check
+ALL = [[0.0, 2, 4, 6, 8], [0], [10, 12, 14, 16, 18], [20, 22]]  # the second call checks a single example
 
 
 @pytest.mark.parametrize("on_disk", [True, False])

@@ -25,7 +25,7 @@ def freeze(*frozen):
 
 
 def nested_model(training=None, dropout=0):
-    """A model that is a layer, of which all layers but the last are frozen."""
+    """Builds a nested model with all layers but the last frozen."""
     base = keras.Sequential(
         [
             layers.Dense(5, activation="relu", input_shape=(4,)),
@@ -41,7 +41,7 @@ def nested_model(training=None, dropout=0):
 
 
 def branched_model():
-    """Two inputs, one of which goes straight into the part that is trained, and two frozen branches."""
+    """Builds a model with two frozen branches and two inputs, one of which feeds the trained part directly."""
     scan, age = keras.Input((4,), name="scan"), keras.Input((1,), name="age", dtype="int32")
     left, right = layers.Dense(3, name="left"), layers.Dense(5, name="right", activation="tanh")
     freeze(left, right)
@@ -85,7 +85,7 @@ def test_the_trained_part_has_the_variables_the_losses_and_the_optimizer_of_the_
     model = nested_model()
     _, trained = halves(model)
     assert [id(each) for each in trained.trainable_variables] == [id(each) for each in model.trainable_variables]
-    np.testing.assert_array_equal(trained.losses, model.losses)  # the penalty is of a frozen layer
+    np.testing.assert_array_equal(trained.losses, model.losses)  # a frozen layer has the penalty
     assert trained.optimizer is model.optimizer
     assert trained.compiled_metrics is model.compiled_metrics
 
@@ -105,7 +105,7 @@ def frozen_conv(**kwargs):
 
 
 class Own(keras.Model):
-    """A functional model of a class of its own."""
+    """A functional model of a custom class."""
 
 
 class Scaled(layers.Layer):

@@ -77,7 +77,7 @@ def with_an_output_that_nothing_takes(inputs):
 
 
 def with_a_base_of_named_inputs(inputs):
-    """Of another dtype and shape than what it is called with."""
+    """Changes the dtype and shape of its input."""
     name, size = keras.Input((4,), name="name", dtype="float64"), keras.Input((1,), name="size")
     base = keras.Model([size, name], layers.Dense(3)(layers.Concatenate()([tf.cast(name, tf.float32), size])))
     return keras.Model(inputs, layers.Dense(1)(base({"name": inputs, "size": inputs[:, 0]})))

@@ -1,4 +1,4 @@
-"""The smaller modules of tf.contrib, in graphs."""
+"""Smaller modules of tf.contrib in graphs."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ v1 = tf.compat.v1
 
 
 def elements(dataset):
-    """The elements of a dataset, by a v1 session."""
+    """Returns the elements of a dataset, read by a v1 session."""
     tensor = v1.data.make_one_shot_iterator(dataset).get_next()
     found = []
     with v1.Session() as session:
