@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import weakref
 
+import tensorflow as tf
+
 from estimator_train import checkpoints
 from estimator_train.distribution import synchronous
 from estimator_train.host import dataset_iterators
@@ -87,8 +89,21 @@ class StepRunner:
         if wishes and values[step_outputs.SAVES]:
             self.agreement.save()
         if self._trains:
+            if self.global_step == self._first_step:
+                self._log_batch(values)
             self.global_step += int(values[step_outputs.STEPS])
         return values
+
+    def _log_batch(self, values):
+        """Logs how many examples a step takes, because scripts written for `fit` multiply the batch by the replicas."""
+        replicas = self._state.strategy.num_replicas_in_sync
+        if replicas > 1:
+            examples = int(values[step_outputs.EXAMPLES]) // int(values[step_outputs.STEPS])
+            tf.get_logger().info(
+                "Each step takes %d examples over %d replicas: the batch size of an input_fn is per replica.",
+                examples,
+                replicas,
+            )
 
     def _count(self):
         """Returns how many steps the next call may run: at most up to the last step, checkpoint, log line or epoch.

@@ -163,7 +163,7 @@ def test_the_end_writes_timing_json_and_the_steps_write_events(tmp_path):
 
 @pytest.mark.parametrize(("replicas", "steps_per_loop"), [(None, 1), (None, 7), (2, 3)])
 def test_training_is_counted_to_the_step_and_the_example(
-    replicas, steps_per_loop, classifier, data, batches, mirrored, tmp_path
+    replicas, steps_per_loop, classifier, data, batches, mirrored, log_lines, tmp_path
 ):
     class Examples(et.SessionRunHook):
         count = 0
@@ -183,6 +183,9 @@ def test_training_is_counted_to_the_step_and_the_example(
     assert timing.summary()["warmup_steps"] == 1  # the first call ends where the first line is logged
     assert timing.summary()["steps"] == steps - 1
     assert examples.count == 95
+    told = [line for line in log_lines if "Each step takes" in line]
+    what = "Each step takes 20 examples over 2 replicas: the batch size of an input_fn is per replica."
+    assert told == ([] if replicas is None else [what])
 
 
 def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
