@@ -14,7 +14,7 @@ from estimator_train import datasets, models
 
 PACKAGE = Path(et.__file__).parent
 FILES = [path.relative_to(PACKAGE.parent) for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]
-MODULES = [".".join(path.with_suffix("").parts) for path in FILES]
+MODULES = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in FILES]
 
 
 @pytest.fixture

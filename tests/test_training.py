@@ -146,6 +146,7 @@ def test_skipped_evaluations_are_logged(make_estimator, log_lines):
     assert log_lines.count("Skip the current checkpoint eval due to throttle secs (600 secs).") == 1
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, batches):
     x = np.random.default_rng(3).normal(size=(24, 1)).astype("float32")
     train, evaluate = batches((x, 2 * x), 4), batches((x, 3 * x), 7)
@@ -284,6 +285,7 @@ def test_training_that_goes_on_first_evaluates_what_a_kill_may_have_left_undone(
 # several evaluations
 
 
+@pytest.mark.slow
 @of_model_fn
 def test_each_of_several_evaluations_has_its_own_times_metrics_and_exports(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=2)

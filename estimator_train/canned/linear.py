@@ -73,9 +73,9 @@ class LinearClassifier(LinearEstimator):
 
         >>> color = tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green"])
         >>> classifier = et.LinearClassifier([color], "runs/linear", label_vocabulary=["stop", "go"])
-        >>> features = {"color": tf.constant([["red"], ["green"]])}
-        >>> input_fn = lambda: tf.data.Dataset.from_tensors((features, tf.constant(["stop", "go"])))
-        >>> classifier = classifier.train(lambda: input_fn().repeat(), steps=10)
+        >>> features, labels = {"color": np.array([["red"], ["green"]])}, np.array(["stop", "go"])
+        >>> input_fn = et.input_fns.arrays(features, labels, batch_size=2)
+        >>> classifier = classifier.train(input_fn, steps=1)
         >>> [prediction["classes"].item() for prediction in classifier.predict(input_fn)]
         [b'stop', b'go']
 

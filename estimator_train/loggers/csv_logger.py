@@ -21,7 +21,8 @@ class CSVLogger(Logger):
         >>> logger = et.loggers.CSVLogger("runs/csv")
         >>> logger.log_metrics(100, {"loss": 0.31})
         >>> logger.log_metrics(100, {"val_loss": 0.35})
-        >>> open("runs/csv/metrics.csv").read()
+        >>> from pathlib import Path
+        >>> Path("runs/csv/metrics.csv").read_text()
         'step,loss,val_loss\\n100,0.31,0.35\\n'
 
     Args:

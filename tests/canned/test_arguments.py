@@ -71,6 +71,7 @@ def weights_after_two_trainings(estimator, examples):
     return weights
 
 
+@pytest.mark.slow
 def test_an_optimizer_can_be_a_name_an_instance_or_a_function(generation, columns, examples):
     adam = v1.train.AdamOptimizer if generation.is_v1 else keras.optimizers.legacy.Adam
     by_name, by_instance, by_function = (

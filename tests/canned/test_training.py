@@ -108,6 +108,7 @@ def test_regressor_learns_two_numbers(generation, model, columns, examples, log_
     assert next(estimator.predict(input_fn))["predictions"].shape == (2,)
 
 
+@pytest.mark.slow
 @every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"))
 def test_estimator_takes_several_heads(generation, model, few_columns, examples):
     head = MultiHead([BinaryClassHead(name="sign"), RegressionHead(2, name="pair")])
@@ -130,6 +131,7 @@ def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, fe
         assert estimator.get_variable_value(f"part.1/{bias}").any(), bias
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [pytest.param("DNNLinearCombined", marks=pytest.mark.slow), "Baseline"])
 def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, few_columns, examples, mirrored, tmp_path):
     arguments = {}
@@ -152,6 +154,7 @@ def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, few_c
         np.testing.assert_allclose(two[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 @first_generation_is_slow
 def test_batch_norm_and_dropout_are_of_training_only(generation, few_columns, examples):
     estimator = generation.DNNClassifier([4, 3], few_columns.deep, dropout=0.5, batch_norm=True)
@@ -164,6 +167,7 @@ def test_batch_norm_and_dropout_are_of_training_only(generation, few_columns, ex
     np.testing.assert_allclose(one["logits"], other["logits"], rtol=1e-5)
 
 
+@pytest.mark.slow
 @first_generation_is_slow
 def test_a_shared_embedding_is_trained(generation, examples):
     with tf.Graph().as_default():  # TensorFlow makes these columns nowhere else

@@ -70,6 +70,7 @@ def test_linear_classifier(generation, columns, examples, optimizer):
     assert loss(estimator, examples()) == expected(generation, 0.5438205003738403, 3.930304765701294)
 
 
+@pytest.mark.slow
 @generations(slow="v1")
 def test_linear_classifier_with_weights_and_a_combiner(generation, columns, examples):
     def input_fn():
@@ -84,6 +85,7 @@ def test_dnn_classifier(generation, columns, examples, initial_values):
     assert loss(estimator, examples()) == expected(generation, 0.6741194725036621, 4.712071895599365)
 
 
+@pytest.mark.slow
 @generations(slow="v2")
 def test_dnn_classifier_with_adam(generation, columns, examples, initial_values):
     estimator = generation.DNNClassifier([4, 3], columns.deep, warm_start_from=initial_values(DNN), optimizer="Adam")
@@ -98,6 +100,7 @@ def test_dnn_regressor_with_rmsprop_and_tanh(generation, columns, examples, init
     assert loss(estimator, examples()) == expected(generation, 0.23228424787521362, 1.208150863647461)
 
 
+@pytest.mark.slow
 @generations(slow="v2")
 def test_dnn_classifier_with_batch_norm(generation, columns, examples, initial_values):
     start = initial_values(DNN | BATCH_NORM)
@@ -105,6 +108,7 @@ def test_dnn_classifier_with_batch_norm(generation, columns, examples, initial_v
     assert loss(estimator, examples()) == expected(generation, 0.6959787011146545, 5.2908172607421875)
 
 
+@pytest.mark.slow
 @generations(slow="v1")
 def test_wide_and_deep_classifier(generation, columns, examples, initial_values):
     estimator = generation.DNNLinearCombinedClassifier(
@@ -116,6 +120,7 @@ def test_wide_and_deep_classifier(generation, columns, examples, initial_values)
     assert loss(estimator, examples()) == expected(generation, 0.6805552840232849, 6.05061674118042)
 
 
+@pytest.mark.slow
 @generations(slow="v2")
 def test_wide_and_deep_with_one_of_them(generation, columns, examples, initial_values):
     deep = generation.DNNLinearCombinedClassifier(

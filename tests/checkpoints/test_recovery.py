@@ -146,7 +146,7 @@ def test_a_folder_in_place_of_the_checkpoint_file_is_refused_for_training(run, m
     (run / "checkpoint").mkdir()
     estimator = make_estimator()
     assert estimator.evaluate(eval_input_fn)["global_step"] == 4
-    with pytest.raises(checkpoints.CheckpointError, match="checkpoint is a folder.*remove it"):
+    with pytest.raises(checkpoints.CheckpointError, match="checkpoint is a directory.*remove it"):
         estimator.train(input_fn, steps=1)
 
 

@@ -86,7 +86,7 @@ def test_a_marker_of_an_earlier_run_counts_once_the_chief_has_had_time_to_come_b
     assert not evaluator.chief_done()
     monkeypatch.setattr(completion, "_STALE_SECS", 0)
     assert evaluator.chief_done()
-    assert any("has not come back in 0 secs" in line for line in log_lines)
+    assert any("has not restarted within 0 secs" in line for line in log_lines)
 
 
 def test_a_chief_that_ends_in_the_second_in_which_a_task_starts_has_ended(markers_of, monkeypatch):

@@ -250,8 +250,8 @@ def test_what_a_cluster_in_step_cannot_do_is_refused(tmp_path):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[1])])
     model.compile("sgd", "mse")
     estimator = et.model_to_estimator(model, config=config)
-    with pytest.raises(ValueError, match="one process evaluates a checkpoint"):
+    with pytest.raises(ValueError, match="a single process evaluates a checkpoint"):
         estimator.evaluate(input_fn)
     saver = et.CheckpointSaverHook(str(tmp_path), save_steps=1)
-    with pytest.raises(ValueError, match="in step with the others, which a CheckpointSaverHook"):
+    with pytest.raises(ValueError, match="a CheckpointSaverHook in hooks saves on its own"):
         estimator.train(input_fn, hooks=[saver])

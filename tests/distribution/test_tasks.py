@@ -113,7 +113,7 @@ def test_a_port_in_use_is_named(monkeypatch, tmp_path):
 def test_a_second_evaluator_is_refused(monkeypatch, tmp_path):
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 1}}))
-    with pytest.raises(ValueError, match="evaluator 1; there can be one"):
+    with pytest.raises(ValueError, match="evaluator 1; there can only be one"):
         train_and_evaluate(tmp_path)
 
 
@@ -159,7 +159,7 @@ def test_an_evaluator_goes_on_to_the_next_checkpoint_when_training_deletes_the_o
         return input_fn()
 
     train_and_evaluate(tmp_path, max_steps=3, eval_input_fn=slow_input_fn)
-    assert [line.rpartition("-")[2].split()[0] for line in log_lines if "was deleted" in line] == ["1", "2"]
+    assert [line.rpartition("-")[2].split()[0] for line in log_lines if "Training deleted" in line] == ["1", "2"]
     assert [line for line in log_lines if "Saving dict for global step" in line][0].startswith(
         "Saving dict for global step 3"
     )

@@ -152,7 +152,7 @@ def test_rows_of_a_queue():
     assert index.tolist() == values.tolist() != list(range(50)) and sorted(index) == list(range(50))
     with pytest.raises(TypeError, match="numpy array, an OrderedDict.*from_generator"):
         feeding_functions.enqueue_data(iter, 10)
-    with pytest.raises(ValueError, match="takes no pad_value.*padded_batch"):
+    with pytest.raises(ValueError, match="does not take pad_value.*padded_batch"):
         feeding_functions.enqueue_data(np.arange(3), 10, pad_value=0)
 
 

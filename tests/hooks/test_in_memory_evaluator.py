@@ -40,6 +40,7 @@ def test_it_evaluates_before_the_first_step_every_so_many_and_at_the_end(tmp_pat
     assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == ["model.ckpt-0", "model.ckpt-5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("async_checkpoints", [False, True])
 def test_a_keras_model_is_evaluated_as_it_is_at_the_step(async_checkpoints, classifier, data, batches, tmp_path):
     config = et.RunConfig(tmp_path, save_checkpoints_steps=2, async_checkpoints=async_checkpoints)

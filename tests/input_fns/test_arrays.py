@@ -124,7 +124,7 @@ def test_empty_data_is_refused(x):
 
 
 def test_weights_need_labels():
-    with pytest.raises(ValueError, match="sample_weight needs y"):
+    with pytest.raises(ValueError, match="sample_weight requires y"):
         arrays(X, sample_weight=Y)
 
 

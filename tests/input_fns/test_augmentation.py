@@ -140,7 +140,7 @@ def test_batches_that_cannot_be_changed_are_refused(names, batch, message):
 def test_unknown_names_and_frozen_features_are_refused(images):
     with pytest.raises(ValueError, match="there is no augmentation 'flop'; choose from flip, rotate, "):
         augmented(lambda: None, "light,flop")
-    with pytest.raises(ValueError, match="features of frozen layers are computed once"):
+    with pytest.raises(ValueError, match="computes the features of each image only once"):
         augmented(frozen_features(lambda: None), "light")
 
 

@@ -83,6 +83,7 @@ def test_a_file_that_cannot_be_decoded_is_named_and_nothing_is_kept(folder, cach
     assert cache == "memory" or data_files(cache) == []
 
 
+@pytest.mark.slow
 def test_input_pipelines_cache_their_shards(folder, cache):
     for pipeline in range(2):
         context = tf.distribute.InputContext(2, pipeline, 2)

@@ -124,7 +124,7 @@ def test_further_training_of_an_estimator_fills_nothing(scans, log_lines, tmp_pa
 
 def test_it_is_for_training_a_keras_model(scans):
     features = frozen_features(images(scans, num_epochs=1))
-    with pytest.raises(ValueError, match="give evaluate, predict and other models an input_fn of the examples"):
+    with pytest.raises(ValueError, match="pass an input_fn of the examples to evaluate, predict and other models"):
         et.model_to_estimator(build()).evaluate(features)
 
 

@@ -207,7 +207,7 @@ def test_examples_of_one_batch_with_two_shapes_are_named():
     batches = iter(generator(rows, batch_size=2, output_signature=signature)())
     assert [next(batches)[0].shape[1] for _ in range(2)] == [2, 3]
     lengths = iter([2, 3])
-    with pytest.raises(tf.errors.OpError, match=r"shapes \(2,\) and \(3,\); give them one shape"):
+    with pytest.raises(tf.errors.OpError, match=r"shapes \(2,\) and \(3,\); give them the same shape"):
         list(generator(rows, batch_size=2, output_signature=signature)())
 
 

@@ -27,6 +27,7 @@ def rows(dataset):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", [None, "memory"])
 def test_labels_and_weights_go_with_their_images(paths, cache):
     options = {"image_size": (4, 4), "batch_size": 4, "num_epochs": 1, "cache": cache}

@@ -126,7 +126,7 @@ def test_class_weights_multiply_given_weights_and_come_before_augmentation(batch
     ("weights", "labels", "message"),
     [
         ([1.0], None, "class weights must be two or more non-negative numbers"),
-        ([1.0, -1.0], None, "not negative, got .1.0, -1.0."),
+        ([1.0, -1.0], None, "non-negative numbers, got .1.0, -1.0."),
         ([1.0, 2.0], np.eye(3), "there are 2 class weights and 3 classes"),
         ([1.0, 2.0], np.zeros((3, 2, 2)), "class weights need labels, one-hot or class indices"),
     ],

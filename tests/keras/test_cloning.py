@@ -91,7 +91,7 @@ def test_exclusions_from_weight_decay_are_kept_by_name_and_refused_by_variable()
     model.compile(optimizer, "mse")
     assert copy_of(model).optimizer._exclude_from_weight_decay_names == ["bias"]
     optimizer.exclude_from_weight_decay(var_list=[model.layers[0].bias])
-    with pytest.raises(ValueError, match="by their names"):
+    with pytest.raises(ValueError, match="exclude them by name"):
         model_source(model)
 
 

@@ -257,6 +257,7 @@ def test_own_steps_are_used_and_their_metrics_are_those_of_all_replicas(data, ba
     assert results[1] == pytest.approx(results[0], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [None, pytest.param(2, marks=slow)])
 def test_accumulated_batches_are_one_step(number, data, batches, mirrored, tmp_path):
     weights = []
@@ -289,6 +290,7 @@ def subclassed():
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_built", [False, pytest.param(True, marks=slow)])
 def test_subclassed_models_keep_the_layers_in_lists(is_built, data, batches, tmp_path):
     model = subclassed()

@@ -78,7 +78,7 @@ def test_float16_trains_on_a_gpu_as_float32_does(gpus, tmp_path):
 def test_what_cannot_be_scaled_and_what_scales_already_is_refused():
     model = build()
     model.compile(tf.compat.v1.train.GradientDescentOptimizer(0.1), "mse")
-    with pytest.raises(ValueError, match='scales the loss, .* take an optimizer of Keras, or "bfloat16"'):
+    with pytest.raises(ValueError, match='scales the loss, .* use a Keras optimizer, or "bfloat16"'):
         copy(model, "float16")
     model.compile(keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD()), "mse")
     with pytest.raises(ValueError, match="already uses mixed precision; leave out mixed_precision"):

@@ -285,6 +285,7 @@ class Subclassed(keras.Model):
         return self.head(self.norm(self.hidden(inputs), training=training))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("built", "replicas"),
     [(False, None), (True, None), pytest.param(False, 2, marks=slow), pytest.param(True, 2, marks=slow)],
@@ -327,6 +328,7 @@ def two_headed():
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=slow)])
 def test_two_outputs_dict_inputs_loss_weights_and_weighted_metrics(replicas, data, batches, mirrored, tmp_path):
     x, y = data

@@ -61,10 +61,12 @@ def assert_same(model, split, features, labels):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_split_unet_computes_the_outputs_and_gradients_of_the_whole(unet, batch):
     assert_same(unet, split_over(unet, DEVICES), *batch)  # a new split, because other tests train theirs
 
 
+@pytest.mark.slow
 def test_both_devices_do_the_forward_and_the_backward_work(split, batch):
     context.enable_run_metadata()
     try:

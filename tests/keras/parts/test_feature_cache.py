@@ -192,7 +192,7 @@ def test_what_does_not_fit_in_memory_is_refused(examples, monkeypatch):
 
 def test_what_does_not_fit_on_the_disk_is_refused(examples, monkeypatch, tmp_path):
     monkeypatch.setattr(feature_cache.shutil, "disk_usage", lambda folder: types.SimpleNamespace(free=100))
-    with pytest.raises(OSError, match=r"and the disk of .* has 0\.0 MB left; give another folder"):
+    with pytest.raises(OSError, match=r"and the disk of .* has 0\.0 MB left; use another directory"):
         columns(examples, Doubled(), tmp_path)
 
 
@@ -238,5 +238,5 @@ def test_labels_that_are_strings_are_refused():
 
 
 def test_no_examples_are_refused():
-    with pytest.raises(ValueError, match="gave no data"):
+    with pytest.raises(ValueError, match="returned no data"):
         columns(lambda: tf.data.Dataset.from_tensors(np.zeros(3)).take(0), Doubled(), "memory")

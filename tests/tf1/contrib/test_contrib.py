@@ -207,7 +207,7 @@ def test_the_optimizer_of_a_tpu_is_the_one_it_wraps():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_gpus": 99}, r"MirroredStrategy over GPU:0.*TensorFlow sees \d+ GPUs; .*--tf1 --replicas 99 takes CPU"),
+        ({"num_gpus": 99}, r"MirroredStrategy over GPU:0.*TensorFlow sees \d+ GPUs; .*--tf1 --replicas 99 uses CPU"),
         ({"num_gpus": 1, "num_gpus_per_worker": 1}, "num_gpus and num_gpus_per_worker mean the same; give one"),
         ({"num_gpus": 1, "devices": ["CPU:0"]}, "devices and num_gpus exclude each other; give one"),
     ],
@@ -215,7 +215,7 @@ def test_the_optimizer_of_a_tpu_is_the_one_it_wraps():
 def test_a_strategy_of_too_many_gpus_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         distribute.MirroredStrategy(**arguments)
-    with pytest.raises(ValueError, match=r"num_gpus_per_worker=99: TensorFlow sees \d+ GPUs"):
+    with pytest.raises(ValueError, match=r"num_gpus_per_worker=99: TensorFlow sees only \d+ GPUs"):
         distribute.ParameterServerStrategy(num_gpus_per_worker=99)
 
 
