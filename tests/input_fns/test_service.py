@@ -155,7 +155,6 @@ def test_an_estimator_of_two_replicas_trains_and_evaluates_every_image_once(work
     assert there["global_step"] == 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "address", ["localhost:5000", "grpc://localhost", "grpc://localhost:port", "grpc://:1", "grpc://localhost:1/", 5000]
 )
