@@ -215,6 +215,7 @@ def test_exports_within_one_second_keep_their_order(trained, monkeypatch):
 # BestExporter
 
 
+@pytest.mark.slow
 def test_best_exporter_exports_only_what_is_better_than_all_before(make_estimator):
     estimator = make_estimator()
     exporter = et.BestExporter(serving_input_receiver_fn=receiver)

@@ -10,6 +10,7 @@ from estimator_train.events import read_eval_metrics
 HALVED = keras.optimizers.schedules.ExponentialDecay(1.0, decay_steps=1, decay_rate=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "replicas", "expected"),
     [

@@ -97,6 +97,7 @@ def test_three_classes_have_three_probabilities(generation, model, few_columns, 
     assert set(prediction) == CLASSIFIER_KEYS - {"logistic"}
 
 
+@pytest.mark.slow
 @every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"), ("v1", "Baseline"))
 def test_regressor_learns_two_numbers(generation, model, columns, examples, log_lines):
     estimator = make(generation, "Regressor", model, columns, label_dimension=2)

@@ -92,6 +92,7 @@ def test_dnn_classifier_with_adam(generation, columns, examples, initial_values)
     assert loss(estimator, examples()) == expected(generation, 0.6664894819259644, 3.827146053314209)
 
 
+@pytest.mark.slow
 @generations(slow="v1")
 def test_dnn_regressor_with_rmsprop_and_tanh(generation, columns, examples, initial_values):
     estimator = generation.DNNRegressor(

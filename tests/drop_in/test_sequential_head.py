@@ -27,6 +27,7 @@ def spec(head, mode, sparse=False, mask_dtype=tf.int32, **training):
     return head.create_estimator_spec(features, mode, logits, labels, **training)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"sparse": True}, {"mask_dtype": tf.bool}])
 def test_steps_beyond_the_end_of_a_sequence_count_neither_in_loss_nor_metrics(wrapper, run, options):
     head = wrapper(et.BinaryClassHead(weight_column="w"), feature_columns="w")

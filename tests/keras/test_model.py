@@ -608,6 +608,7 @@ def test_a_generator_without_shapes_is_taken_with_the_ranks_of_its_first_element
     assert estimator.get_variable_value("estimator_global_step/.ATTRIBUTES/VARIABLE_VALUE") == (2 if replicas else 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keras_name", ["tf_keras", "keras"])
 def test_metrics_of_predictions_take_no_second_pass_through_the_model(keras_name, data, batches, tmp_path):
     keras = importlib.import_module(keras_name)

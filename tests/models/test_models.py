@@ -40,7 +40,7 @@ def test_a_former_name_of_a_model_still_builds_it():
     assert build("convnet", image_size=(28, 28)).name == "fashion_mnist_cnn"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SLOW_NAMES)
 def test_models_give_float32_probabilities_and_learn_from_one_hot_labels(name, images):
     model = eagerly(build(name))
     assert (model.input_shape, model.output_shape) == ((None, *SIZE, 3), (None, 3))

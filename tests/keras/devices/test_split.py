@@ -176,6 +176,7 @@ def test_a_device_inside_call_is_kept():
     assert [device_of(operation) for operation in graph.get_operations() if operation.type == "Exp"] == ["CPU:2"]
 
 
+@pytest.mark.slow
 def test_optimizers_of_split_models_do_not_compile_with_xla(unet):
     split = split_over(unet, DEVICES)
     split.optimizer.jit_compile = True  # Keras' default where there are GPUs
