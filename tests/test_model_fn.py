@@ -90,9 +90,7 @@ def test_a_keras_metric_that_is_not_updated_is_an_error():
 
     from estimator_train.model_fn import metric_pair
 
-    with pytest.raises(
-        ValueError, match=r'call update_state\(...\) on the "mean_absolute_error" metric, eval_'
-    ):
+    with pytest.raises(ValueError, match=r'call update_state\(...\) on the "mean_absolute_error" metric, eval_'):
         metric_pair("mae", keras.metrics.MeanAbsoluteError())
 
 
