@@ -42,8 +42,8 @@ def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_
     assert ["checkpoint", "model.ckpt-12", "model.ckpt-0"] in lines and ["seed", "1", "2"] in lines
     assert ["accuracy", *(f"{entry['classification']['accuracy']:.4f}" for entry in entries)] in lines
     right = [entry["classification"]["accuracy"] * 4 for entry in entries]
-    line = next(line for line in output.splitlines() if line.startswith(f"{second}: of 4 examples, "))
-    better, worse = (int(number) for number in line.split(": of 4 examples, ")[1].split() if number.isdecimal())
+    line = next(line for line in output.splitlines() if line.startswith(f"{second}: of 4 shared examples, "))
+    better, worse = (int(number) for number in line.split(": of 4 shared examples, ")[1].split() if number.isdecimal())
     assert better - worse == right[1] - right[0]
     assert output.splitlines()[-1] == "the comparison is comparison.html"
     assert "Examples with different outcomes" in (tmp_path / "comparison.html").read_text()
