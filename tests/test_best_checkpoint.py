@@ -69,6 +69,7 @@ def test_the_best_is_kept_alone_and_is_evaluated_as_it_was(estimator):
     assert metrics["global_step"] == 6
 
 
+@pytest.mark.slow
 def test_a_restarted_training_goes_on_from_the_best(estimator):
     _, (exported,) = train_and_evaluate(estimator, 6, et.BestCheckpointExporter())
     assert exported.decode().endswith("export/best_checkpoint/model.ckpt-6")

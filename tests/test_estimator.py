@@ -250,6 +250,7 @@ def test_two_runs_with_tf_random_seed_drop_out_the_same(data, batches, tmp_path)
 # train: replicas and data that does not divide by them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "batch_size", "steps"), [(2, 11, 1), (3, 1, 4)])
 def test_training_uses_every_example_once_on_replicas(replicas, batch_size, steps, tmp_path, mirrored):
     estimator = counting_estimator(tmp_path, train_distribute=mirrored(replicas))
@@ -273,6 +274,7 @@ def test_training_on_batches_that_do_not_divide_is_finite_and_deterministic(
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.slow
 def test_fewer_examples_than_replicas_are_refused(tmp_path, mirrored):
     estimator = counting_estimator(tmp_path, examples=2, train_distribute=mirrored(3))
     with pytest.raises(tf.errors.InvalidArgumentError, match="3 replicas need at least 3 examples"):
@@ -427,6 +429,7 @@ def test_evaluate_takes_so_many_steps(classifier, data, batches, tmp_path, log_l
         estimator.evaluate(batches(data, 8), hooks=[keras.callbacks.History()])
 
 
+@pytest.mark.slow
 def test_evaluate_writes_its_events_to_the_folder_of_its_name(classifier, data, batches, tmp_path, log_lines):
     estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
     estimator.train(batches(data, 48))
@@ -471,6 +474,7 @@ class Traced(layers.Layer):
         return inputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, slow(2)])
 def test_a_second_call_traces_nothing_and_reads_the_checkpoint_only_when_it_changed(
     replicas, mirrored, tmp_path, log_lines
@@ -509,6 +513,7 @@ class FetchesTwiceTheStep(v1.train.SessionRunHook):
         self.fetched = run_values.results
 
 
+@pytest.mark.slow
 def test_runs_without_hooks_share_a_graph_and_hooks_add_to_one_of_their_own(tmp_path, monkeypatch):
     graphs = []
 
@@ -544,6 +549,7 @@ class TracedInTraining(layers.Layer):
         return inputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, 2])
 def test_the_first_training_traces_the_step_once_a_replica(replicas, mirrored, tmp_path):
     inputs = keras.Input((12,))

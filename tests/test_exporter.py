@@ -140,6 +140,7 @@ def test_final_exporter_exports_once_with_assets(trained, tmp_path):
 # LatestExporter
 
 
+@pytest.mark.slow
 def test_latest_exporter_keeps_the_newest(make_estimator):
     estimator = make_estimator()
     exporter = et.LatestExporter("latest", receiver, exports_to_keep=2)
@@ -200,6 +201,7 @@ def test_an_unreadable_result_of_the_best_is_taken_from_the_events(trained, warn
     assert ask(et.BestExporter("best", receiver), trained, 2, loss=0.5)
 
 
+@pytest.mark.slow
 def test_exports_within_one_second_keep_their_order(trained, monkeypatch):
     monkeypatch.setattr(export, "time", SimpleNamespace(time=lambda: 1700000000.5))
     latest, best = et.LatestExporter("latest", receiver, exports_to_keep=2), et.BestExporter("best", receiver)

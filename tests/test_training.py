@@ -159,6 +159,7 @@ def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, 
     assert loss == apart.evaluate(evaluate, checkpoint_path=checkpoint)["loss"]
 
 
+@pytest.mark.slow
 def test_evaluations_do_not_restart_the_training_data(make_estimator):
     starts = []
 
@@ -198,6 +199,7 @@ def test_no_function_is_built_again_for_each_evaluation_of_a_keras_model(tmp_pat
 # the end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(
     replicas, mirrored, data, batches, monkeypatch, tmp_path
@@ -254,6 +256,7 @@ def test_final_exporter_exports_the_last_checkpoint_however_training_ended(end, 
     assert len(os.listdir(os.path.dirname(path))) == 1
 
 
+@pytest.mark.slow
 def test_a_finished_training_still_gives_metrics_and_exports(make_estimator):
     train_spec = et.TrainSpec(FAR, max_steps=4)
     exporter = et.FinalExporter("final", receiver)
@@ -273,6 +276,7 @@ def test_an_exporter_that_skipped_a_checkpoint_is_asked_again_once_it_is_the_las
     assert results == [None, b"exports-4"]
 
 
+@pytest.mark.slow
 def test_training_that_goes_on_first_evaluates_what_a_kill_may_have_left_undone(make_estimator):
     estimator = make_estimator()
     estimator.train(FAR, max_steps=3)

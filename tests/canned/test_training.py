@@ -68,6 +68,7 @@ def losses(log_lines):
     return first, last
 
 
+@pytest.mark.slow
 @every_model(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "Baseline"))
 def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
     generation, model, columns, examples, tmp_path, log_lines

@@ -80,6 +80,7 @@ def test_linear_classifier_with_weights_and_a_combiner(generation, columns, exam
     assert loss(estimator, input_fn) == expected(generation, 0.35414040088653564, 2.500058650970459)
 
 
+@pytest.mark.slow
 def test_dnn_classifier(generation, columns, examples, initial_values):
     estimator = generation.DNNClassifier([4, 3], columns.deep, warm_start_from=initial_values(DNN))
     assert loss(estimator, examples()) == expected(generation, 0.6741194725036621, 4.712071895599365)

@@ -77,10 +77,12 @@ def check_goes_on(estimator, kind, input_fn):
     assert estimator.evaluate(input_fn) == pytest.approx(expected["metrics_after"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_fns_checkpoint_goes_on(model_dir):
     check_goes_on(et.Estimator(model_fn, model_dir("model_fn")), "model_fn", input_fn(lambda x: {"x": x}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "optimizers"),
     [
@@ -122,6 +124,7 @@ def test_a_model_without_variables_yet_is_told_to_be_built(model_dir):
         et.model_to_estimator(model, model_dir=model_dir("keras_saver")).evaluate(input_fn())
 
 
+@pytest.mark.slow
 def test_the_canned_classifiers_checkpoint_goes_on(model_dir):
     columns = [tf.feature_column.numeric_column("x", shape=(4,))]
     estimator = et.DNNClassifier([8], columns, model_dir("dnn_classifier"), n_classes=3)

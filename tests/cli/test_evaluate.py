@@ -207,6 +207,7 @@ def build(image_size):
 """
 
 
+@pytest.mark.slow
 def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_alone(command, settings, tmp_path):
     (tmp_path / "logits.py").write_text(LOGITS)
     dataclasses.replace(settings, model=f"{tmp_path}/logits.py:build").save(tmp_path / "run")

@@ -109,6 +109,7 @@ def test_the_saved_model_takes_image_files_and_decoded_images(saved_model, paths
     np.testing.assert_allclose(served, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_keras_file_is_the_whole_trained_model(keras_files, images, expected):
     model = keras.models.load_model(keras_files / "model.keras")
     np.testing.assert_allclose(model.predict(images, verbose=0), expected, atol=1e-6)
@@ -122,6 +123,7 @@ def test_weights_load_into_a_model_of_the_same_layers(keras_files, images, expec
     np.testing.assert_allclose(model.predict(images, verbose=0), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_averages_of_an_optimizer_are_exported_as_they_are_evaluated(command, own_flags, tmp_path):
     code = (tmp_path / "own.py").read_text().replace("SGD(0.05)", "SGD(0.05, use_ema=True, ema_momentum=0.5)")
     (tmp_path / "own.py").write_text(code)
@@ -196,6 +198,7 @@ def test_a_converted_model_gives_what_predict_does(export, images, expected, tmp
     np.testing.assert_allclose(outputs, expected, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_a_converted_model_that_differs_from_predict_is_not_written(command, trained, monkeypatch):
     def wrong(content, inputs):
         return {name: 1 - value for name, value in conversion.run_tflite(content, inputs).items()}

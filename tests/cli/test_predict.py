@@ -19,6 +19,7 @@ from estimator_train import input_fns, model_to_estimator
 REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
 
 
+@pytest.mark.slow
 def test_json_holds_what_the_estimator_predicts(command, trained, scans):
     code, output, errors = command("predict", "--model-dir", trained.model_dir, "--json", scans)
     assert (code, errors) == (0, "")
@@ -63,6 +64,7 @@ def test_unreadable_images_are_named_and_the_others_predicted(command, trained, 
     ]
 
 
+@pytest.mark.slow
 def test_a_batch_without_a_readable_image_does_not_stop_the_rest(command, trained, scans, tmp_path):
     for index in range(5):  # a batch is 4
         (tmp_path / f"{index}.jpeg").write_text("text")
@@ -98,6 +100,7 @@ def build(image_size):
 """
 
 
+@pytest.mark.slow
 def test_a_model_of_other_outputs_is_refused(command, settings, scans, tmp_path):
     (tmp_path / "two.py").write_text(TWO_OUTPUTS)
     dataclasses.replace(settings, model=str(tmp_path / "two.py:build")).save(tmp_path / "run")

@@ -36,6 +36,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_script_finds_tf_estimator_its_flags_and_its_folder(run, tmp_path):
     files = {
         "scripts/helper.py": "value = 7",

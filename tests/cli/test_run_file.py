@@ -73,6 +73,7 @@ def evaluations(run):
     return [(entry["checkpoint"], entry["step"]) for entry in entries]
 
 
+@pytest.mark.slow
 def test_quiet_shows_the_last_result_only_and_each_evaluation_is_kept_once(command, own_flags, levels, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--max-steps", "5", "--keep-best"]
     code, output, errors = command(*flags, "--quiet")

@@ -22,6 +22,7 @@ def test_it_evaluates_every_n_steps_and_at_the_end(command, own_flags, tmp_path)
     assert "trained 7 steps" in output
 
 
+@pytest.mark.slow
 def test_it_stops_at_the_evaluation_that_is_one_too_many_and_keeps_the_best(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "50", "--evaluate-every", "2"]
     code, output, _ = command(*flags, "--early-stopping", "2", "--keep-best")
@@ -39,6 +40,7 @@ def test_it_stops_at_the_evaluation_that_is_one_too_many_and_keeps_the_best(comm
     assert output.split()[-1] == f"{loss:.4f}"
 
 
+@pytest.mark.slow
 def test_the_best_of_an_earlier_training_stays_the_best(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--keep-best"]
     assert command(*flags, "--max-steps", "6")[0] == 0

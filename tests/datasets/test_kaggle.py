@@ -225,6 +225,7 @@ def test_without_a_folder_it_is_downloaded_on_first_use_into_the_cache(server, t
     assert data.train_paths[0].startswith(str(tmp_path / "cache" / "estimator_train" / "oct2017"))
 
 
+@pytest.mark.slow
 def test_a_killed_download_goes_on_where_it_was_and_the_data_trains_a_model(server, tmp_path):
     server.archive = zipped({"padding": os.urandom(4 * MEGABYTE), **tree()})
     server.pause = 5 * MEGABYTE // 2

@@ -21,6 +21,7 @@ def fitted(model_fn, folder):
     return estimator.train(input_fn, steps=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_a_fork_of_a_canned_dnn_is_that_canned_dnn(version, tmp_path):
     from tensorflow_estimator.python.estimator.canned import dnn, head

@@ -352,6 +352,7 @@ def test_one_device_strategy_trains_as_none_does(make_estimator):
 
 
 # In batches of 4; tests/distribution/test_replica_input.py has what is shared out in every case.
+@pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "count"), [(None, 10), (2, 12), (2, 9), (3, 10)])
 def test_evaluation_of_odd_batches_counts_every_example_once(replicas, count, mirrored, make_estimator):
     estimator = make_estimator(eval_distribute=mirrored(replicas))
@@ -747,6 +748,7 @@ def test_an_exported_model_is_served_by_a_process_that_has_tensorflow_alone(make
     assert json.loads(subprocess.run(command, capture_output=True, env=environment, check=True).stdout) == [3, 6]
 
 
+@pytest.mark.slow
 def test_all_modes_are_exported_together(make_estimator, tmp_path):
     estimator = make_estimator().train(numbers(4), steps=1)
     supervised = et.experimental.build_raw_supervised_input_receiver_fn(

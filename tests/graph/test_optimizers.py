@@ -172,6 +172,7 @@ def test_an_optimizer_that_would_train_otherwise_is_refused(make, message):
 LEGACY, NEW, V1 = keras.optimizers.legacy.SGD, keras.optimizers.SGD, v1.train.GradientDescentOptimizer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "shared", "reduction"),
     [

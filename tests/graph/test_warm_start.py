@@ -73,6 +73,7 @@ def test_variables_may_have_had_other_names(trained, start):
     assert values(start(settings, ["c"]).train(ones, steps=1), "c") == [4]
 
 
+@pytest.mark.slow
 def test_an_own_checkpoint_comes_first(trained, start):
     start(trained.model_dir).train(ones, steps=1)
     estimator = start(trained.model_dir).train(ones, steps=1)
@@ -110,6 +111,7 @@ def keras_adam(features, labels, mode):
     return et.EstimatorSpec(mode, loss=loss, train_op=train_op(keras.optimizers.legacy.Adam(0.1), loss, [w]))
 
 
+@pytest.mark.slow
 def test_replicas_start_warm_with_the_optimizers_variables_new(mirrored, tmp_path):
     old = et.Estimator(keras_adam, tmp_path / "old").train(ones, steps=2)
     config = et.RunConfig(tmp_path / "warm", train_distribute=mirrored(2), save_checkpoints_steps=1)

@@ -114,6 +114,7 @@ def test_what_cannot_train_is_refused(arguments, message, graph):
         train_spec(**arguments)
 
 
+@pytest.mark.slow
 def test_an_estimator_trains_evaluates_and_predicts_with_a_head(tmp_path):
     data = {"x": [[0.0], [1.0], [2.0], [3.0]]}
 

@@ -197,6 +197,7 @@ def spec_of(case, mode, logits=None, optimizer=None, variables=None, **arguments
     )
 
 
+@pytest.mark.slow
 @cases
 def test_metrics_and_every_reduction_of_the_loss_are_those_of_tf_215(case, run):
     unweighted = spec_of(case, ModeKeys.EVAL).loss

@@ -198,6 +198,7 @@ def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp
     assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == ["model.ckpt-0", "model.ckpt-6"]
 
 
+@pytest.mark.slow
 def test_several_evaluations_are_told_apart(classifier, data, batches, tmp_path):
     events = Events()
     estimator = et.model_to_estimator(classifier(metrics=()), model_dir=tmp_path)

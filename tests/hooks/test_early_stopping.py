@@ -71,6 +71,7 @@ def write_losses(folder, losses):
 # the step
 
 
+@pytest.mark.slow
 @of_model_fn
 @pytest.mark.parametrize(
     ("make_hook", "last"),
@@ -187,6 +188,7 @@ def test_arguments_of_other_types_are_refused(estimator):
 # strategies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_estimator", ["model_fn", pytest.param("keras", marks=pytest.mark.slow)], indirect=True)
 def test_the_hooks_work_under_a_strategy_with_both_intervals(make_estimator, mirrored):
     estimator = make_estimator(train_distribute=mirrored(2))
@@ -208,6 +210,7 @@ def test_an_unknown_metric_is_an_error_before_training(make_estimator):
     assert steps_trained(estimator) == 0
 
 
+@pytest.mark.slow
 @of_model_fn
 def test_evaluations_are_read_once_however_often_the_hook_is_asked(make_estimator, monkeypatch):
     estimator, steps = make_estimator(), []

@@ -33,6 +33,7 @@ class Losses(tf.compat.v1.train.SessionRunHook):
         self.values.append(run_values.results)
 
 
+@pytest.mark.slow
 def test_a_line_has_the_means_of_its_steps_and_evaluations_have_val_before_their_names(
     classifier, data, batches, tmp_path
 ):

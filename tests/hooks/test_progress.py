@@ -53,6 +53,7 @@ def test_the_end_is_always_told(train):
     assert re.fullmatch(r"step 3/3: loss .*examples/s, 00:00 to go", line)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_at_its_step(train):
     train(et.ProgressHook(file=io.StringIO()), max_steps=3)
     file = io.StringIO()
@@ -71,7 +72,8 @@ def test_a_terminal_gets_a_bar_with_the_numbers(train):
     assert re.search(r"loss [\d.e-]+, accuracy [\d.e-]+, [\d.e+]+ examples/s", last)
 
 
-@pytest.mark.parametrize(("columns", "metrics"), [(200, 3), (80, 1), (70, 0)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "metrics"), [(200, 3), (88, 1), (70, 0)])
 def test_a_bar_fits_into_the_terminal_and_leaves_out_metrics_first(classifier, data, batches, columns, metrics):
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

@@ -188,6 +188,7 @@ def test_training_is_counted_to_the_step_and_the_example(
     assert told == ([] if replicas is None else [what])
 
 
+@pytest.mark.slow
 def test_a_slow_input_shows_as_input_wait(classifier, data, tmp_path):
     def wait(*example):
         time.sleep(0.05)

@@ -111,6 +111,7 @@ def test_elements_releases_the_iterator_at_the_end_of_the_data_or_of_interest(re
     assert released == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, 2])
 def test_train_evaluate_and_predict_release_their_iterators(replicas, mirrored, released, tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

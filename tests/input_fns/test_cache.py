@@ -55,6 +55,7 @@ def no_decoding(*args, **kwargs):
     raise AssertionError("decoded again")
 
 
+@pytest.mark.slow
 def test_batches_are_those_without_a_cache(folder, cache):
     expected = batches(make(folder, None))
     input_fn = make(folder, cache)
@@ -64,6 +65,7 @@ def test_batches_are_those_without_a_cache(folder, cache):
     assert_equal(batches(input_fn), expected)
 
 
+@pytest.mark.slow
 def test_skipped_files_are_those_without_a_cache(folder, cache, warnings):
     (folder / "cat/01.png").write_bytes(b"not an image")
     (folder / "dog/11.png").write_bytes(b"")
@@ -91,6 +93,7 @@ def test_input_pipelines_cache_their_shards(folder, cache):
     assert cache == "memory" or len(data_files(cache)) == 2
 
 
+@pytest.mark.slow
 def test_it_runs_in_a_session(folder, cache):
     expected = batches(make(folder, None))[0][0]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -175,6 +175,7 @@ def shares(stop=5):
     return make
 
 
+@pytest.mark.slow
 def test_workers_yield_in_the_order_of_none():
     def labels(make, workers):
         return labels_of(generator(make, batch_size=3, num_epochs=2, output_signature=SIGNATURE, workers=workers)())

@@ -161,6 +161,7 @@ def test_two_replicas_take_a_batch_each(many, on_error):
     assert make.skipped == ([] if on_error == "raise" else [str(many / "cat/01.png")])
 
 
+@pytest.mark.slow
 def test_it_runs_in_a_session_and_eagerly_inside_its_graph(many):
     bad = many / "cat/01.png"
     bad.write_bytes(b"not an image")

@@ -87,6 +87,7 @@ def test_the_batches_are_those_of_this_process_in_any_order(workers, many):
     assert in_any_order(batches(workers[0])) == in_any_order(batches(None))
 
 
+@pytest.mark.slow
 def test_shuffle_gives_every_image_once_an_epoch_anew_by_the_seed(workers, many):
     def epochs(seed):
         make = image_files(many / "*/*", CLASSES, (1, 1), True, 16, 2, seed=seed, service=workers[0])
@@ -155,6 +156,7 @@ def test_an_estimator_of_two_replicas_trains_and_evaluates_every_image_once(work
     assert there["global_step"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "address", ["localhost:5000", "grpc://localhost", "grpc://localhost:port", "grpc://:1", "grpc://localhost:1/", 5000]
 )

@@ -32,6 +32,7 @@ def whole(train):
     return train(48)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch_size", "replicas", "config"),
     [
@@ -46,11 +47,13 @@ def test_small_batches_train_as_the_large_ones_that_they_make(batch_size, replic
     assert timing["steps"] + timing["warmup_steps"] == 4
 
 
+@pytest.mark.slow
 def test_what_is_left_at_the_end_makes_an_update_of_its_own(train):
     metrics, _ = train(40, accumulate_steps=4)  # batches of 40, 40, 40, 40 and 32 examples
     assert metrics["global_step"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_batches_of_a_step_that_failed_are_in_no_other(replicas, classifier, data, batches, mirrored, tmp_path):
     config = et.RunConfig(accumulate_steps=4, train_distribute=mirrored(replicas))

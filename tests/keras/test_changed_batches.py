@@ -64,6 +64,7 @@ def test_training_sees_changed_images_and_evaluation_and_prediction_those_that_a
     np.testing.assert_allclose(np.ravel(predictions), IMAGES.mean(axis=(1, 2, 3)), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_replicas_change_images_differently(brightness, mirrored):
     same = np.full((4, 6, 6, 1), 0.5, np.float32)
     config = et.RunConfig(train_distribute=mirrored(2))
@@ -90,6 +91,7 @@ def test_a_training_that_is_resumed_sees_the_same_changes(tmp_path, accumulate_s
         np.testing.assert_allclose(value, whole[name], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "is_one_hot"), [(None, True), (2, False)])
 def test_class_weights_train_as_those_of_fit(mirrored, replicas, is_one_hot):
     loss = "categorical_crossentropy" if is_one_hot else "sparse_categorical_crossentropy"

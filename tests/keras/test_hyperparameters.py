@@ -54,6 +54,7 @@ def train(data, batches, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["new", "Keras 3", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("legacy", "loss scale"))]
 )
@@ -85,6 +86,7 @@ def test_a_rate_on_replicas(train, classifier, mirrored):
     assert train(classifier(keras.optimizers.SGD(0.125), metrics=()), **config)[1] == [0.125, 0.125]
 
 
+@pytest.mark.slow
 def test_a_schedule_goes_on_by_its_step(train, classifier):
     def compiled():
         schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0, 2], [1.0, 0.5, 0.25])
@@ -93,6 +95,7 @@ def test_a_schedule_goes_on_by_its_step(train, classifier):
     assert [*train(compiled())[1], *train(compiled())[1]] == [1, 0.5, 0.5, 0.25]
 
 
+@pytest.mark.slow
 def test_other_hyperparameters_that_are_saved_follow_too(train, classifier):
     train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.9), metrics=()))
     estimator, _ = train(classifier(keras.optimizers.legacy.SGD(RATE, momentum=0.5), metrics=()))

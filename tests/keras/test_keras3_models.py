@@ -102,6 +102,7 @@ def test_a_lambda_in_a_file_is_refused_unless_asked_for(tmp_path):
     et.model_to_estimator(keras_model_path=tmp_path / "model.keras", model_dir=tmp_path / "run", safe_mode=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_mixed_precision_is_of_the_layers_but_for_outputs_and_preprocessing(precision, tmp_path):
     base = keras.Sequential([layers.Dense(4), layers.ReLU()], name="base")
@@ -181,12 +182,12 @@ def test_what_takes_models_apart_is_for_tf_keras(batches, tmp_path):
 
     batch = np.ones((4, 3), "float32"), np.ones((4, 1), "float32")
     estimator = et.model_to_estimator(small(), config=et.RunConfig(tmp_path, recompute=True))
-    with pytest.raises(ValueError, match="is a Keras 3 model, .* without recompute, or make it with tf_keras"):
+    with pytest.raises(ValueError, match="is a Keras 3 model, .* without recompute, or build it with tf_keras"):
         estimator.train(batches(batch, 2))
     estimator = et.model_to_estimator(small(), model_dir=tmp_path)
-    with pytest.raises(ValueError, match="is a Keras 3 model, .* without frozen_features, or make it with tf_keras"):
+    with pytest.raises(ValueError, match="is a Keras 3 model, .* without frozen_features, or build it with tf_keras"):
         estimator.train(et.input_fns.frozen_features(batches(batch, 2)))
-    with pytest.raises(ValueError, match="give a functional or a Sequential model of tf_keras"):
+    with pytest.raises(ValueError, match="pass a functional or Sequential model of tf_keras"):
         split_over(small(), ["CPU:0", "CPU:1"])
     with pytest.raises(ValueError, match="SmallOfItsOwn creates its layers itself.*build_model"):
         model = SmallOfItsOwn()

@@ -58,6 +58,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in ("adam", "cosine") else [slow]) for name in OPTIMIZERS]
 )
@@ -318,6 +319,7 @@ def receiver():
     return et.export.TensorServingInputReceiver(x, {"x": x})
 
 
+@pytest.mark.slow
 def test_a_second_run_traces_nothing(data, batches, tmp_path):
     traced = []
 
@@ -341,6 +343,7 @@ def test_a_second_run_traces_nothing(data, batches, tmp_path):
     assert run() == 0
 
 
+@pytest.mark.slow
 def test_hooks_and_train_and_evaluate_with_an_export_that_takes_image_bytes(tmp_path):
     class Losses(et.SessionRunHook):
         values = []

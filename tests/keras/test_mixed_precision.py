@@ -44,6 +44,7 @@ def test_the_copy_has_the_models_weights_and_optimizer_and_scales_the_loss_in_fl
     assert not isinstance(copy(model, "bfloat16").optimizer, keras.mixed_precision.LossScaleOptimizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "precision"), [(build(), "bfloat16"), (build, "float16")], ids=["model", "function"])
 def test_it_trains_goes_on_and_gives_float32(given, precision, tmp_path):
     batch = tf.ones((2, 8, 8, 1)), tf.one_hot([0, 0], 2)

@@ -54,6 +54,7 @@ OPTIMIZERS = {
 
 
 # Each family of optimizers sums the replicas' gradients differently.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "replicas"),
     [
@@ -122,6 +123,7 @@ def test_conversion_keeps_statistics_bit_for_bit_and_leaves_the_given_model_as_i
     model.fit(*data, verbose=0)
 
 
+@pytest.mark.slow
 def test_training_starts_from_the_given_optimizers_slots(classifier, data, batches, tmp_path):
     model = eagerly(classifier(metrics=()))
     model.fit(*data, batch_size=32, epochs=3, shuffle=False, verbose=0)
@@ -255,6 +257,7 @@ def test_added_metrics_take_predictions_of_layers_with_conditions_on_tensors(tmp
     assert estimator.evaluate(lambda: one(-2.0, 0.0))["sum"] == 2.0
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_could_not_be_restored_leaves_nothing_behind(tmp_path):
     def model(units):
         model = keras.Sequential([layers.Dense(4, input_shape=[1]), layers.Dense(units)])
@@ -516,6 +519,7 @@ def test_an_input_fn_that_returns_no_batches_is_refused(returned, message, class
         estimator_of(classifier(), tmp_path).train(lambda: returned)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=slow)])
 def test_evaluation_takes_an_optimizers_averages(replicas, classifier, data, batches, mirrored, tmp_path):
     model = classifier(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.8), metrics=())
@@ -537,6 +541,7 @@ class OtherNames(keras.Model):
         return self.top(inputs)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_unbuilt_model_names_the_variables(data, batches, tmp_path):
     model = Subclassed(units=5)
     model.compile("sgd", "categorical_crossentropy")
@@ -589,6 +594,7 @@ def test_a_model_built_and_converted_in_the_strategys_scope_trains(classifier, d
     assert estimator.evaluate(batches(data, 16))["global_step"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=slow)])
 def test_a_generator_without_shapes_is_taken_with_the_ranks_of_its_first_element(replicas, mirrored, tmp_path):
     def generate():

@@ -72,6 +72,7 @@ MAKERS = {
 every_input_fn = [pytest.param(make, id=name) for name, make in MAKERS.items()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [*every_input_fn, pytest.param(numbers, id="arrays", marks=pytest.mark.slow)])
 def test_training_in_two_goes_takes_the_examples_that_it_takes_in_one(make, trained):
     in_one = [number for batch in _labels(make(batch_size=5, num_epochs=2)()) for number in batch]
@@ -80,6 +81,7 @@ def test_training_in_two_goes_takes_the_examples_that_it_takes_in_one(make, trai
     assert first + trained(make(batch_size=5, num_epochs=2)) == in_one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

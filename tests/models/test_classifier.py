@@ -43,6 +43,7 @@ def test_preprocessing_is_that_of_preprocess_input(name):
     np.testing.assert_allclose(ours, module.preprocess_input(pixels * np.float32(255)), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_classifier_trains_all_of_random_weights():
     check_classifier("mobilenet_v3_small")
 

@@ -26,6 +26,7 @@ def test_every_model_has_a_sigmoid_for_each_label(name):
     assert metrics == {"loss", "binary_accuracy"} and model.loss == "binary_crossentropy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_tells_a_number(name):
     model = models.build_model(name, image_size=SIZE, num_classes=1, weights="none", task="regression")
@@ -55,6 +56,7 @@ def test_another_task_is_refused():
         models.build_model("small_cnn", image_size=SIZE, num_classes=2, task="ranking")
 
 
+@pytest.mark.slow
 def test_dropout_drops_in_training_alone():
     plain, dropping = (
         models.build_model("small_cnn", image_size=SIZE, num_classes=2, dropout=dropout) for dropout in (None, 0.4)

@@ -40,6 +40,7 @@ def test_a_former_name_of_a_model_still_builds_it():
     assert build("convnet", image_size=(28, 28)).name == "fashion_mnist_cnn"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW_NAMES)
 def test_models_give_float32_probabilities_and_learn_from_one_hot_labels(name, images):
     model = eagerly(build(name))
@@ -51,6 +52,7 @@ def test_models_give_float32_probabilities_and_learn_from_one_hot_labels(name, i
     assert history.keys() == {"loss", "accuracy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW_NAMES)
 def test_models_are_cloned_and_saved_with_their_preprocessing(name, images, tmp_path):
     model = build(name)
@@ -104,6 +106,7 @@ def test_weights_come_from_a_file_of_either_format(tmp_path, images, suffix):
     np.testing.assert_array_equal(build("small_cnn", weights=path)(images), model(images))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW_NAMES[:2])
 def test_weights_of_a_base_come_from_a_file(tmp_path, name):
     path = str(tmp_path / "base.weights.h5")

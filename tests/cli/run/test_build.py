@@ -33,6 +33,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_what_a_generator_raises_is_told_with_its_place(command, tmp_path):
     (tmp_path / "own.py").write_text(GENERATORS)
     for name in ("in_process", "in_worker"):
@@ -101,6 +102,7 @@ def test_a_second_training_in_a_folder_is_refused_before_it_writes_there(command
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["training.lock"]
 
 
+@pytest.mark.slow
 def test_a_damaged_file_with_brackets_in_its_name_is_one_line(tmp_path):
     path = tmp_path / "data[1]" / "cat" / "scan[1].jpeg"
     path.parent.mkdir(parents=True)

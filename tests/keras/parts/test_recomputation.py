@@ -40,6 +40,7 @@ def test_training_gives_the_same(replicas, model, mirrored, batches, tmp_path):
     assert results[1][1] == pytest.approx(results[0][1], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_backward_pass_runs_the_layers_again_but_for_those_that_change(model):
     graphs = []
     for each in (model, recomputing(model, tf.distribute.get_strategy())):
@@ -99,6 +100,7 @@ def with_states(inputs):
     return keras.Model(inputs, layers.Dense(1)(layers.SimpleRNN(3, unroll=True)(sequence, initial_state=state)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [
@@ -121,6 +123,7 @@ def test_graphs_of_every_kind_train_alike(build, data):
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_models_that_cannot_be_taken_apart_are_refused():
     class Own(keras.Sequential):
         pass
