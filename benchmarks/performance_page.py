@@ -42,7 +42,7 @@ def summary(results):
     """Returns a Markdown table of each benchmark's peers and the lowest and highest median of its rows."""
     rows = []
     for result in results:
-        # What is measured as an alternative is not ours in another row: such a row compares two alternatives.
+        # Leave out rows that compare two alternatives with each other.
         others = [
             row
             for row in result["rows"]

@@ -46,17 +46,15 @@ def explaining_lost_worker(strategy):
         ) from error
 
 
-def summed(strategy, values):
-    """Sums the tensor `values` of every replica over all replicas of `strategy`; call in a tf.function."""
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
-
-
 def summing(strategy):
     """Returns a function that sums ints or bools over the replicas of `strategy`; all processes must call it.
 
     The function returns a list of ints, the sum of each argument. It may raise LostWorkerError.
     """
-    total = tf.function(lambda values: summed(strategy, values))
+
+    @tf.function
+    def total(values):
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
 
     def sums(*values):
         with eager_mode(), explaining_lost_worker(strategy):

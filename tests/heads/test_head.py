@@ -1,4 +1,4 @@
-"""What custom heads inherit from Head, and the training op of every head."""
+"""Tests what custom heads inherit from Head, and the training op of every head."""
 
 import pytest
 import tensorflow as tf

@@ -138,7 +138,7 @@ def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_o
 
 
 class Gan(keras.Model):
-    """Has two optimizers, a random generator, a metric that is not compiled, and no call()."""
+    """A model with two optimizers, a random generator and a metric that is not compiled, and without call()."""
 
     def __init__(self):
         super().__init__()
@@ -272,7 +272,7 @@ def test_accumulated_batches_are_one_step(number, data, batches, mirrored, tmp_p
 
 
 class Subclassed(keras.Model):
-    """Has layers in a list, which TensorFlow does not track, and no variables before the first call."""
+    """A model with layers in a list, which TensorFlow does not track, and without variables before its first call."""
 
     def __init__(self):
         super().__init__()
