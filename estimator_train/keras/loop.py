@@ -104,7 +104,7 @@ class Loop:
         return more, batch, self._add_to_global_step(done), examples, seconds
 
     def _next_batch(self, iterator, wanted, wishes=None):
-        """Returns (whether to run a step, the arguments of `_run_batch`, the time of its arrival, how many wish to save).
+        """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
 
         `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
         those of `synchronous.Agreement`, and nobody runs a step if one worker wishes to stop.
