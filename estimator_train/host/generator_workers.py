@@ -17,21 +17,25 @@ import traceback
 from pathlib import Path
 
 import cloudpickle
+import numpy as np
+
+from estimator_train.host import shared_ring
 
 _ROOT = str(Path(__file__).resolve().parents[2])
-_PIPE_BYTES = 2**20  # the most that Linux allows an unprivileged user by default
+_CREDIT_BYTES = 8
 
 
 @contextlib.contextmanager
 def in_workers(functions):
     """Runs each of `functions` in its own process and returns iterators over what they yield.
 
-    The processes end with the context. The iterators raise the errors that the functions raise, and RuntimeError if a
-    process ends before its function does.
+    An item's arrays may lie in memory that is used again once the next item is taken from the iterator. The processes
+    end with the context. The iterators raise the errors that the functions raise, and RuntimeError if a process ends
+    before its function does.
     """
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(_worker()) for _ in functions]
-        for (process, _), function in zip(workers, functions, strict=True):
+        for (process, *_), function in zip(workers, functions, strict=True):
             with contextlib.suppress(BrokenPipeError):  # it has ended, which reading from it reports
                 pickle.dump(sys.path, process.stdin)
                 cloudpickle.dump(function, process.stdin)
@@ -41,15 +45,15 @@ def in_workers(functions):
 
 @contextlib.contextmanager
 def _worker():
-    """Starts a process that waits for its function; yields it and the pipe into which it writes the items."""
+    """Starts a process that waits for its function; yields it, the pipe that it writes items to, and their ring."""
     reading, writing = os.pipe()
-    with open(reading, "rb") as pipe:
-        _enlarge(pipe)
+    with open(reading, "rb") as pipe, shared_ring.create() as memory:
+        descriptors = [writing, memory]
         try:
             process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import _main; _main()", str(writing)],
+                [sys.executable, "-c", f"from {__name__} import _main; _main()", *map(str, descriptors)],
                 stdin=subprocess.PIPE,
-                pass_fds=[writing],
+                pass_fds=descriptors,
                 # Workers must not take GPUs, which are for training. PYTHONPATH only has to lead to this package; the
                 # user's sys.path is sent later.
                 env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _ROOT},
@@ -58,26 +62,18 @@ def _worker():
         finally:
             os.close(writing)
         try:
-            yield process, pipe
+            yield process, pipe, shared_ring.Ring(memory)
         finally:
             process.kill()
             process.wait()
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # of a release that it has not read
+                process.stdin.close()
 
 
-def _enlarge(pipe):
-    """Enlarges the pipe, by default 64 kB, so that a worker can write examples while others are read."""
-    import fcntl  # Windows has none
-
-    if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux
-        with contextlib.suppress(PermissionError):  # this user's pipes have reached their limit
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-
-
-def _received(process, pipe):
+def _received(process, pipe, ring):
     while True:
         try:
-            item = _read(pipe)
+            item, taken = _read(pipe, ring)
         except EOFError:
             code = process.wait()
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
@@ -87,6 +83,10 @@ def _received(process, pipe):
         if isinstance(item, _Raised):
             raise item.error from _InWorker(item.traceback)
         yield item
+        if taken:
+            with contextlib.suppress(BrokenPipeError):  # it has sent its last item and ended
+                process.stdin.write(taken.to_bytes(_CREDIT_BYTES, "little"))
+                process.stdin.flush()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,46 +106,55 @@ class _InWorker(Exception):
         return f"\n{self.args[0]}"
 
 
-def _read(pipe):
-    """Reads an item that `_write` has written. Arrays use the memory that they are read into, without a copy."""
-    pickled, *buffers = [bytearray(size) for size in pickle.load(pipe)]
-    for part in (pickled, *buffers):
-        if pipe.readinto(part) < len(part):
-            raise EOFError
-    return pickle.loads(pickled, buffers=buffers)
+def _read(pipe, ring):
+    """Reads an item that `_write` has written; returns it and how many bytes of the ring it takes."""
+    pickled, taken, places = pickle.load(pipe)
+    if taken is None:  # too large for the ring: the places are sizes
+        buffers = [np.empty(size, np.uint8) for size in places]
+        for buffer in buffers:
+            if pipe.readinto(buffer) < len(buffer):
+                raise EOFError
+    else:
+        buffers = ring.read(places)
+    return pickle.loads(pickled, buffers=buffers), taken
 
 
-def _write(item, pipe):
-    """Writes `item`, without copying the arrays in it first. The item may be changed afterwards."""
-    buffers = []
-    pickled = pickle.dumps(item, protocol=5, buffer_callback=buffers.append)
-    parts = [pickled, *(buffer.raw() for buffer in buffers)]
-    pickle.dump([len(part) for part in parts], pipe)
-    for part in parts:
-        pipe.write(part)
+def _write(item, pipe, ring):
+    """Writes the arrays of `item` to the ring, and the rest to the pipe. The item may be changed afterwards."""
+    views = []
+    pickled = pickle.dumps(item, protocol=5, buffer_callback=lambda buffer: views.append(buffer.raw()))
+    written = ring.write(views)
+    pickle.dump((pickled, *(written or (None, [view.nbytes for view in views]))), pipe)
+    if not written:
+        for view in views:
+            pipe.write(view)
     pipe.flush()
 
 
 def _main():
     sys.path[:] = pickle.load(sys.stdin.buffer)
-    with contextlib.suppress(BrokenPipeError), open(int(sys.argv[1]), "wb") as pipe:  # the parent has ended
-        for item in _yielded(sys.stdin.buffer):
-            _write(item, pipe)
+    writing, memory = map(int, sys.argv[1:])
+    ring = shared_ring.Ring(memory)
+    with contextlib.suppress(BrokenPipeError), open(writing, "wb") as pipe:  # the parent has ended
+        for item in _yielded(sys.stdin.buffer, ring):
+            _write(item, pipe, ring)
 
 
-def _yielded(file):
+def _yielded(file, ring):
     """Yields what the function in `file` yields and, at the end, raises what it raised."""
     try:
         function = pickle.load(file)
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        threading.Thread(target=_follow_parent, args=[ring], daemon=True).start()
         yield from function()
         yield _End()
     except Exception as error:
         yield _Raised(_sendable(error), traceback.format_exc())
 
 
-def _end_with_parent():
-    os.read(sys.stdin.fileno(), 1)  # nothing is ever written: it returns once the parent has closed it or ended
+def _follow_parent(ring):
+    """Releases what the parent has read, and ends this process with the parent."""
+    while credit := os.read(sys.stdin.fileno(), _CREDIT_BYTES):
+        ring.release(int.from_bytes(credit, "little"))
     os._exit(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -140,7 +141,9 @@ class GeneratorExamples:
             return _batches(itertools.islice(elements(), 0 if jumps else before, None), self.batch_size, signature)
 
         if self.batch_size is None:
-            dataset = without_first(tf.data.Dataset.from_generator(elements, output_signature=signature), before)
+            # TensorFlow uses an array where it lies, and a worker uses the memory again.
+            kept = (lambda: map(copy.deepcopy, elements())) if self.workers else elements
+            dataset = without_first(tf.data.Dataset.from_generator(kept, output_signature=signature), before)
         else:
             of_batch = tf.nest.map_structure(lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature)
             dataset = tf.data.Dataset.from_generator(batches, output_signature=of_batch)

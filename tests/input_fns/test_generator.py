@@ -198,6 +198,19 @@ def test_a_generator_may_fill_one_array_again_and_again(workers):
     assert batches == [([0, 1, 2], [b"0", b"1", b"2"]), ([3, 4], [b"3", b"4"])]
 
 
+@pytest.mark.parametrize("size", [700_000, 5_000_000], ids=["in shared memory", "larger than half of it"])
+def test_batches_of_a_worker_stay_as_they_were_however_many_follow(size):
+    def refilled():
+        array = np.zeros((1, size), np.float32)
+        for label in range(20):
+            array[:] = label
+            yield array, np.int32([label])
+
+    batches = list(generator(refilled, workers=1)())
+    assert [float(tf.reduce_min(features)) for features, _ in batches] == list(range(20))
+    assert [float(tf.reduce_max(features)) for features, _ in batches] == list(range(20))
+
+
 def test_examples_of_one_batch_with_two_shapes_are_named():
     signature = tf.TensorSpec((None,), tf.float32), tf.TensorSpec((), tf.int32)
     lengths = iter([2, 2, 3, 3])
