@@ -86,7 +86,7 @@ setup(
             "tensorflow-datasets>=4.9",
             "importlib_resources",
             "tensorboard>=2.16",  # what Keras' TensorBoard callback writes with
-            "ruff>=0.9",  # lints and formats
+            "ruff==0.17.*",  # lints and formats; another minor version may format differently
             "import-linter>=2.5",  # imports run one way; pyproject.toml has the contracts
             "mypy>=2",  # checks the hints of the public modules, and needs no stubs for TensorFlow
             "jedi>=0.20",  # what editors complete
