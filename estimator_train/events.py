@@ -27,7 +27,8 @@ def write_eval_metrics(directory: str, metrics: Mapping[str, Any], checkpoint: s
       checkpoint: path prefix of the checkpoint; None if there was none.
     """
     step = int(metrics["global_step"])
-    line = ", ".join(f"{key} = {metrics[key]}" for key in sorted(metrics))
+    # str, because an f-string shows a float32 with the digits of a float64
+    line = ", ".join(f"{key} = {metrics[key]!s}" for key in sorted(metrics))
     log.info("Saving dict for global step %d: %s", step, line)
     summary = v1.Summary()
     for key, value in metrics.items():

@@ -443,7 +443,7 @@ def test_evaluate_writes_its_events_to_the_folder_of_its_name(classifier, data, 
     assert found["checkpoint_path"] == estimator.latest_checkpoint().encode()
     assert not os.path.exists(estimator.eval_dir())
 
-    saved = f"accuracy = {results['accuracy']}, global_step = 2, loss = {results['loss']}"
+    saved = f"accuracy = {results['accuracy']!s}, global_step = 2, loss = {results['loss']!s}"
     assert f"Saving dict for global step 2: {saved}" in log_lines
     assert f"Saving 'checkpoint_path' summary for global step 2: {tmp_path}/model.ckpt-2" in log_lines
     assert any(line.startswith("Starting evaluation at ") for line in log_lines)
