@@ -170,7 +170,8 @@ class KerasModel(PreparedModel):
         state = self._states.get((role, id(strategy)))
         # A trained copy cannot return to the given state, because the optimizer's slots would remain.
         if state is None or (checkpoint_path is None and state.loaded is not None):
-            state = ModelState(self._source, strategy or tf.distribute.get_strategy(), role, config)
+            replicas = _for_xla(strategy) if mode == ModeKeys.TRAIN and config.jit_compile else strategy
+            state = ModelState(self._source, replicas or tf.distribute.get_strategy(), role, config)
             self._states[role, id(strategy)] = state
         return state
 
@@ -220,6 +221,15 @@ def _check_scope(strategy):
             "train, evaluate and predict cannot run inside the scope() of another strategy than their own; leave the "
             "scope, and pass the strategy to RunConfig as train_distribute or eval_distribute."
         )
+
+
+def _for_xla(strategy):
+    """Replaces a MirroredStrategy over one CPU: XLA cannot compile its merge_call, which TensorFlow omits on GPUs."""
+    if isinstance(strategy, tf.distribute.MirroredStrategy):
+        (device,) = strategy.extended.worker_devices
+        if "GPU" not in device:
+            return tf.distribute.OneDeviceStrategy(device)
+    return strategy
 
 
 def _flat(logs):

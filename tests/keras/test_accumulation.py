@@ -36,7 +36,7 @@ def whole(train):
 @pytest.mark.parametrize(
     ("batch_size", "replicas", "config"),
     [
-        (12, None, {"accumulate_steps": 4, "steps_per_loop": 3, "jit_compile": True}),
+        (12, 1, {"accumulate_steps": 4, "steps_per_loop": 3, "jit_compile": True}),
         (12, 2, {"accumulate_steps": 2}),
     ],
 )
