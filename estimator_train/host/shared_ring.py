@@ -1,7 +1,7 @@
 """A ring of memory that a worker process shares with its parent: the worker writes arrays, the parent reads in place.
 
-Each array costs one copy, where a pipe costs two. The memory belongs to no file system, so it doesn't matter how small
-/dev/shm is, which in containers often has 64 MB.
+Each array costs one copy, where a pipe costs two. On Linux the memory belongs to no file system, so the size of /dev/shm,
+often 64 MB in containers, does not limit it.
 """
 
 from __future__ import annotations
