@@ -44,8 +44,9 @@ def main():
     rows = [row(flags, epochs, metric, replicas) for flags, epochs, metric in RUNS for replicas in REPLICAS]
     headers = ["`estimator_train …`", "replicas", "examples/s", "s an epoch", "loss", "", "of the evaluation"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
-    versions = f"TensorFlow {tf.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}"
-    text = f"\n{table}\n\nMeasured by `python -m benchmarks.recipes --write` with {versions}.\n\n"
+    cores = f"{os.cpu_count()} cores of {processor()}"
+    versions = f"TensorFlow {tf.__version__} and Python {platform.python_version()}"
+    text = f"\n{table}\n\nMeasured by `python -m benchmarks.recipes --write` on {cores}, with {versions}.\n\n"
     print(text)
     if write:
         page = PAGE.read_text()

@@ -238,7 +238,7 @@ def test_every_line_of_gpus_is_one_and_so_is_what_it_is_compared_with(device_cou
     lines = all_lines(device_count)
     keys = [(line.name, line.devices) for line in lines]
     assert len(set(keys)) == len(keys)
-    assert all(line.beside is None or (line.beside, line.devices) in keys for line in lines)
+    assert all(line.baseline is None or (line.baseline, line.devices) in keys for line in lines)
     assert sorted({devices for _, devices in keys}) == [1, 2, 4, 8][: device_count.bit_length()]
     assert any(line.training.all_reduce == "nccl" for line in lines) == (device_count > 1)
 

@@ -21,12 +21,12 @@ class Training(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A training on `devices` devices. `beside` names the line, on as many devices, that its speed is compared with."""
+    """A training on `devices` devices. `baseline` names the line on as many devices that its speed is compared with."""
 
     name: str
     devices: int
     training: Training
-    beside: str | None = None
+    baseline: str | None = None
     environment: dict = {}
     needs_gpu: bool = False
 
@@ -43,40 +43,40 @@ def all_lines(device_count):
 def _scaling(model, counts):
     for devices in counts:
         yield Line(_fit(model), devices, Training(model, "fit"))
-        yield Line(model, devices, Training(model), beside=_fit(model))
+        yield Line(model, devices, Training(model), baseline=_fit(model))
 
 
 def _settings(model):
     for name, value in (("mixed_precision", "float16"), ("jit_compile", True)):
         for side, plain in (("fit", _fit(model)), ("ours", model)):
             training = Training(model, side, settings={name: value})
-            yield Line(f"{plain}, {name}={value!r}", 1, training, beside=plain)
-    yield Line(f"{model}, steps_per_loop=10", 1, Training(model, settings={"steps_per_loop": 10}), beside=model)
+            yield Line(f"{plain}, {name}={value!r}", 1, training, baseline=plain)
+    yield Line(f"{model}, steps_per_loop=10", 1, Training(model, settings={"steps_per_loop": 10}), baseline=model)
 
 
 def _reductions(model, devices):
     if devices > 1:
         nccl, hierarchical = f"{model}, NCCL", f"{model}, hierarchical copy"
-        yield Line(nccl, devices, Training(model, all_reduce="nccl"), beside=model, needs_gpu=True)
-        yield Line(hierarchical, devices, Training(model, all_reduce="hierarchical"), beside=model)
+        yield Line(nccl, devices, Training(model, all_reduce="nccl"), baseline=model, needs_gpu=True)
+        yield Line(hierarchical, devices, Training(model, all_reduce="hierarchical"), baseline=model)
 
 
 def _features(counts):
     for devices in counts:
-        yield Line(f"{VGG16}, frozen_features", devices, Training(VGG16, images="features"), beside=VGG16)
+        yield Line(f"{VGG16}, frozen_features", devices, Training(VGG16, images="features"), baseline=VGG16)
 
 
 def _memory_growth():
     # The environment variable overrides what strategies set.
     at_once = {"TF_FORCE_GPU_ALLOW_GROWTH": "false"}
-    yield Line(f"{VGG16}, all memory at the start", 1, Training(VGG16), beside=VGG16, environment=at_once)
+    yield Line(f"{VGG16}, all memory at the start", 1, Training(VGG16), baseline=VGG16, environment=at_once)
 
 
 def _moved_to_the_device():
     first = None
     for images in ("float32 x 3", "float32 x 1", "uint8 x 3", "uint8 x 1"):
         name = f"{MOBILENET}, {images} from memory"
-        yield Line(name, 1, Training(MOBILENET, images=images), beside=first)
+        yield Line(name, 1, Training(MOBILENET, images=images), baseline=first)
         first = first or name
 
 

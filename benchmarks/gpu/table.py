@@ -5,7 +5,7 @@ import statistics
 from tabulate import tabulate
 
 _HEADERS = [
-    *("training", "devices", "examples/s", "beside", "times as fast", "efficiency", "input wait", "idle"),
+    *("training", "devices", "examples/s", "baseline", "times as fast", "efficiency", "input wait", "idle"),
     *("peak, GB", "estimated, GB", "taken, GB"),
 ]
 _OF_GPUS = ("idle_share", "peak_bytes", "taken_bytes")
@@ -47,14 +47,14 @@ def _row(line, answers, medians, kind):
             return form(own[name])
         return "needs a GPU" if name in _OF_GPUS and kind == "cpu" else ""
 
-    beside = ratio(line.beside, line.devices)
+    times = ratio(line.baseline, line.devices)
     efficiency = ratio(line.name, 1, line.devices) if line.devices > 1 else None
     return [
         line.name,
         line.devices,
         f"{rate:.1f}",
-        line.beside if beside else "",
-        f"{beside:.2f}" if beside else "",
+        line.baseline if times else "",
+        f"{times:.2f}" if times else "",
         _percent(efficiency) if efficiency else "",
         told("input_wait_share", _percent),
         told("idle_share", _percent),
