@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.relative_to(ROOT)}")
     write = parser.parse_args().write
     rows = [row(flags, epochs, metric, replicas) for flags, epochs, metric in RUNS for replicas in REPLICAS]
-    headers = ["`estimator_train …`", "replicas", "examples/s", "s an epoch", "loss", "", "of the evaluation"]
+    headers = ["`estimator_train …`", "replicas", "examples/s", "s an epoch", "loss", "metric"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     cores = f"{os.cpu_count()} cores of {processor()}"
     versions = f"TensorFlow {tf.__version__} and Python {platform.python_version()}"
@@ -70,7 +70,7 @@ def row(flags, epochs, metric, replicas):
     last = evaluations[max(evaluations)]
     steps = timing["steps"] + timing["warmup_steps"]
     epoch = f"{steps / epochs / timing['steps_per_second']:.1f}" if epochs else ""
-    numbers = [f"{timing['examples_per_second']:.1f}", epoch, f"{last['loss']:.4f}", f"{last[metric]:.4f}", metric]
+    numbers = [f"{timing['examples_per_second']:.1f}", epoch, f"{last['loss']:.4f}", f"{metric} {last[metric]:.4f}"]
     return [f"`{flags} {length}`", replicas, *numbers]
 
 

@@ -1,7 +1,7 @@
 """A ring of memory that a worker process shares with its parent: the worker writes arrays, the parent reads in place.
 
-Each array costs one copy, where a pipe costs two. On Linux the memory belongs to no file system, so it is not limited by
-the size of /dev/shm, which in containers is often 64 MB.
+Each array costs one copy, where a pipe costs two. On Linux the memory belongs to no file system, so it is not limited
+by the size of /dev/shm, which in containers is often 64 MB.
 """
 
 from __future__ import annotations
