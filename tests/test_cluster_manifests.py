@@ -52,6 +52,32 @@ def test_every_container_runs_the_same_image():
     assert set(images) == {"registry.example.com/estimator-train"}
 
 
+def pods_of(value):
+    """Yields the spec of every pod anywhere in an object."""
+    if isinstance(value, dict):
+        if "containers" in value:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from pods_of(part)
+
+
+def test_every_pod_runs_as_the_user_of_the_image():
+    lines = (CLUSTER / "Dockerfile").read_text().splitlines()
+    user = int(lines[-1].removeprefix("USER "))
+    assert f"RUN useradd --uid {user} --create-home trainer" in lines
+    contexts = [pod["securityContext"] for path in MANIFESTS for pod in pods_of(list(objects_of(path)))]
+    assert contexts == [{"runAsNonRoot": True, "fsGroup": user}] * len(contexts) and len(contexts) == 16
+
+
+def test_the_builder_is_sent_what_the_image_copies():
+    kept = [line[1:] for line in (CLUSTER / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"]
+    copies = [line.split() for line in (CLUSTER / "Dockerfile").read_text().splitlines() if line.startswith("COPY")]
+    copied = [source.removesuffix("/*.py") for _, *sources, _ in copies for source in sources]
+    assert kept == copied
+
+
 @pytest.mark.parametrize("variant", SCRIPTS)
 def test_every_task_runs_the_same_command_of_a_script_that_is_there(variant):
     paths = [CLUSTER / f"{kind}{variant}.yaml" for kind in ("tfjob", "jobs")]
