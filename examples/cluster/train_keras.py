@@ -25,7 +25,12 @@ train_input_fn = input_fns.image_files(data.train_paths, shuffle=True, batch_siz
 eval_input_fn = input_fns.image_files(data.eval_paths, num_epochs=1, **images)
 
 model = models.build_model("small_cnn", image_size=data.image_size, num_classes=len(data.class_names))
-config = et.RunConfig(args.model_dir, save_checkpoints_steps=200, train_distribute=strategy)
+config = et.RunConfig(
+    args.model_dir,
+    save_checkpoints_steps=200,
+    train_distribute=strategy,
+    resume_input=not args.service,  # restarted pods go on with the next image; a service has no fixed order
+)
 estimator = et.model_to_estimator(model, config=config)
 train_spec = et.TrainSpec(train_input_fn, max_steps=args.max_steps)
 eval_spec = et.EvalSpec(eval_input_fn, steps=None, start_delay_secs=0, throttle_secs=0)
