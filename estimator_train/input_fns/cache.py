@@ -52,6 +52,8 @@ def open_cache(cache, paths, image_size, *, fast, skip):
             planes, channels = _fill_memory(images, len(paths), image_size)
         else:
             planes, channels = _open_folder(Path(cache), images, paths, image_size, fast)
+            # It may have been filled by a call that skipped files.
+            _check_decoded([paths[place] for place in np.flatnonzero(channels == 0)], skip)
     return _reader(planes, channels, image_size)
 
 

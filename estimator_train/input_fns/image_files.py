@@ -298,13 +298,16 @@ class ImageFiles:
         decode = self._cached(shard) if self.cache is not None else None
 
         def load(numbers):
-            of_batch = paths_of(numbers)
+            skips = self.on_error == "skip"
+            of_batch = None if decode and not skips else paths_of(numbers)
             decoded = decode(numbers) if decode else decode_own_channels(of_batch, self.image_size, fast=self.fast)
             images, places = decoded
-            bad = _others(of_batch, places)
             label, *weight = (tf.gather(tf.gather(each, numbers), places) for each in [labels, *weights])
             batch = images, tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight
-            if self.on_error == "skip":
+            if of_batch is None:  # filling the cache has decoded every file
+                return batch
+            bad = _others(of_batch, places)
+            if skips:
                 # rebatch needs the same number of channels in all batches.
                 return to_rgb(images), batch[1], bad
             with tf.control_dependencies([_assert_none(bad)]):
