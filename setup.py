@@ -8,8 +8,9 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "estimator_train" / "__init__.py").read_text()).group(1)
 
-# A package index shows README.md without the files that its links lead to, so only their texts are left.
-README = re.sub(r"!?\[([^\]]+)\]\((?!https://)[^)]+\)", r"\1", (HERE / "README.md").read_text())
+# A package index shows README.md without the files of its links and pictures, so only the texts of the links are left.
+README = re.sub(r"!\[[^\]]+\]\([^)]+\)\n\n", "", (HERE / "README.md").read_text())
+README = re.sub(r"\[([^\]]+)\]\((?!https://)[^)]+\)", r"\1", README)
 
 setup(
     name="estimator_train",
