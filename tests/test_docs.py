@@ -112,8 +112,7 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     monkeypatch.chdir(tmp_path)
     # Not by XDG_CACHE_HOME: matplotlib would look through all fonts again.
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache" / name))
-    for name in ("KERAS_HOME", "TFDS_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it

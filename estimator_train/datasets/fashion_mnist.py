@@ -100,12 +100,12 @@ def is_here() -> bool:
 
 
 def _home():
-    return Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras", "datasets", "fashion-mnist")
+    return Path.home() / ".keras" / "datasets" / "fashion-mnist"
 
 
 def _refuse(data_dir):
     if data_dir is not None:
-        raise ValueError(f"fashion_mnist is kept by Keras in {_home()}; leave out --data-dir, or set KERAS_HOME")
+        raise ValueError(f"fashion_mnist is kept by Keras in {_home()}; leave out --data-dir")
 
 
 @functools.cache

@@ -20,7 +20,6 @@ finally:
 def test_the_list_says_what_is_here_without_tensorflow(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("KERAS_HOME", raising=False)
     (tmp_path / "estimator_train" / "synthetic_oct" / "seed-0").mkdir(parents=True)
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM, "datasets"], capture_output=True, text=True, timeout=120, check=False
