@@ -340,7 +340,10 @@ def callback_list(model, callbacks, steps_per_epoch):
     """
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
-            raise ValueError(f"The model is of Keras 3, but {callback!r} is of tf_keras; use the Keras 3 callback.")
+            raise ValueError(
+                f"The model is of Keras 3, but {callback!r} is of tf_keras; use the Keras 3 callback. If it derives "
+                "from tf.keras' Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
+            )
     return keras.callbacks.CallbackList(callbacks, model=model, epochs=None, steps=steps_per_epoch, verbose=0)
 
 

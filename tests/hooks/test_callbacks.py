@@ -208,6 +208,33 @@ def test_several_evaluations_are_told_apart(classifier, data, batches, tmp_path)
     assert ends == [("epoch end", number, ["loss", "val_loss", "val_second_loss"]) for number in (0, 1)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("keras", ["tf_keras", "keras"])
+def test_mlflows_callback_logs_the_losses_that_fit_logs(keras, train_and_evaluate, fit, monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = pytest.importorskip("mlflow")
+    callback = pytest.importorskip("mlflow.tensorflow" if keras == "tf_keras" else "mlflow.keras").MlflowCallback
+    mlflow.set_tracking_uri(f"file://{tmp_path}/mlruns")
+
+    def logged(train):
+        with mlflow.start_run() as run:
+            train(model_of(keras), [callback()])
+        histories = (mlflow.MlflowClient().get_metric_history(run.info.run_id, name) for name in ("loss", "val_loss"))
+        return [(point.key, point.step, round(point.value, 4)) for history in histories for point in history]
+
+    try:
+        fitted, ours = logged(fit), logged(train_and_evaluate)
+    finally:
+        mlflow.set_tracking_uri(None)
+    assert len(fitted) == 2 * EPOCHS
+    assert ours == fitted
+
+
+def test_a_callback_of_tf_keras_is_not_for_keras_3(train_and_evaluate):
+    with pytest.raises(ValueError, match=r"The model is of Keras 3, but .* set TF_USE_LEGACY_KERAS=0"):
+        train_and_evaluate(model_of("keras"), [keras.callbacks.TerminateOnNaN()])
+
+
 def test_what_cannot_be_served_is_refused(classifier, data, batches, tmp_path):
     with pytest.raises(TypeError, match="callbacks must be Keras callbacks, given: 'early'"):
         et.CallbacksHook(["early"])
