@@ -8,7 +8,6 @@ import tensorflow as tf
 import estimator_train as et
 
 layers, optimizers = keras.layers, keras.optimizers
-slow = pytest.mark.slow
 
 
 def dense_model(optimizer="adam", dropout=0.0, **compiled):
@@ -59,18 +58,16 @@ OPTIMIZERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in ("adam", "cosine") else [slow]) for name in OPTIMIZERS]
-)
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_and_evaluation_give_the_numbers_of_fit_and_evaluate(name, data, batches, tmp_path):
     model = dense_model(OPTIMIZERS[name]())
     estimator = estimator_of(model, tmp_path, steps_per_loop=4)
-    estimator.train(batches(data, 16, epochs=2), max_steps=8)
-    model.fit(batches(data, 16, epochs=2)().take(8), verbose=0, shuffle=False)
+    estimator.train(batches(data, 16, epochs=4), max_steps=20)
+    model.fit(batches(data, 16, epochs=4)().take(20), verbose=0, shuffle=False)
     assert_close(trained_weights(estimator, dense_model(OPTIMIZERS[name]())), model.get_weights(), 1e-7)
     if name == "adam":
         ours = estimator.evaluate(batches(data, 20))
-        assert ours.pop("global_step") == 8
+        assert ours.pop("global_step") == 20
         assert ours == pytest.approx(model.evaluate(batches(data, 20)(), verbose=0, return_dict=True), abs=1e-7)
 
 
@@ -259,7 +256,7 @@ def test_own_steps_are_used_and_their_metrics_are_those_of_all_replicas(data, ba
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [None, pytest.param(2, marks=slow)])
+@pytest.mark.parametrize("number", [None, 2])
 def test_accumulated_batches_are_one_step(number, data, batches, mirrored, tmp_path):
     weights = []
     for replicas, steps in ((None, 1), (number, 3)):
@@ -292,7 +289,7 @@ def subclassed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_built", [False, pytest.param(True, marks=slow)])
+@pytest.mark.parametrize("is_built", [False, True])
 def test_subclassed_models_keep_the_layers_in_lists(is_built, data, batches, tmp_path):
     model = subclassed()
     if is_built:
