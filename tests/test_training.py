@@ -200,7 +200,7 @@ def test_no_function_is_built_again_for_each_evaluation_of_a_keras_model(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_an_evaluation_on_the_way_reads_no_file_and_gives_its_numbers(
     replicas, mirrored, data, batches, monkeypatch, tmp_path
 ):

@@ -134,7 +134,7 @@ def test_model_fn_called_in_a_variable_scope_trains_its_variables(generation, fe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [pytest.param("DNNLinearCombined", marks=pytest.mark.slow), "Baseline"])
+@pytest.mark.parametrize("model", ["DNNLinearCombined", "Baseline"])
 def test_two_replicas_train_as_one_on_the_doubled_batch(generation, model, few_columns, examples, mirrored, tmp_path):
     arguments = {}
     if model == "DNNLinearCombined":

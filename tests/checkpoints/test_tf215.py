@@ -88,8 +88,8 @@ def test_a_model_fns_checkpoint_goes_on(model_dir):
     [
         pytest.param("keras_checkpoint", keras.optimizers.legacy, id="checkpoint, legacy"),
         pytest.param("keras_saver", keras.optimizers, id="saver, new"),
-        pytest.param("keras_checkpoint", keras.optimizers, id="checkpoint, new", marks=pytest.mark.slow),
-        pytest.param("keras_saver", keras.optimizers.legacy, id="saver, legacy", marks=pytest.mark.slow),
+        pytest.param("keras_checkpoint", keras.optimizers, id="checkpoint, new"),
+        pytest.param("keras_saver", keras.optimizers.legacy, id="saver, legacy"),
     ],
 )
 def test_a_keras_models_checkpoint_goes_on_in_both_formats(kind, optimizers, model_dir):

@@ -179,9 +179,9 @@ LEGACY, NEW, V1 = keras.optimizers.legacy.SGD, keras.optimizers.SGD, v1.train.Gr
         (LEGACY, True, "sum"),
         (NEW, True, "sum_over_batch_size"),
         (V1, False, "sum"),
-        pytest.param(LEGACY, False, "sum_over_batch_size", marks=pytest.mark.slow),
-        pytest.param(NEW, False, "sum", marks=pytest.mark.slow),
-        pytest.param(V1, True, "sum_over_batch_size", marks=pytest.mark.slow),
+        (LEGACY, False, "sum_over_batch_size"),
+        (NEW, False, "sum"),
+        (V1, True, "sum_over_batch_size"),
     ],
 )
 def test_replicas_average_their_gradients_or_add_up_summed_losses(

@@ -189,7 +189,7 @@ def test_arguments_of_other_types_are_refused(estimator):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make_estimator", ["model_fn", pytest.param("keras", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("make_estimator", ["model_fn", "keras"], indirect=True)
 def test_the_hooks_work_under_a_strategy_with_both_intervals(make_estimator, mirrored):
     estimator = make_estimator(train_distribute=mirrored(2))
     default = early.stop_if_higher_hook(estimator, "loss", 5)

@@ -54,7 +54,7 @@ def test_what_is_left_at_the_end_makes_an_update_of_its_own(train):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_the_batches_of_a_step_that_failed_are_in_no_other(replicas, classifier, data, batches, mirrored, tmp_path):
     config = et.RunConfig(accumulate_steps=4, train_distribute=mirrored(replicas))
     model, good = classifier(keras.optimizers.SGD(0.1), metrics=()), batches(tuple(array[:96] for array in data), 12)

@@ -30,9 +30,6 @@ def eagerly(model):
     return model
 
 
-slow = pytest.mark.slow
-
-
 def assert_close(ours, theirs, tolerance):
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
@@ -58,11 +55,9 @@ OPTIMIZERS = {
 @pytest.mark.parametrize(
     ("optimizer", "replicas"),
     [
-        *((name, None) for name in ("adam", "adamw", "schedule", "legacy schedule", "v1 adam")),
-        *((name, 2) for name in ("adam clipnorm", "legacy adam")),
-        *(pytest.param(name, None, marks=slow) for name in ("adam clipnorm", "adam weight_decay", "lion")),
-        *(pytest.param(name, None, marks=slow) for name in ("sgd momentum", "legacy adam", "v1 momentum")),
-        pytest.param("v1 momentum", 2, marks=slow),
+        *((name, None) for name in ("adam", "adam clipnorm", "adam weight_decay", "adamw", "lion", "sgd momentum")),
+        *((name, None) for name in ("schedule", "legacy schedule", "legacy adam", "v1 adam", "v1 momentum")),
+        *((name, 2) for name in ("adam clipnorm", "legacy adam", "v1 momentum")),
     ],
 )
 def test_training_gives_the_weights_of_keras_fit(optimizer, replicas, classifier, data, batches, mirrored, tmp_path):
@@ -291,7 +286,7 @@ class Subclassed(keras.Model):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("built", "replicas"),
-    [(False, None), (True, None), pytest.param(False, 2, marks=slow), pytest.param(True, 2, marks=slow)],
+    [(False, None), (True, None), (False, 2), (True, 2)],
 )
 def test_subclassed_models_train_and_evaluate(built, replicas, data, batches, mirrored, tmp_path):
     model = Subclassed(units=5)
@@ -332,7 +327,7 @@ def two_headed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=slow)])
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_two_outputs_dict_inputs_loss_weights_and_weighted_metrics(replicas, data, batches, mirrored, tmp_path):
     x, y = data
     weights = np.linspace(0, 2, 96, dtype="float32")
@@ -520,7 +515,7 @@ def test_an_input_fn_that_returns_no_batches_is_refused(returned, message, class
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=slow)])
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_evaluation_takes_an_optimizers_averages(replicas, classifier, data, batches, mirrored, tmp_path):
     model = classifier(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.8), metrics=())
     estimator = estimator_of(model, tmp_path, mirrored(replicas))
@@ -595,7 +590,7 @@ def test_a_model_built_and_converted_in_the_strategys_scope_trains(classifier, d
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=slow)])
+@pytest.mark.parametrize("replicas", [None, 2])
 def test_a_generator_without_shapes_is_taken_with_the_ranks_of_its_first_element(replicas, mirrored, tmp_path):
     def generate():
         for number in range(3):

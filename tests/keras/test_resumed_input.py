@@ -73,7 +73,7 @@ every_input_fn = [pytest.param(make, id=name) for name, make in MAKERS.items()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [*every_input_fn, pytest.param(numbers, id="arrays", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("make", [*every_input_fn, pytest.param(numbers, id="arrays")])
 def test_training_in_two_goes_takes_the_examples_that_it_takes_in_one(make, trained):
     in_one = [number for batch in _labels(make(batch_size=5, num_epochs=2)()) for number in batch]
     first = trained(make(batch_size=5, num_epochs=2), steps=4)
@@ -86,7 +86,7 @@ def test_training_in_two_goes_takes_the_examples_that_it_takes_in_one(make, trai
     "make",
     [
         pytest.param(MAKERS["shuffled"], id="shuffled"),
-        pytest.param(MAKERS["own"], id="own", marks=pytest.mark.slow),
+        pytest.param(MAKERS["own"], id="own"),
     ],
 )
 def test_resumed_with_twice_the_batch_and_the_replicas_every_example_of_the_epoch_comes_once(make, trained):
