@@ -68,7 +68,11 @@ def test_every_pod_runs_as_the_user_of_the_image():
     user = int(lines[-1].removeprefix("USER "))
     assert f"RUN useradd --uid {user} --create-home trainer" in lines
     contexts = [pod["securityContext"] for path in MANIFESTS for pod in pods_of(list(objects_of(path)))]
-    assert contexts == [{"runAsNonRoot": True, "fsGroup": user}] * len(contexts) and len(contexts) == 16
+    expected = {"runAsNonRoot": True, "fsGroup": user, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert contexts == [expected] * 16
+    containers = [each for path in MANIFESTS for each in containers_of(list(objects_of(path)))]
+    restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}  # as the pod standard asks
+    assert [each["securityContext"] for each in containers] == [restricted] * 16
 
 
 def test_the_builder_is_sent_what_the_image_copies():

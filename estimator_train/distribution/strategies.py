@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterable
 
 import tensorflow as tf
@@ -105,7 +107,11 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
         check_address(task.task_type, task.task_id, task.cluster[task.task_type][task.task_id])
     if gpus is not None:
         tf.config.set_visible_devices(_first_gpus(gpus), "GPU")
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    if threading.current_thread() is threading.main_thread():
+        # TensorFlow now catches SIGTERM, for its PreemptionCheckpointHandler, and the process would ignore it.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
 
 
 def show_gpus(count: int) -> None:

@@ -14,6 +14,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--data-dir", required=True, help="shared directory; images are drawn into it if empty")
 parser.add_argument("--model-dir", required=True, help="shared directory")
 parser.add_argument("--max-steps", type=int, default=1000)
+parser.add_argument("--save-checkpoints-steps", type=int, default=200)
 parser.add_argument("--service", help="grpc://host:port of a tf.data service that decodes the images")
 args = parser.parse_args()
 
@@ -27,7 +28,7 @@ eval_input_fn = input_fns.image_files(data.eval_paths, num_epochs=1, **images)
 model = models.build_model("small_cnn", image_size=data.image_size, num_classes=len(data.class_names))
 config = et.RunConfig(
     args.model_dir,
-    save_checkpoints_steps=200,
+    save_checkpoints_steps=args.save_checkpoints_steps,
     train_distribute=strategy,
     resume_input=not args.service,  # restarted pods go on with the next image; a service has no fixed order
 )

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import time
 from pathlib import Path
@@ -106,13 +107,14 @@ def test_training_ends_where_the_first_worker_has_no_more_data(start):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_last_checkpoint(start, tmp_path):
+def test_sigterm_to_a_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_last_checkpoint(start, tmp_path):
     settings = {"max_steps": 100, "config": {"save_checkpoints_steps": 20, "resume_input": True}}
     chief, worker = start("chief", "worker", secs_a_step=0.1, **settings)
     end = time.monotonic() + BOUND_SECS
     while not (tmp_path / "run" / "model.ckpt-40.index").exists() and time.monotonic() < end:
         time.sleep(0.1)
-    worker.kill()
+    worker.terminate()
+    assert worker.wait(BOUND_SECS) == -signal.SIGTERM
     assert chief.wait(BOUND_SECS) == 1
     line = chief.log.read_text().splitlines()[-1]
     assert "TF_CONFIG's cluster has lost worker 0. Start that task and this one again" in line
