@@ -119,22 +119,26 @@ class ModelSource:
 
 def finalize_state(model):
     """Makes layers use restored state; Normalization computes with tensors derived from its variables."""
-    for layer in _layers(model):
+    for layer in private_names.layers_within(model):
         layer.finalize_state()
 
 
 def statistics(model):
     """Returns the weights that `finalize_state` reads, as a list of bytes."""
-    readers = [layer for layer in _layers(model) if type(layer).finalize_state is not layers.Layer.finalize_state]
+    readers = [
+        layer
+        for layer in private_names.layers_within(model)
+        if type(layer).finalize_state is not layers.Layer.finalize_state
+    ]
     return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
 
 
-def _layers(model):
-    return [layer for layer in model.submodules if isinstance(layer, layers.Layer)]
-
-
 def lookups(model):
-    return [layer for layer in _layers(model) if isinstance(layer, (layers.StringLookup, layers.IntegerLookup))]
+    return [
+        layer
+        for layer in private_names.layers_within(model)
+        if isinstance(layer, (layers.StringLookup, layers.IntegerLookup))
+    ]
 
 
 def _vocabulary(layer):
@@ -188,6 +192,9 @@ def in_eager_mode(model, custom_objects, seed):
 
 
 def _clone_layers(model, clone_layer):
+    for part in [model, *private_names.layers_within(model)]:
+        if isinstance(part, keras.Sequential) and part.inputs:
+            _check_that_layers_are_called_once(part)
     clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
         return clone
@@ -201,6 +208,14 @@ def _clone_layers(model, clone_layer):
     return type(model)(clone.input, clone.output, name=model.name)
 
 
+def _check_that_layers_are_called_once(model):
+    """Refuses a Sequential model with the same layer at two places, because Keras leaves out the second in copies."""
+    calls = [node.layer for nodes in private_names.nodes_by_depth(model).values() for node in nodes]
+    for layer in {id(layer): layer for layer in calls}.values():
+        if sum(call is layer for call in calls) > 1:
+            raise ValueError(f"Layer {layer.name} is at two places of the Sequential model {model.name}.")
+
+
 def _copy_trainable(clone, model):
     """Freezes the layers that are frozen in `model`; only some layers' configurations include it."""
     pairs, seen = [(clone, model)], {id(model)}
@@ -212,7 +227,7 @@ def _copy_trainable(clone, model):
             if name in children and id(child) not in seen:
                 seen.add(id(child))
                 pairs.append((children[name], child))
-    for layer in _layers(model):
+    for layer in private_names.layers_within(model):
         is_lost = id(layer) not in seen and not isinstance(layer, keras.metrics.Metric)
         if is_lost and not layer.trainable and layer.built and layer.weights:
             raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")

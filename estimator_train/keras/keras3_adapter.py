@@ -259,6 +259,11 @@ def _symbols(strategy, element_spec, data):
     )
 
 
+def random_generators(model):
+    """Returns an empty list: Keras 3's random generators have variables, which checkpoints save."""
+    return []
+
+
 def run_step(model, strategy, step, batch):
     """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
 

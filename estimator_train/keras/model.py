@@ -73,8 +73,8 @@ class KerasModel(PreparedModel):
                 hook.attach(state.model, program.model.reset_metrics, config)
             epochs = [hook.steps_per_epoch for hook in epoch_hooks]
             resumes = mode == ModeKeys.TRAIN and config.resume_input
-            if mode == ModeKeys.TRAIN and program.changes:
-                state.input_position()  # draws the seed
+            if mode == ModeKeys.TRAIN and program.draws_numbers:
+                state.draw_input_seed()
 
             def make_dataset():
                 position = state.input_position() if resumes else None

@@ -189,9 +189,13 @@ class ModelState:
         """Returns (the number of examples trained on, the seed of the run's order)."""
         if int(self.global_step) > 0 and int(self.trained_examples) == 0:
             log.warning("The checkpoint does not record how many examples were trained on, so the input starts over.")
+        self.draw_input_seed()
+        return int(self.trained_examples), int(self.input_seed)
+
+    def draw_input_seed(self):
+        """Draws the seed of the run's order and random numbers, unless the checkpoint had one."""
         if int(self.input_seed) == 0:  # int(), because == compares objects without v2 behaviour
             self.input_seed.assign(synchronous.agreed(self._config, draw_seed()))
-        return int(self.trained_examples), int(self.input_seed)
 
     @functools.cached_property
     def _recomputing(self):

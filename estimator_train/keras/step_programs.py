@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train.keras.accumulation import AccumulatedGradients
+from estimator_train.keras.step_draws import StepDraws
 from estimator_train.model_fn import ModeKeys
 from estimator_train.session import private_names, step_outputs
 
@@ -107,11 +108,23 @@ class TrainingProgram(StepProgram):
     def __post_init__(self):
         self._accumulated = AccumulatedGradients(self.adapter, self.model) if self.accumulate_steps > 1 else None
         step = self.model.train_step if self._accumulated is None else self._accumulated.step
-        self._train_step = _compiled(step, self.jit_compile or self.model.jit_compile)
+        generators = self.adapter.random_generators(self.model)
+        self._draws = StepDraws(generators, self.trained_examples, self.input_seed)
+
+        def begun_step(data):
+            self._draws.begin()
+            return step(data)
+
+        self._train_step = _compiled(begun_step, self.jit_compile or self.model.jit_compile)
 
     @property
     def batches_per_step(self):
         return self.accumulate_steps
+
+    @property
+    def draws_numbers(self):
+        """Whether a step draws random numbers from `input_seed`."""
+        return bool(self.changes) or bool(self._draws)
 
     def build_variables(self, strategy, element_spec):
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, "train_step")
@@ -120,6 +133,10 @@ class TrainingProgram(StepProgram):
         if self._accumulated is None and not self.has_epochs:
             self.model.reset_metrics()  # otherwise the values would be running means
         return self.rename(self._train_step(self._data(batch))), {}
+
+    def run_step(self, strategy, step, batch):
+        with self._draws.installed():
+            return super().run_step(strategy, step, batch)
 
     def _parts(self, batch):
         parts = super()._parts(batch)

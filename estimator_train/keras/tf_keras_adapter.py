@@ -101,6 +101,11 @@ def build_variables(model, strategy, element_spec, data, step):
         step_variables.of_metrics(model, strategy, element_spec, data)
 
 
+def random_generators(model):
+    """Returns a list of the random generators whose state is not in checkpoints, for `StepDraws`."""
+    return private_names.random_generators(model)
+
+
 def run_step(model, strategy, step, batch):
     """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
 

@@ -382,6 +382,55 @@ def is_stateful_op(name):
     return op_def_registry.get(name).is_stateful
 
 
+def layers_within(layer):
+    """Returns a list of all layers within a tf_keras layer or model; `submodules` fails for an LSTM with dropout."""
+    return list(layer._flatten_layers(include_self=False))
+
+
+def random_generators(model):
+    """Returns a list of the random generators of a tf_keras model's layers that draw other numbers in each step."""
+    from tf_keras.src.backend import RandomGenerator
+
+    found = [getattr(layer, "_random_generator", None) for layer in layers_within(model)]
+    generators = {id(generator): generator for generator in found if isinstance(generator, RandomGenerator)}
+    legacy, stateful = RandomGenerator.RNG_LEGACY_STATEFUL, RandomGenerator.RNG_STATEFUL
+    return [
+        generator
+        for generator in generators.values()
+        if generator._rng_type == legacy or (generator._rng_type == stateful and generator._built)
+    ]
+
+
+def layer_seed(generator):
+    """Returns the seed that was given to the layer of a tf_keras random generator, or None."""
+    return generator._seed
+
+
+def own_draws(generator):
+    """Returns a function (kind, **arguments) that draws as a tf_keras random generator does, such as "uniform"."""
+    if generator._built and generator._generator is not None:
+        of_layer = generator._generator
+        return lambda kind, **arguments: getattr(of_layer, kind)(**arguments)
+    return lambda kind, **arguments: getattr(tf.random, kind)(seed=generator.make_legacy_seed(), **arguments)
+
+
+@contextlib.contextmanager
+def drawing_from(generators, sources):
+    """Makes each of tf_keras' random generators draw from its source, with the methods of tf.random.Generator."""
+    names = "_rng_type", "_generator", "_built"
+    # Not by setattr, which would make the source a part of the model.
+    before = [{name: vars(generator)[name] for name in names if name in vars(generator)} for generator in generators]
+    for generator, source in zip(generators, sources, strict=True):
+        vars(generator).update(_rng_type=generator.RNG_STATEFUL, _generator=source, _built=True)
+    try:
+        yield
+    finally:
+        for generator, attributes in zip(generators, before, strict=True):
+            for name in names:
+                del vars(generator)[name]
+            vars(generator).update(attributes)
+
+
 # Keras 3
 
 

@@ -45,8 +45,7 @@ def is_same(folder, steps, name):
 
 @pytest.mark.slow
 def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_phase(train, command, tmp_path):
-    # Without dropout, whose random numbers are others after a restart.
-    code, output, errors = train("--model-dir", "whole", "--phases", PHASES, "--dropout", "0")
+    code, output, errors = train("--model-dir", "whole", "--phases", PHASES)
     assert code == 0, errors
     run = tmp_path / "whole"
     lines = [line for line in output.splitlines() if line.startswith("phase")]

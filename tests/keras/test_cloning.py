@@ -132,6 +132,25 @@ def test_models_with_arguments_or_compile_of_their_own_are_refused_with_what_to_
         et.model_to_estimator(compiled)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_sequential_model_with_a_layer_at_two_places_is_refused(nested):
+    relu = layers.ReLU()
+    model = keras.Sequential([layers.Input([2]), layers.Dense(3), relu, layers.Dense(1), relu], name="inner")
+    if nested:
+        model = keras.Sequential([layers.Input([2]), model])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"re_lu\w* is at two places of the Sequential model inner\. Pass a function"):
+        et.model_to_estimator(model)
+
+
+def test_recurrent_layers_with_dropout_are_copied():
+    model = keras.Sequential([layers.Input([3, 2]), layers.LSTM(4, dropout=0.5, recurrent_dropout=0.5)])
+    model.compile("sgd", "mse")
+    copy = copy_of(model)
+    for mine, theirs in zip(copy.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def test_run_eagerly_is_not_ignored_in_silence(caplog):
     model = keras.Sequential([layers.Dense(1, input_shape=(2,))])
     model.compile("sgd", "mse", run_eagerly=True)

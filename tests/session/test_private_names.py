@@ -371,6 +371,47 @@ def test_ops_that_do_not_compute_the_same_each_time():
     assert not private_names.is_stateful_op("MatMul")
 
 
+def test_the_layers_within_a_model():
+    """A model with a recurrent layer that has dropout could not become an Estimator: `submodules` fails for it."""
+    recurrent = keras.layers.LSTM(2, dropout=0.5, recurrent_dropout=0.5)
+    model = keras.Sequential([keras.Sequential([recurrent]), keras.layers.Dense(1)])
+    assert {id(layer) for layer in [*model.layers, recurrent, recurrent.cell]} == set(
+        map(id, private_names.layers_within(model))
+    )
+
+
+def test_random_layers_draw_from_another_source():
+    """A resumed training would drop other values than an unbroken one."""
+
+    class Source:
+        def __init__(self, value):
+            self.value = value
+
+        def uniform(self, shape, minval=0, maxval=None, dtype=tf.float32):
+            return tf.fill(shape, tf.cast(self.value, dtype))
+
+    model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dropout(0.5, seed=3), keras.layers.Dense(1)])
+    generators = private_names.random_generators(model)
+    assert list(map(private_names.layer_seed, generators)) == [None, 3]
+    ones = tf.ones([1, 100])
+    with private_names.drawing_from(generators, [Source(0.9), Source(0.1)]):
+        assert model.layers[0](ones, training=True).numpy().tolist() == [[2.0] * 100]
+        assert model.layers[1](ones, training=True).numpy().tolist() == [[0.0] * 100]
+    for layer in model.layers[:2]:
+        assert set(layer(ones, training=True).numpy().ravel()) == {0.0, 2.0}
+    assert not tf.train.TrackableView.children(model.layers[0])
+
+
+def test_draws_as_random_layers_have_them():
+    """Dropout inside a loop would fail, or repeat its numbers in each iteration."""
+    random_layers = [keras.layers.Dropout(0.5, seed=3), keras.layers.Dropout(0.5), keras.layers.RandomFlip()]
+    model = keras.Sequential(random_layers)
+    model(tf.zeros([1, 2, 2, 1]))
+    for draw in map(private_names.own_draws, private_names.random_generators(model)):
+        first, second = (draw("uniform", shape=[9], maxval=2.0, dtype=tf.float64).numpy() for _ in range(2))
+        assert first.dtype == np.float64 and not np.array_equal(first, second)
+
+
 @pytest.fixture
 def keras3():
     return pytest.importorskip("keras")

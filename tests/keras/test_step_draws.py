@@ -1,0 +1,126 @@
+"""Dropout and other random layers of tf_keras: the same numbers in a resumed training as in an unbroken one."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import input_fns
+from estimator_train.keras import model_state
+
+layers = keras.layers
+
+
+class Recording(layers.Layer):
+    """Notes the batches that it is given in training."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self._seen = seen
+
+    def call(self, inputs, training=None):
+        if training:
+            tf.numpy_function(lambda batch: self._seen.append(batch.copy()), [inputs], [])
+        return inputs
+
+
+def train(model_dir, between, *last_steps, replicas=None, **options):
+    """Trains a model with the layers of `between()` up to each of `last_steps`, and returns its last weights."""
+    features = np.random.default_rng(1).normal(size=(32, 16)).astype("float32")
+    input_fn = input_fns.arrays(features, features[:, :1] * 2, batch_size=4, shuffle=True, num_epochs=None)
+    config = et.RunConfig(
+        str(model_dir), log_step_count_steps=None, train_distribute=replicas, resume_input=True, **options
+    )
+    for last_step in last_steps:
+        keras.utils.set_random_seed(3)
+        model = keras.Sequential([layers.Input([16]), layers.Dense(16), *between(), layers.Dense(1)])
+        model.compile("sgd", "mse")
+        estimator = et.model_to_estimator(model, config=config)
+        estimator.train(input_fn, max_steps=last_step)
+    return [estimator.get_variable_value(name) for name in sorted(estimator.get_variable_names()) if "kernel/" in name]
+
+
+def ones():
+    return layers.Lambda(tf.ones_like)
+
+
+def masks(seen):
+    return [tuple(np.ravel(batch)) for batch in seen]
+
+
+LAYERS = {
+    "dropout": lambda: [layers.Dropout(0.5)],
+    "layers with a seed": lambda: [layers.Dropout(0.5, seed=1), layers.GaussianDropout(0.3, seed=1)],
+    "noise": lambda: [layers.GaussianNoise(0.5), layers.AlphaDropout(0.2)],
+    "images": lambda: [layers.Reshape([4, 4, 1]), layers.RandomFlip(), layers.RandomRotation(0.3), layers.Flatten()],
+    "recurrent": lambda: [layers.Reshape([4, 4]), layers.GRU(3, dropout=0.3)],
+}
+SETTINGS = [{"steps_per_loop": 3}, {"accumulate_steps": 2}, {"jit_compile": True}]
+
+
+@pytest.mark.parametrize("settings", [{}, pytest.param({"steps_per_loop": 3}, marks=pytest.mark.slow)])
+def test_two_replicas_resume_with_the_numbers_of_an_unbroken_training(settings, mirrored, tmp_path):
+    def between():
+        return [*LAYERS["layers with a seed"](), *LAYERS["dropout"](), *LAYERS["noise"]()]
+
+    settings = settings | {"replicas": mirrored(2), "tf_random_seed": 5}
+    whole = train(tmp_path / "whole", between, 6, **settings)
+    halves = train(tmp_path / "halves", between, 3, 6, **settings)
+    assert all(map(np.array_equal, whole, halves))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*itertools.product(LAYERS, [{}]), *itertools.product(["noise"], SETTINGS)],
+    ids=str,
+)
+def test_a_resumed_training_draws_the_numbers_of_an_unbroken_one(name, settings, tmp_path):
+    settings = settings | {"tf_random_seed": 5}
+    whole = train(tmp_path / "whole", LAYERS[name], 6, **settings)
+    halves = train(tmp_path / "halves", LAYERS[name], 2, 6, **settings)
+    assert all(map(np.array_equal, whole, halves))
+
+
+def test_each_step_and_each_replica_has_its_own_mask(mirrored, tmp_path):
+    seen = []
+    train(tmp_path, lambda: [ones(), layers.Dropout(0.5), Recording(seen)], 3, replicas=mirrored(2))
+    assert len(seen) == 6 and len(set(masks(seen))) == 6
+    assert 0.3 < np.mean(np.asarray(seen) == 0) < 0.7
+
+
+def test_a_layer_with_a_seed_draws_the_same_in_each_run_and_others_do_not(tmp_path, monkeypatch):
+    runs = []
+    for run_seed in (11, 12):
+        free, fixed = [], []
+
+        def between(free=free, fixed=fixed):
+            return [ones(), layers.Dropout(0.5), Recording(free), ones(), layers.Dropout(0.5, seed=4), Recording(fixed)]
+
+        monkeypatch.setattr(model_state, "draw_seed", lambda run_seed=run_seed: run_seed)
+        train(tmp_path / str(run_seed), between, 2)
+        runs.append((masks(free), masks(fixed)))
+    (free, fixed), (other_free, other_fixed) = runs
+    assert fixed == other_fixed and free != other_free and len(free) == len(fixed) == 2
+
+
+def test_dropout_inside_a_loop_draws_anew_in_each_iteration(tmp_path):
+    seen = []
+
+    class Loop(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.dropout, self.recording = layers.Dropout(0.5), Recording(seen)
+
+        def call(self, inputs, training=None):
+            def once(number, inputs):
+                masked = self.recording(self.dropout(tf.ones_like(inputs), training=training), training=training)
+                return number + 1, inputs + 0 * masked
+
+            return tf.while_loop(lambda number, _: number < 3, once, [0, inputs])[1]
+
+    train(tmp_path, lambda: [Loop()], 1)
+    assert len(seen) == 3 and len(set(masks(seen))) == 3
