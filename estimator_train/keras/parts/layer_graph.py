@@ -107,7 +107,7 @@ def _call_layers(model, inputs, training, calls, option):
 
 
 def _has_layers(layer):
-    return any(isinstance(module, keras.layers.Layer) for module in layer.submodules)
+    return bool(private_names.layers_within(layer))
 
 
 def _arguments(call, values):
@@ -205,9 +205,32 @@ class Segment:
             # The backward pass runs this outside the SubModel's call, where layers would not know `training`.
             return tf.nest.flatten(self._model(tensors, training=training))
 
-        run = tf.recompute_grad(run) if self._recompute else run
+        run = tf.recompute_grad(_gradients_together(run)) if self._recompute else run
         results = run(*(values[id(tensor)] for tensor in self.inputs))
         values.update(zip(map(id, self.outputs), results, strict=True))
+
+
+def _gradients_together(run):
+    """Makes each gradient of `run` wait for the others, so that a variable is updated after all uses of its old value.
+
+    TensorFlow makes the update wait for the reads. But Grappler drops such an edge where the IdentityN of
+    tf.recompute_grad also implies it, and then drops the IdentityN.
+    """
+
+    @tf.custom_gradient
+    def together(*tensors):
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            results = run(*tensors)
+
+        def gradients(*upstream, variables=()):
+            found = tf.tuple(tape.gradient(results, [*tensors, *variables], upstream))
+            of_tensors, of_variables = found[: len(tensors)], found[len(tensors) :]
+            return (of_tensors, of_variables) if variables else of_tensors
+
+        return results, gradients
+
+    return together
 
 
 class SubModel(keras.Model):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from tensorflow.python.eager import context
 
 import estimator_train as et
 from estimator_train.keras.parts.layer_graph import LayerGraphError
@@ -121,6 +122,31 @@ def test_graphs_of_every_kind_train_alike(build, data):
         trained = recomputing(model, tf.distribute.get_strategy()) if recompute else model
         losses.append([trained.train_on_batch(data[0], data[1][:, :1]) for _ in range(4)])
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_no_weight_is_updated_before_the_recomputation_has_read_it(data):
+    model = with_added_loss(keras.Input((4,)))
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    trained = recomputing(model, tf.distribute.get_strategy())
+    step = tf.function(trained.train_step, autograph=False)
+    context.enable_graph_collection()
+    step((data[0], data[1][:, :1]))
+    graphs = [each.post_optimization_graph for each in context.export_run_metadata().function_graphs]
+    context.disable_graph_collection()
+
+    nodes = {node.name: node for node in max(graphs, key=lambda graph: len(graph.node)).node}
+
+    def before(name):
+        found, new = set(), [name]
+        while new:
+            inputs = {each.lstrip("^").split(":")[0] for each in nodes[new.pop()].input} - found
+            found |= inputs
+            new += inputs
+        return found
+
+    updates = {node.input[0]: before(node.name) for node in nodes.values() if node.op == "AssignAddVariableOp"}
+    reads = [node for node in nodes.values() if node.op == "ReadVariableOp" and "dense" in node.name]
+    assert len(reads) == 12 and all(node.name in updates[node.input[0]] for node in reads)
 
 
 @pytest.mark.slow
