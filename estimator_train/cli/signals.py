@@ -29,7 +29,7 @@ class StopOnSignal(SessionRunHook):
     Before training begins, while a model is copied or features are cached, the signal raises `Stopped` immediately,
     because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM does not, because
     some senders signal both the process and its group. A signal that the process ignored from the start, as nohup does
-    with SIGHUP, stays ignored.
+    with SIGHUP, stays ignored. After the block, SIGTERM and SIGHUP are ignored if a signal was received in it.
 
     In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved. Tasks that wait
     for them to finish, such as an evaluator, thus do not take the training for complete.
@@ -55,7 +55,9 @@ class StopOnSignal(SessionRunHook):
 
     def __exit__(self, *exc_info):
         for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+            # A second SIGTERM may come this late; only Ctrl-C still means to stop at once.
+            is_over = self.received and number != signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if is_over else handler)
         signal.set_wakeup_fd(self._wakeup_fd)
         self._writer.close()
         self._watcher.join()

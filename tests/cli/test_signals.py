@@ -19,6 +19,7 @@ import warm_python
 
 from estimator_train.cli.run import prediction, reporting
 from estimator_train.cli.signals import StopOnSignal, Stopped
+from estimator_train.cli.termination import raising_terminated
 from estimator_train.estimator import Estimator
 from estimator_train.keras.model import KerasModel
 
@@ -201,16 +202,25 @@ def test_sighup_that_nohup_has_the_process_ignore_stays_ignored():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_the_first_step_stops_at_once_and_later_ones_wait_for_the_step(number):
-    with contextlib.suppress(Stopped), StopOnSignal() as stop:
+    with raising_terminated(), contextlib.suppress(Stopped), StopOnSignal() as stop:
         os.kill(os.getpid(), number)
         time.sleep(60)
         pytest.fail("it was not stopped")
     assert stop.received == number
-    with StopOnSignal() as stop:
+    with raising_terminated(), StopOnSignal() as stop:
         stop.begin()
         os.kill(os.getpid(), number)
         time.sleep(0.01)
     assert stop.received == number
+
+
+def test_a_second_sigterm_after_the_training_has_stopped_does_not_hide_where_to_go_on():
+    with raising_terminated():
+        with contextlib.suppress(Stopped), StopOnSignal() as stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.received == signal.SIGTERM
 
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
