@@ -210,7 +210,9 @@ def _run_in_cluster(estimator, train_spec, specs):
         estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
 
     def evaluate(has_ended):
-        checkpoint = estimator.latest_checkpoint()
+        # The chief writes this file last; until then, its first checkpoint may be half-written.
+        is_saved = tf.io.gfile.exists(os.path.join(estimator.model_dir, "checkpoint"))
+        checkpoint = estimator.latest_checkpoint() if is_saved or has_ended else None
         if checkpoint is None:
             return has_ended
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterable
@@ -107,6 +108,8 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
         check_address(task.task_type, task.task_id, task.cluster[task.task_type][task.task_id])
     if gpus is not None:
         tf.config.set_visible_devices(_first_gpus(gpus), "GPU")
+    if os.environ.get("TF_CONFIG") == "":
+        del os.environ["TF_CONFIG"]  # TensorFlow cannot read an empty one
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     if threading.current_thread() is threading.main_thread():
         # TensorFlow now catches SIGTERM, for its PreemptionCheckpointHandler, and the process would ignore it.

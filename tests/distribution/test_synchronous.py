@@ -166,6 +166,8 @@ def test_processes_that_see_different_folders_are_told_so(start, tmp_path):
 
 def test_a_laptop_and_an_evaluator_need_no_cluster(monkeypatch):
     assert isinstance(distribution.multi_worker(), tf.distribute.MultiWorkerMirroredStrategy)
+    monkeypatch.setenv("TF_CONFIG", "")  # as a manifest may set it
+    assert isinstance(distribution.multi_worker(), tf.distribute.MultiWorkerMirroredStrategy)
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
     assert distribution.multi_worker() is None

@@ -14,7 +14,7 @@ import warm_python
 
 import estimator_train as et
 from estimator_train.cli.commands.launch import free_addresses
-from estimator_train.distribution import completion
+from estimator_train.distribution import completion, tasks
 from estimator_train.graph.model import GraphModel
 
 SCRIPT = Path(__file__).parents[1] / "data" / "cluster" / "train.py"
@@ -131,6 +131,25 @@ def test_an_evaluator_ends_with_the_last_checkpoint_of_training_that_is_over(mon
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
     train_and_evaluate(tmp_path, max_steps=3)
     assert any("Saving dict for global step 3" in line for line in log_lines)
+
+
+def test_an_evaluator_waits_quietly_until_the_first_checkpoint_is_whole(monkeypatch, tmp_path, log_lines):
+    et.Estimator(counting, tmp_path).train(input_fn, steps=3)
+    state, polls = tmp_path / "checkpoint", []
+    whole = state.read_bytes()
+    state.unlink()  # the chief writes it last
+
+    def sleep(secs):
+        polls.append(secs)
+        if len(polls) == 3:
+            state.write_bytes(whole)
+
+    monkeypatch.setattr(tasks.time, "sleep", sleep)
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
+    train_and_evaluate(tmp_path, max_steps=3)
+    assert len(polls) == 3 and any("Saving dict for global step 3" in line for line in log_lines)
+    assert not any("cannot be read" in line for line in log_lines)
 
 
 def test_a_chief_on_its_own_evaluates_itself_and_tells_an_evaluator_of_its_end(monkeypatch, tmp_path, log_lines):
