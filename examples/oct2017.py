@@ -29,7 +29,7 @@ model.summary()
 # %% The Estimator, on all available GPUs. The batch is per replica: two GPUs make steps of 32 images.
 num_gpus = len(tf.config.list_physical_devices("GPU"))
 strategy = distribution.gpus(num_gpus) if num_gpus > 1 else None
-config = et.RunConfig("runs/oct2017_script", train_distribute=strategy, eval_distribute=strategy)
+config = et.RunConfig("runs/oct2017_script", train_distribute=strategy, eval_distribute=strategy, resume_input=True)
 estimator = et.model_to_estimator(model, config=config)
 
 # %% Train, with an evaluation every 500 steps. Run this cell again to continue from the last checkpoint.

@@ -14,6 +14,7 @@ from estimator_train.datasets.images import HELD_OUT
 from estimator_train.distribution.cluster_task import this_task
 from estimator_train.host.model_dirs import checkpoints_among
 from estimator_train.host.paths import as_path, is_remote
+from estimator_train.models.backbones import CLASSES
 
 
 def newest_checkpoint(model_dir):
@@ -110,9 +111,11 @@ def _files(settings, data):
 
 def _model(settings):
     size = f" for images of {'x'.join(map(str, settings.image_size))}" if settings.image_size else ""
-    weights = f", starting from {settings.weights}" if settings.weights not in (None, "none") else ""
+    start = settings.weights or ("imagenet" if settings.model in CLASSES else None)
+    weights = f", starting from {'random weights' if start == 'none' else start}" if start else ""
     freeze = f", freeze={settings.freeze}" if settings.freeze else ""
-    return f"{settings.model}{size}{weights}{freeze}"
+    dropout = f", dropout={settings.dropout:g}" if settings.dropout is not None else ""
+    return f"{settings.model}{size}{weights}{freeze}{dropout}"
 
 
 def _steps(settings, training, data, last_step):

@@ -86,7 +86,8 @@ def _built(build, image_size, weights):
             raise
         cause = str(error).splitlines()[0]
         raise ConnectionError(
-            f"the ImageNet weights of {build.__name__} could not be downloaded; pass a weights file, or none: {cause}"
+            f"the ImageNet weights of {build.__name__} could not be downloaded; pass a file as weights "
+            f'(--weights FILE), or "none": {cause}'
         ) from error
 
 

@@ -58,6 +58,7 @@ evaluation   at the end
 folder       runs/synthetic_oct
 loading TensorFlow
 100%|{bar}| 6/6, 00:00 to go, loss {number}, accuracy {number}, {number} examples/s
+evaluating runs/synthetic_oct/model.ckpt-6
 trained 6 steps, {number} examples/s, {number}% of the time spent waiting for input
 the report is runs/synthetic_oct/report/report.html
 evaluated runs/synthetic_oct/model.ckpt-6: loss {number}, accuracy {number}

@@ -62,6 +62,7 @@ def test_train_resume_and_evaluate_a_folder_on_two_replicas(run, folder, tmp_pat
     first = run(*flags, "--max-steps", "6")
     assert first.returncode == 0, first.stderr
     assert "trained 6 steps" in first.stdout and "evaluated run/model.ckpt-6: loss" in first.stdout
+    assert first.stdout.index("evaluating run/model.ckpt-6\n") < first.stdout.index("trained 6 steps")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["class_names"] == ["bright", "dark"]
     assert json.loads((tmp_path / "run" / "timing.json").read_text())["steps"] == 5
 

@@ -98,6 +98,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
                 estimator.train(input_fns[0], hooks=of_part, max_steps=end)
         if metrics is None and task.is_chief:
             stop.check()
+            say(f"evaluating {as_typed(model_dir, estimator.latest_checkpoint())}")
             metrics = estimator.evaluate(input_fns[1], hooks=eval_hooks)
             reporter().add(estimator.latest_checkpoint(), examples.evaluation(metrics))
             for logger in loggers:
