@@ -47,7 +47,7 @@ def plan(settings, training, data, model_dir, last_step, variables):
         "data": _data(settings, data),
         _kind(data): _classes(data),
         "files": _files(settings, data),
-        "model": _model(settings),
+        "model": _model(settings, resumes=checkpoint is not None),
         "phases": settings.phases,
         "steps": _steps(settings, training, data, last_step),
         "batch": _batch(settings, training, data),
@@ -109,10 +109,10 @@ def _files(settings, data):
     return f"{where}, without {', '.join(left_out)}" if left_out else where
 
 
-def _model(settings):
+def _model(settings, resumes):
     size = f" for images of {'x'.join(map(str, settings.image_size))}" if settings.image_size else ""
     start = settings.weights or ("imagenet" if settings.model in CLASSES else None)
-    weights = f", starting from {'random weights' if start == 'none' else start}" if start else ""
+    weights = f", starting from {'random weights' if start == 'none' else start}" if start and not resumes else ""
     freeze = f", freeze={settings.freeze}" if settings.freeze else ""
     dropout = f", dropout={settings.dropout:g}" if settings.dropout is not None else ""
     return f"{settings.model}{size}{weights}{freeze}{dropout}"

@@ -406,7 +406,7 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "data": "images: 12 images to train on and 4 to evaluate on, in 2 classes",
         "classes": "bright 6 + 2, dark 6 + 2",
         "files": str(scans),
-        "model": "mobilenet_v2 for images of 24x32",
+        "model": "mobilenet_v2 for images of 24x32, starting from imagenet",
         "steps": "12: 4 epochs of 3",
         "batch": "2 images on each of 2 replicas: 4 a step",
         "devices": "the first 2 GPUs",
@@ -464,7 +464,7 @@ def begun(files, tmp_path):
 
 def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
     repeated = plan("--config", f"{begun}/run.json")
-    assert repeated["model"] == "vgg16 for images of 64x64"
+    assert repeated["model"] == "vgg16 for images of 64x64, starting from imagenet"
     assert repeated["steps"] == "3: 3 epochs of 1"
     assert repeated["batch"] == "8 images on each of 2 replicas: 16 a step"
     assert repeated["evaluation"] == "every 5 steps and at the end; the checkpoint of the best loss is kept"
