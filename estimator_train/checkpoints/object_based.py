@@ -264,7 +264,10 @@ def _weights_by_key(parts):
 def _trained_by_key(parts):
     """Returns the trainable variables of `parts` by their keys in a checkpoint, in the model's order."""
     keys = {id(weight): key for key, weight in _weights_by_key(parts).items()}
-    trained = getattr(parts.root, "trainable_variables", ())  # a Keras 3 model's root has none
+    try:
+        trained = getattr(parts.root, "trainable_variables", ())  # a Keras 3 model's root has none
+    except ValueError:  # a Sequential model whose input shape is unknown has no variables yet
+        return {}
     return {keys[id(variable)]: variable for variable in trained if id(variable) in keys}
 
 

@@ -96,7 +96,8 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
 
     Each worker uses its first `gpus` GPUs, or all of them if `gpus` is None; a worker without GPUs is a CPU replica. In
     the evaluator, which is not a worker, the function returns None, because TensorFlow cannot create the strategy
-    there. Like TensorFlow's constructor, it must be called before any other use of TensorFlow.
+    there. An empty TF_CONFIG, which TensorFlow cannot read, is removed from the environment. Like TensorFlow's
+    constructor, the function must be called before any other use of TensorFlow.
 
     Raises:
       ValueError: TF_CONFIG is invalid, this task cannot listen at its address, or it has fewer GPUs.
@@ -109,7 +110,7 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
     if gpus is not None:
         tf.config.set_visible_devices(_first_gpus(gpus), "GPU")
     if os.environ.get("TF_CONFIG") == "":
-        del os.environ["TF_CONFIG"]  # TensorFlow cannot read an empty one
+        del os.environ["TF_CONFIG"]
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     if threading.current_thread() is threading.main_thread():
         # TensorFlow now catches SIGTERM, for its PreemptionCheckpointHandler, and the process would ignore it.

@@ -119,26 +119,23 @@ class ModelSource:
 
 def finalize_state(model):
     """Makes layers use restored state; Normalization computes with tensors derived from its variables."""
-    for layer in private_names.layers_within(model):
+    for layer in layers_within(model):
         layer.finalize_state()
 
 
 def statistics(model):
     """Returns the weights that `finalize_state` reads, as a list of bytes."""
-    readers = [
-        layer
-        for layer in private_names.layers_within(model)
-        if type(layer).finalize_state is not layers.Layer.finalize_state
-    ]
+    readers = [layer for layer in layers_within(model) if type(layer).finalize_state is not layers.Layer.finalize_state]
     return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
 
 
 def lookups(model):
-    return [
-        layer
-        for layer in private_names.layers_within(model)
-        if isinstance(layer, (layers.StringLookup, layers.IntegerLookup))
-    ]
+    return [layer for layer in layers_within(model) if isinstance(layer, (layers.StringLookup, layers.IntegerLookup))]
+
+
+def layers_within(layer):
+    """Returns a list of all layers within a tf_keras layer or model; `submodules` fails for an LSTM with dropout."""
+    return [part for part in object_based.parts_by_key(layer).values() if isinstance(part, layers.Layer)]
 
 
 def _vocabulary(layer):
@@ -192,9 +189,7 @@ def in_eager_mode(model, custom_objects, seed):
 
 
 def _clone_layers(model, clone_layer):
-    for part in [model, *private_names.layers_within(model)]:
-        if isinstance(part, keras.Sequential) and part.inputs:
-            _check_that_layers_are_called_once(part)
+    _check_that_layers_are_called_once(model)
     clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
         return clone
@@ -209,11 +204,18 @@ def _clone_layers(model, clone_layer):
 
 
 def _check_that_layers_are_called_once(model):
-    """Refuses a Sequential model with the same layer at two places, because Keras leaves out the second in copies."""
-    calls = [node.layer for nodes in private_names.nodes_by_depth(model).values() for node in nodes]
-    for layer in {id(layer): layer for layer in calls}.values():
-        if sum(call is layer for call in calls) > 1:
-            raise ValueError(f"Layer {layer.name} is at two places of the Sequential model {model.name}.")
+    """Refuses a Sequential model that uses a layer twice, because Keras leaves out the second use in copies."""
+    if not placement.is_graph(model):
+        return
+    if isinstance(model, keras.Sequential):
+        calls = [node.layer for nodes in private_names.nodes_by_depth(model).values() for node in nodes]
+        for layer in calls:
+            if sum(call is layer for call in calls) > 1:
+                raise ValueError(f"Layer {layer.name} is used twice in the Sequential model {model.name}.")
+    for layer in model.layers:
+        inner = layer.layer if isinstance(layer, layers.Wrapper) else layer
+        if isinstance(inner, keras.Model):
+            _check_that_layers_are_called_once(inner)
 
 
 def _copy_trainable(clone, model):
@@ -227,7 +229,7 @@ def _copy_trainable(clone, model):
             if name in children and id(child) not in seen:
                 seen.add(id(child))
                 pairs.append((children[name], child))
-    for layer in private_names.layers_within(model):
+    for layer in layers_within(model):
         is_lost = id(layer) not in seen and not isinstance(layer, keras.metrics.Metric)
         if is_lost and not layer.trainable and layer.built and layer.weights:
             raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")

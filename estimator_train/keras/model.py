@@ -73,7 +73,7 @@ class KerasModel(PreparedModel):
                 hook.attach(state.model, program.model.reset_metrics, config)
             epochs = [hook.steps_per_epoch for hook in epoch_hooks]
             resumes = mode == ModeKeys.TRAIN and config.resume_input
-            if mode == ModeKeys.TRAIN and program.draws_numbers:
+            if mode == ModeKeys.TRAIN:
                 state.draw_input_seed()
 
             def make_dataset():
@@ -183,9 +183,9 @@ class KerasModel(PreparedModel):
             model, input_fn = state.to_train(input_fn)
         _, preprocess = on_host_and_device(input_fn)
         if mode == ModeKeys.TRAIN:
+            position = state.trained_examples, state.draws
             options = config.jit_compile, config.accumulate_steps, has_epochs, changes
-            position = state.trained_examples, state.input_seed
-            program = TrainingProgram(state.adapter, model, preprocess, self._rename, *options, *position)
+            program = TrainingProgram(state.adapter, model, preprocess, self._rename, *position, *options)
         elif mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
             program = EvaluationProgram(state.adapter, model, preprocess, self._rename, tuple(sorted(parts)))

@@ -20,6 +20,7 @@ from estimator_train.keras.loop import Loop, PredictionLoop
 from estimator_train.keras.parts.feature_cache import FeatureBatches
 from estimator_train.keras.parts.frozen_layers import split
 from estimator_train.keras.parts.recomputation import recomputing
+from estimator_train.keras.step_draws import StepDraws
 from estimator_train.model_fn import ModeKeys
 
 log = tf.get_logger()
@@ -48,13 +49,14 @@ class ModelState:
         if self._trains:
             self.adapter.check_trains_on(self.model, strategy)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        self.trained_examples = self.input_seed = None
+        self.trained_examples = self.input_seed = self.draws = None
         self._saved_besides = {}
         self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model)) if self._trains else None
         if self._trains:
             # The position of training in the input, and the seed of the order if the input_fn has none.
             self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
             self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
+            self.draws = StepDraws(self.adapter, self.model, self.trained_examples, self.input_seed)
             self._saved_besides = {
                 "estimator_trained_examples": self.trained_examples,
                 "estimator_input_seed": self.input_seed,
@@ -187,14 +189,15 @@ class ModelState:
 
     def input_position(self):
         """Returns (the number of examples trained on, the seed of the run's order)."""
-        if int(self.global_step) > 0 and int(self.trained_examples) == 0:
+        examples = int(self.value_of(self.trained_examples))
+        if examples == 0 and self.value_of(self.global_step) > 0:
             log.warning("The checkpoint does not record how many examples were trained on, so the input starts over.")
         self.draw_input_seed()
-        return int(self.trained_examples), int(self.input_seed)
+        return examples, int(self.value_of(self.input_seed))
 
     def draw_input_seed(self):
         """Draws the seed of the run's order and random numbers, unless the checkpoint had one."""
-        if int(self.input_seed) == 0:  # int(), because == compares objects without v2 behaviour
+        if self.value_of(self.input_seed) == 0:
             self.input_seed.assign(synchronous.agreed(self._config, draw_seed()))
 
     @functools.cached_property

@@ -13,53 +13,74 @@ from estimator_train.session import private_names
 class StepDraws:
     """Makes Dropout and other random layers draw the same numbers in a resumed training as in an unbroken one.
 
-    Keras' own random ops start their sequence again in each process. Here the numbers depend only on the examples that
-    were trained on before, the replica, the order of the draws in the step, and the layer's `seed` or, without one, the
-    run's.
+    Keras' own random ops start their sequence again in each process. Here the numbers depend only on the position (see
+    `position`), the order of the draws in the step, and the layer's `seed`, if it has one, instead of the run's.
 
-    Draws inside a `tf.while_loop`, `tf.map_fn` or the like would repeat in each iteration, so they stay Keras' own.
+    Draws in the body of a `tf.while_loop`, `tf.map_fn` or the like stay Keras' own, because they would repeat in each
+    iteration, and so do those in a `tf.function` that the model calls, because it may be called several times.
 
     Args:
-      generators: the random generators of the layers, from `random_generators` of the model's adapter.
+      adapter: the adapter for the model's Keras; see `generations`.
+      model: the Keras model.
       trained_examples: an int64 variable that counts the examples of all replicas.
       run_seed: an int64 variable, the seed of the run's random changes.
     """
 
-    def __init__(self, generators, trained_examples, run_seed):
-        self._generators = generators
-        self._layer_seeds = list(map(private_names.layer_seed, generators))  # now, because Keras' own draws change them
+    def __init__(self, adapter, model, trained_examples, run_seed):
+        self._adapter = adapter
+        self._model = model
         self._trained_examples = trained_examples
         self._run_seed = run_seed
+        self._layer_seeds = {}  # by random generator
         self._trace = threading.local()  # MirroredStrategy traces each replica in a thread
+        self._generators()
 
-    def __bool__(self):
-        return bool(self._generators)
+    def _generators(self):
+        """Returns the random generators of the layers that exist, and keeps their seeds, which Keras' draws advance."""
+        generators = self._adapter.random_generators(self._model)
+        for generator in generators:
+            self._layer_seeds.setdefault(generator, private_names.layer_seed(generator))
+        return generators
+
+    def position(self):
+        """Returns (the run's seed, the examples trained on before, the replica's number), int64 of shape (3,)."""
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.stack([self._run_seed, self._trained_examples, tf.cast(replica, tf.int64)])
 
     @contextlib.contextmanager
     def installed(self):
         """Wraps the code that traces the step of all replicas."""
-        pairs = zip(self._generators, self._layer_seeds, strict=True)
-        sources = [_StepGenerator(generator, seed, self) for generator, seed in pairs]
-        with private_names.drawing_from(self._generators, sources):
+        generators = self._generators()
+        sources = [_StepGenerator(generator, self._layer_seeds[generator], self) for generator in generators]
+        with private_names.drawing_from(generators, sources):
             yield
 
-    def begin(self):
-        """Marks the beginning of a replica's step in its graph."""
-        self._trace.graph, self._trace.draws = tf.compat.v1.get_default_graph(), 0
+    def begin(self, position):
+        """Marks the beginning of a replica's step in its graph, at its `position`."""
+        self._trace.graph = tf.compat.v1.get_default_graph()
+        self._trace.position = position
+        self._trace.run_seed = seed_at(position)
+        self._trace.draws = 0
 
     def next_seed(self, layer_seed):
-        """Returns the seed of the next draw of this replica's step, int64 of shape (2,), or None inside a loop."""
-        if tf.compat.v1.get_default_graph() is not getattr(self._trace, "graph", None):
+        """Returns the seed of the next draw of this replica's step, int64 of shape (2,), or None if it has none."""
+        graph = private_names.graph_around_branches(tf.compat.v1.get_default_graph())
+        if graph is not getattr(self._trace, "graph", None):
             return None
         self._trace.draws += 1
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        first = self._run_seed if layer_seed is None else layer_seed
-        position = tf.stack([tf.cast(first, tf.int64), tf.convert_to_tensor(self._trained_examples)])
-        return tf.random.fold_in(tf.random.fold_in(position, replica), self._trace.draws)
+        seed = self._trace.run_seed
+        if layer_seed is not None:
+            seed = seed_at(tf.concat([[tf.cast(layer_seed, tf.int64)], self._trace.position[1:]], axis=0))
+        return tf.random.fold_in(seed, tf.constant(self._trace.draws, tf.int64))
+
+
+def seed_at(position):
+    """Returns the seed of a step from the result of `StepDraws.position`, int64 of shape (2,)."""
+    return tf.random.fold_in(position[:2], position[2])
 
 
 class _StepGenerator:
-    """Has those methods of tf.random.Generator that Keras' layers call."""
+    """Implements the methods of tf.random.Generator that Keras' layers call."""
 
     def __init__(self, generator, layer_seed, draws):
         self._draws = draws

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train.keras.accumulation import AccumulatedGradients
-from estimator_train.keras.step_draws import StepDraws
+from estimator_train.keras.step_draws import StepDraws, seed_at
 from estimator_train.model_fn import ModeKeys
 from estimator_train.session import private_names, step_outputs
 
@@ -85,34 +85,32 @@ class TrainingProgram(StepProgram):
 
     Attributes:
       rename: function that maps the logs of the model's step to the names that hooks see.
+      trained_examples: an int64 variable that counts the examples of all replicas.
+      draws: the random numbers of the step's layers and changes.
       accumulate_steps: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
-      trained_examples: an int64 variable that counts the examples of all replicas, or None.
-      input_seed: an int64 variable, the seed of the run's random changes.
     """
 
     adapter: ModuleType
     model: Any
     preprocess: Callable | None
     rename: Callable
+    trained_examples: tf.Variable = dataclasses.field(compare=False)
+    draws: StepDraws = dataclasses.field(compare=False)
     jit_compile: bool = False
     accumulate_steps: int = 1
     has_epochs: bool = False
     changes: tuple[Callable, ...] = ()
-    trained_examples: tf.Variable | None = dataclasses.field(default=None, compare=False)
-    input_seed: tf.Variable | None = dataclasses.field(default=None, compare=False)
 
     mode = ModeKeys.TRAIN
 
     def __post_init__(self):
         self._accumulated = AccumulatedGradients(self.adapter, self.model) if self.accumulate_steps > 1 else None
         step = self.model.train_step if self._accumulated is None else self._accumulated.step
-        generators = self.adapter.random_generators(self.model)
-        self._draws = StepDraws(generators, self.trained_examples, self.input_seed)
 
-        def begun_step(data):
-            self._draws.begin()
+        def begun_step(data, position):
+            self.draws.begin(position)
             return step(data)
 
         self._train_step = _compiled(begun_step, self.jit_compile or self.model.jit_compile)
@@ -121,21 +119,16 @@ class TrainingProgram(StepProgram):
     def batches_per_step(self):
         return self.accumulate_steps
 
-    @property
-    def draws_numbers(self):
-        """Whether a step draws random numbers from `input_seed`."""
-        return bool(self.changes) or bool(self._draws)
-
     def build_variables(self, strategy, element_spec):
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, "train_step")
 
     def step(self, batch):
         if self._accumulated is None and not self.has_epochs:
             self.model.reset_metrics()  # otherwise the values would be running means
-        return self.rename(self._train_step(self._data(batch))), {}
+        return self.rename(self._train_step(self._data(batch), self.draws.position())), {}
 
     def run_step(self, strategy, step, batch):
-        with self._draws.installed():
+        with self.draws.installed():
             return super().run_step(strategy, step, batch)
 
     def _parts(self, batch):
@@ -143,10 +136,9 @@ class TrainingProgram(StepProgram):
         if not self.changes:
             return parts
         # Each replica's batch has its own seed, which is the same after a restart.
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        seeds = tf.random.split(tf.stack([self.input_seed, self.trained_examples]), 1 + len(self.changes))
-        for change, seed in zip(self.changes, tf.unstack(seeds)[1:], strict=True):
-            parts = change(parts, tf.random.fold_in(seed, replica))
+        seeds = tf.random.split(seed_at(self.draws.position()), len(self.changes))
+        for change, seed in zip(self.changes, tf.unstack(seeds), strict=True):
+            parts = change(parts, seed)
         return parts
 
     def update(self, batches):
@@ -159,8 +151,7 @@ class TrainingProgram(StepProgram):
         return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
 
     def add_examples(self, examples):
-        if self.trained_examples is not None:
-            self.trained_examples.assign_add(examples)
+        self.trained_examples.assign_add(examples)
 
     def reset(self):
         self.model.reset_metrics()

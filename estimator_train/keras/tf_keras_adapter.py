@@ -9,7 +9,15 @@ from tf_keras import layers
 from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train.distribution import synchronous
 from estimator_train.keras import mixed_precision, step_variables
-from estimator_train.keras.cloning import check, clone, finalize_state, in_eager_mode, lookups, statistics
+from estimator_train.keras.cloning import (
+    check,
+    clone,
+    finalize_state,
+    in_eager_mode,
+    layers_within,
+    lookups,
+    statistics,
+)
 from estimator_train.session import private_names
 
 __all__ = ["check", "clone", "finalize_state", "in_eager_mode", "lookups", "statistics"]  # and the functions below
@@ -103,7 +111,7 @@ def build_variables(model, strategy, element_spec, data, step):
 
 def random_generators(model):
     """Returns a list of the random generators whose state is not in checkpoints, for `StepDraws`."""
-    return private_names.random_generators(model)
+    return private_names.random_generators(layers_within(model))
 
 
 def run_step(model, strategy, step, batch):

@@ -382,23 +382,22 @@ def is_stateful_op(name):
     return op_def_registry.get(name).is_stateful
 
 
-def layers_within(layer):
-    """Returns a list of all layers within a tf_keras layer or model; `submodules` fails for an LSTM with dropout."""
-    return list(layer._flatten_layers(include_self=False))
+def graph_around_branches(graph):
+    """Returns `graph` or, if it is that of a branch of tf.cond, the graph that calls tf.cond."""
+    from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
+
+    while isinstance(graph, CondBranchFuncGraph):
+        graph = graph.outer_graph
+    return graph
 
 
-def random_generators(model):
-    """Returns a list of the random generators of a tf_keras model's layers that draw other numbers in each step."""
+def random_generators(layers):
+    """Returns a list of the random generators of tf_keras `layers` that draw other numbers in each step."""
     from tf_keras.src.backend import RandomGenerator
 
-    found = [getattr(layer, "_random_generator", None) for layer in layers_within(model)]
+    found = [getattr(layer, "_random_generator", None) for layer in layers]
     generators = {id(generator): generator for generator in found if isinstance(generator, RandomGenerator)}
-    legacy, stateful = RandomGenerator.RNG_LEGACY_STATEFUL, RandomGenerator.RNG_STATEFUL
-    return [
-        generator
-        for generator in generators.values()
-        if generator._rng_type == legacy or (generator._rng_type == stateful and generator._built)
-    ]
+    return [each for each in generators.values() if each._rng_type != RandomGenerator.RNG_STATELESS]
 
 
 def layer_seed(generator):
@@ -418,7 +417,7 @@ def own_draws(generator):
 def drawing_from(generators, sources):
     """Makes each of tf_keras' random generators draw from its source, with the methods of tf.random.Generator."""
     names = "_rng_type", "_generator", "_built"
-    # Not by setattr, which would make the source a part of the model.
+    # Through vars(), because setattr would track the source as a part of the model.
     before = [{name: vars(generator)[name] for name in names if name in vars(generator)} for generator in generators]
     for generator, source in zip(generators, sources, strict=True):
         vars(generator).update(_rng_type=generator.RNG_STATEFUL, _generator=source, _built=True)

@@ -133,14 +133,52 @@ def test_models_with_arguments_or_compile_of_their_own_are_refused_with_what_to_
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_sequential_model_with_a_layer_at_two_places_is_refused(nested):
+def test_a_sequential_model_that_uses_a_layer_twice_is_refused(nested):
     relu = layers.ReLU()
     model = keras.Sequential([layers.Input([2]), layers.Dense(3), relu, layers.Dense(1), relu], name="inner")
     if nested:
         model = keras.Sequential([layers.Input([2]), model])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match=r"re_lu\w* is at two places of the Sequential model inner\. Pass a function"):
+    with pytest.raises(ValueError, match=r"re_lu\w* is used twice in the Sequential model inner\. Pass a function"):
         et.model_to_estimator(model)
+
+
+def test_a_class_whose_init_uses_a_layer_twice_is_copied():
+    class Twice(keras.Model):
+        def __init__(self):
+            super().__init__()
+            dense = layers.Dense(2)
+            self.inner = keras.Sequential([layers.Input([2]), dense, dense])
+
+        def call(self, inputs):
+            return self.inner(inputs)
+
+    model = Twice()
+    model.compile("sgd", "mse")
+    inputs = tf.constant([[1.0, 2.0]])
+    expected = model(inputs)
+    np.testing.assert_array_equal(copy_of(model)(inputs), expected)
+
+
+def test_layers_in_other_modules_are_copied_with_their_state(tmp_path):
+    class Standardized(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = tf.Module()
+            self.inner.normalize = layers.Normalization()
+            self.inner.look_up = layers.IntegerLookup(vocabulary=[7, 9])
+
+        def call(self, inputs):
+            return {"scaled": self.inner.normalize(inputs), "index": self.inner.look_up(tf.cast(inputs, tf.int64))}
+
+    model = Standardized()
+    model.inner.normalize.adapt([[1.0], [5.0]])
+    model.compile("sgd", "mse")
+    inputs = tf.constant([[9.0]])
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    (prediction,) = estimator.predict(lambda: tf.data.Dataset.from_tensors(inputs))
+    for name, value in model(inputs).items():
+        np.testing.assert_array_equal(prediction[name], value[0])
 
 
 def test_recurrent_layers_with_dropout_are_copied():

@@ -547,6 +547,21 @@ def test_a_checkpoint_of_another_unbuilt_model_names_the_variables(data, batches
         estimator_of(other, tmp_path).evaluate(batches(data, 32))
 
 
+@pytest.mark.slow
+def test_a_sequential_model_without_input_shape_resumes_with_its_optimizers_state(data, batches, tmp_path):
+    def train(folder, *last_steps):
+        for last_step in last_steps:
+            keras.utils.set_random_seed(1)
+            model = keras.Sequential([layers.Dense(3, activation="softmax")])
+            model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "categorical_crossentropy")
+            estimator = estimator_of(model, tmp_path / folder)
+            estimator.train(batches(data, 96, epochs=2), max_steps=last_step)
+        names = [name for name in estimator.get_variable_names() if "layer" in name or "optimizer" in name]
+        return {name: estimator.get_variable_value(name) for name in names}
+
+    tf.nest.map_structure(np.testing.assert_array_equal, train("halves", 1, 2), train("whole", 2))
+
+
 def test_predict_takes_sample_weights_among_the_features(classifier, data, batches, tmp_path):
     x, _ = data
     tensors = {"features": x, "sample_weights": np.ones(96, "float32")}

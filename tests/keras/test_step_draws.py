@@ -28,7 +28,10 @@ class Recording(layers.Layer):
 
 
 def train(model_dir, between, *last_steps, replicas=None, **options):
-    """Trains a model with the layers of `between()` up to each of `last_steps`, and returns its last weights."""
+    """Trains a model with the layers of `between()` up to each of `last_steps`, and returns its last weights.
+
+    `between` may also be the class of a model.
+    """
     features = np.random.default_rng(1).normal(size=(32, 16)).astype("float32")
     input_fn = input_fns.arrays(features, features[:, :1] * 2, batch_size=4, shuffle=True, num_epochs=None)
     config = et.RunConfig(
@@ -36,7 +39,9 @@ def train(model_dir, between, *last_steps, replicas=None, **options):
     )
     for last_step in last_steps:
         keras.utils.set_random_seed(3)
-        model = keras.Sequential([layers.Input([16]), layers.Dense(16), *between(), layers.Dense(1)])
+        is_model = isinstance(between, type)
+        inner = [] if is_model else [layers.Input([16]), layers.Dense(16), *between(), layers.Dense(1)]
+        model = between() if is_model else keras.Sequential(inner)
         model.compile("sgd", "mse")
         estimator = et.model_to_estimator(model, config=config)
         estimator.train(input_fn, max_steps=last_step)
@@ -51,6 +56,25 @@ def masks(seen):
     return [tuple(np.ravel(batch)) for batch in seen]
 
 
+class Branching(keras.Model):
+    """Draws in a branch, in layers that it creates when it is first called, and in layers that draw as they like."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = layers.MultiHeadAttention(2, 4, dropout=0.4)
+        self.dropout = layers.Dropout(0.5)
+        self.images = keras.Sequential([layers.Reshape([4, 4, 1]), layers.RandomCrop(3, 3), layers.RandomFlip()])
+        self.flat, self.head = layers.Flatten(), layers.Dense(1)
+
+    def call(self, inputs, training=False):
+        images = self.images(inputs, training=training)
+        sequence = images[..., 0]
+        features = self.flat(self.attention(sequence, sequence, training=training))
+        if tf.reduce_sum(features) > 0:
+            features = self.dropout(features, training=training)
+        return self.head(features)
+
+
 LAYERS = {
     "dropout": lambda: [layers.Dropout(0.5)],
     "layers with a seed": lambda: [layers.Dropout(0.5, seed=1), layers.GaussianDropout(0.3, seed=1)],
@@ -58,7 +82,7 @@ LAYERS = {
     "images": lambda: [layers.Reshape([4, 4, 1]), layers.RandomFlip(), layers.RandomRotation(0.3), layers.Flatten()],
     "recurrent": lambda: [layers.Reshape([4, 4]), layers.GRU(3, dropout=0.3)],
 }
-SETTINGS = [{"steps_per_loop": 3}, {"accumulate_steps": 2}, {"jit_compile": True}]
+SETTINGS = [{"steps_per_loop": 3}, {"accumulate_steps": 2}, {"jit_compile": True}, {"recompute": True}]
 
 
 @pytest.mark.parametrize("settings", [{}, pytest.param({"steps_per_loop": 3}, marks=pytest.mark.slow)])
@@ -83,6 +107,19 @@ def test_a_resumed_training_draws_the_numbers_of_an_unbroken_one(name, settings,
     whole = train(tmp_path / "whole", LAYERS[name], 6, **settings)
     halves = train(tmp_path / "halves", LAYERS[name], 2, 6, **settings)
     assert all(map(np.array_equal, whole, halves))
+
+
+@pytest.mark.slow
+def test_layers_that_draw_in_branches_or_are_created_late_resume_too(tmp_path):
+    whole = train(tmp_path / "whole", Branching, 6, tf_random_seed=5)
+    halves = train(tmp_path / "halves", Branching, 2, 6, tf_random_seed=5)
+    assert len(whole) > 4 and all(map(np.array_equal, whole, halves))
+
+
+def test_a_step_that_xla_compiles_draws_on_another_device_than_the_first(mirrored, tmp_path):
+    mirrored(2)
+    on_second = tf.distribute.OneDeviceStrategy("CPU:1")
+    train(tmp_path, lambda: [layers.Dropout(0.5)], 1, replicas=on_second, jit_compile=True)
 
 
 def test_each_step_and_each_replica_has_its_own_mask(mirrored, tmp_path):

@@ -371,13 +371,22 @@ def test_ops_that_do_not_compute_the_same_each_time():
     assert not private_names.is_stateful_op("MatMul")
 
 
-def test_the_layers_within_a_model():
-    """A model with a recurrent layer that has dropout could not become an Estimator: `submodules` fails for it."""
-    recurrent = keras.layers.LSTM(2, dropout=0.5, recurrent_dropout=0.5)
-    model = keras.Sequential([keras.Sequential([recurrent]), keras.layers.Dense(1)])
-    assert {id(layer) for layer in [*model.layers, recurrent, recurrent.cell]} == set(
-        map(id, private_names.layers_within(model))
-    )
+def test_the_graph_around_branches():
+    """Random layers that draw in a branch, such as RandomCrop, would start their numbers again in each process."""
+    around = {}
+
+    @tf.function(autograph=False)
+    def step(number):
+        def note(key):
+            around[key] = private_names.graph_around_branches(tf.compat.v1.get_default_graph())
+            return number + 1
+
+        note("step")
+        tf.cond(number > 0, lambda: tf.cond(number > 1, lambda: note("branch"), lambda: number), lambda: number)
+        return tf.while_loop(lambda _: True, lambda _: (note("loop"),), [number], maximum_iterations=1)
+
+    step(tf.constant(1))
+    assert around["branch"] is around["step"] is not around["loop"]
 
 
 def test_random_layers_draw_from_another_source():
@@ -391,7 +400,7 @@ def test_random_layers_draw_from_another_source():
             return tf.fill(shape, tf.cast(self.value, dtype))
 
     model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dropout(0.5, seed=3), keras.layers.Dense(1)])
-    generators = private_names.random_generators(model)
+    generators = private_names.random_generators(model.layers)
     assert list(map(private_names.layer_seed, generators)) == [None, 3]
     ones = tf.ones([1, 100])
     with private_names.drawing_from(generators, [Source(0.9), Source(0.1)]):
@@ -407,7 +416,7 @@ def test_draws_as_random_layers_have_them():
     random_layers = [keras.layers.Dropout(0.5, seed=3), keras.layers.Dropout(0.5), keras.layers.RandomFlip()]
     model = keras.Sequential(random_layers)
     model(tf.zeros([1, 2, 2, 1]))
-    for draw in map(private_names.own_draws, private_names.random_generators(model)):
+    for draw in map(private_names.own_draws, private_names.random_generators(model.layers)):
         first, second = (draw("uniform", shape=[9], maxval=2.0, dtype=tf.float64).numpy() for _ in range(2))
         assert first.dtype == np.float64 and not np.array_equal(first, second)
 

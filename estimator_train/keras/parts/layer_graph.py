@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train.checkpoints.object_based import parts_by_key
 from estimator_train.session import private_names
 
 # Stateful operations that do not change the state.
@@ -107,7 +108,7 @@ def _call_layers(model, inputs, training, calls, option):
 
 
 def _has_layers(layer):
-    return bool(private_names.layers_within(layer))
+    return any(isinstance(part, keras.layers.Layer) for part in parts_by_key(layer).values())
 
 
 def _arguments(call, values):
@@ -214,7 +215,7 @@ def _gradients_together(run):
     """Makes each gradient of `run` wait for the others, so that a variable is updated after all uses of its old value.
 
     TensorFlow makes the update wait for the reads. But Grappler drops such an edge where the IdentityN of
-    tf.recompute_grad also implies it, and then drops the IdentityN.
+    tf.recompute_grad also implies it, and later removes that IdentityN as well.
     """
 
     @tf.custom_gradient
@@ -224,7 +225,9 @@ def _gradients_together(run):
             results = run(*tensors)
 
         def gradients(*upstream, variables=()):
-            found = tf.tuple(tape.gradient(results, [*tensors, *variables], upstream))
+            found = tape.gradient(results, [*tensors, *variables], upstream)
+            if any(gradient is not None for gradient in found):
+                found = tf.tuple(found)
             of_tensors, of_variables = found[: len(tensors)], found[len(tensors) :]
             return (of_tensors, of_variables) if variables else of_tensors
 
