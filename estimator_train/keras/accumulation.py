@@ -22,20 +22,25 @@ class AccumulatedGradients:
         self._adapter = adapter
         self._model = model
         self._sums = None
+        self._has_gradient = set()  # the positions of the variables that had a gradient in a traced batch
 
     def step(self, data):
         """Does the same as `keras.Model.train_step`, except for the update."""
         gradients, logs = self._adapter.gradients(self._model, data)
         if self._sums is None:
             self._sums = [_zeros(variable) for variable in self._model.trainable_variables]
-        for total, gradient in zip(self._sums, gradients, strict=True):
+        for position, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
             if gradient is not None:
+                self._has_gradient.add(position)
                 total.assign_add(tf.convert_to_tensor(gradient))
         return logs
 
     def update(self, batches):
         """Applies the mean of the gradients accumulated since the last update, over `batches` batches."""
-        means = [total / tf.cast(batches, total.dtype) for total in self._sums]
+        means = [
+            total / tf.cast(batches, total.dtype) if position in self._has_gradient else None
+            for position, total in enumerate(self._sums)
+        ]
         self._adapter.apply_gradients(self._model, means)
         self.clear()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import weakref
 
 import tensorflow as tf
 import tf_keras as keras
@@ -54,6 +55,7 @@ class ModelSource:
         given = adapter.in_eager_mode(given, custom_objects, seed)
         self.adapter = adapter
         self._scales_loss = adapter.scales_loss(given)
+        self._given = [weakref.ref(variable) for variable in self._trained(given)]
         if given.run_eagerly:
             tf.get_logger().warning(
                 "The model is compiled with run_eagerly=True, which the Estimator ignores: its steps are compiled. To "
@@ -99,6 +101,26 @@ class ModelSource:
         tf.get_logger().info("Warm-starting from %s", path)
         if differences:
             tf.get_logger().warning("These weights keep their own values: %s", "; ".join(differences))
+
+    def check_variables(self, copy, used):
+        """Raises ValueError if `used`, the variables of a function of `copy`, include some that the given model trains.
+
+        A copy shares functions with the given model, such as those of Lambda layers and losses, which may refer to its
+        variables.
+        """
+        own = set(map(id, self._trained(copy)))
+        given = {id(each()) for each in self._given} - own - {id(None)}
+        foreign = [variable.name for variable in used if id(variable) in given]
+        if foreign:
+            raise ValueError(
+                f"A Lambda layer, a loss or another function of the model {copy.name} uses its variable {foreign[0]}, "
+                f"but the Estimator trains a copy, whose functions would still use the original's. {ADVICE}"
+            )
+
+    def _trained(self, model):
+        """Returns the variables that `model` trains, with those of each replica."""
+        variables = self.adapter.trainable_variables(model)
+        return [each for variable in variables for each in (variable, *getattr(variable, "values", ()))]
 
     def _with_state(self, build):
         model = build()
@@ -169,7 +191,7 @@ def clone(model, custom_objects, clone_layer=None):
     with keras.utils.custom_object_scope(custom_objects or {}):
         try:
             copy = _clone_layers(model, clone_layer)
-            _copy_trainable(copy, model)
+            _copy_the_rest(copy, model)
             _compile_like(copy, model)
             if placement.kept(copy):
                 _update_without_xla(copy)
@@ -218,12 +240,38 @@ def _check_that_layers_are_called_once(model):
             _check_that_layers_are_called_once(inner)
 
 
-def _copy_trainable(clone, model):
-    """Freezes the layers that are frozen in `model`; only some layers' configurations include it."""
+# Arguments that their classes' configurations lack.
+_NOT_IN_CONFIG = {
+    layers.BatchNormalization: ["synchronized", "fused"],  # the former decides the latter
+    layers.SpatialDropout2D: ["data_format"],
+    layers.SpatialDropout3D: ["data_format"],
+    layers.AlphaDropout: ["noise_shape"],
+    keras.optimizers.Adam: ["adaptive_epsilon"],
+}
+
+
+def _copy_arguments(original, copy):
+    """Copies the arguments that configurations lack to `copy`."""
+    for kind, names in _NOT_IN_CONFIG.items():
+        for name in names if isinstance(original, kind) else ():
+            if hasattr(original, name):  # it may be newer than the oldest tf_keras
+                setattr(copy, name, getattr(original, name))
+
+
+def _copy_the_rest(clone, model):
+    """Copies what configurations lack, and freezes the layers that are frozen in `model`.
+
+    Raises:
+      ValueError: a loss that was added to a layer, or a frozen layer, would be lost.
+    """
     pairs, seen = [(clone, model)], {id(model)}
     for ours, theirs in pairs:  # parents first, because they also freeze their children
         if isinstance(theirs, layers.Layer):
             ours.trainable = theirs.trainable
+            _copy_arguments(theirs, ours)
+            added = private_names.losses_without_inputs(theirs)
+            if ours.built == theirs.built and len(private_names.losses_without_inputs(ours)) < len(added):
+                raise ValueError(f"A function was passed to add_loss() of {theirs.name}, and a copy would not have it.")
         children = tf.train.TrackableView.children(ours)
         for name, child in tf.train.TrackableView.children(theirs).items():
             if name in children and id(child) not in seen:
@@ -245,7 +293,7 @@ def _compile_like(clone, model):
         return
     graph = graph_mode.graph_of(model)
     arguments = private_names.compile_arguments(model) if graph is None else graph_mode.compile_arguments(model)
-    arguments["optimizer"] = tf.nest.map_structure(lambda each: _clone_optimizer(each, graph), model.optimizer)
+    arguments["optimizer"] = tf.nest.map_structure(lambda each: clone_optimizer(each, graph), model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
     clone.compile(**arguments)
@@ -268,7 +316,7 @@ def _clone_metric(metric, model):
     return type(metric).from_config(config)
 
 
-def _clone_optimizer(optimizer, graph):
+def clone_optimizer(optimizer, graph=None):
     """Clones an optimizer; `graph` is the v1 graph that may contain its settings as variables, or None."""
     wrapped = getattr(optimizer, "optimizer", None)
     if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper
@@ -276,9 +324,11 @@ def _clone_optimizer(optimizer, graph):
     with contextlib.nullcontext() if graph is None else graph.as_default():
         config = optimizer.get_config()
     clone = type(optimizer).from_config(config)
-    variables, names = private_names.weight_decay_exclusions(optimizer)
+    ours, theirs = (getattr(each, "inner_optimizer", each) for each in (clone, optimizer))  # of a LossScaleOptimizer
+    variables, names = private_names.weight_decay_exclusions(theirs)
     if variables:
         raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
     if names:
-        clone.exclude_from_weight_decay(var_names=names)
+        ours.exclude_from_weight_decay(var_names=names)
+    _copy_arguments(theirs, ours)
     return clone

@@ -111,6 +111,11 @@ def variables(model):
     return [*model.variables, *(variable for optimizer in _optimizers(model) for variable in optimizer.variables)]
 
 
+def trainable_variables(model):
+    """Returns a list of the TensorFlow variables that `model` trains, as far as it has created them."""
+    return [variable.value for variable in model.trainable_variables]
+
+
 def _optimizers(model):
     return [part for part in vars(model).values() if isinstance(part, keras.optimizers.Optimizer)]
 
@@ -262,6 +267,13 @@ def _symbols(strategy, element_spec, data):
 def random_generators(model):
     """Returns an empty list: Keras 3's random generators have variables, which checkpoints save."""
     return []
+
+
+def reset_states(model):
+    """Does the same as that of `tf_keras_adapter`."""
+    for layer in all_layers(model):
+        if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built:
+            layer.reset_state()
 
 
 def run_step(model, strategy, step, batch):

@@ -133,7 +133,13 @@ def _compile_like(copy, model):
 
 
 def _clone_metric(metric):
-    return type(metric).from_config(metric.get_config()) if isinstance(metric, keras.metrics.Metric) else metric
+    if not isinstance(metric, keras.metrics.Metric):
+        return metric
+    copy = type(metric).from_config(metric.get_config())
+    if isinstance(metric, keras.metrics.MeanMetricWrapper):
+        # The configurations of some metrics lack arguments, such as the axis of CosineSimilarity.
+        private_names.function_arguments(copy).update(private_names.function_arguments(metric))
+    return copy
 
 
 def _clone_optimizer(optimizer):

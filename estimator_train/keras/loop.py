@@ -27,6 +27,7 @@ class Loop:
         self._strategy = strategy
         self._global_step = global_step
         self._trains_with_others = global_step is not None and spans_workers(strategy)
+        self.variables = ()  # those that the last traced function uses
         self.batch_structure = {}  # the structure of the program's batch outputs in the last `trace`
         self._outputs = {}  # output variables of the function being traced, by the names of their values
         self._traced = {}  # the outputs and the batch structure of every traced function
@@ -45,6 +46,7 @@ class Loop:
         # A concrete function avoids a lookup in each call.
         run = self._run.get_concrete_function(iterator, tf.zeros([3 if self._trains_with_others else 1], tf.int64))
         self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
+        self.variables = run.variables
 
         def call(iterator, count, wishes):
             values = run(iterator, tf.constant([count, *wishes], tf.int64))
@@ -189,12 +191,15 @@ class PredictionLoop:
 
     def __init__(self, program):
         self._program = program
+        self.variables = ()
 
     def reset(self):
-        """Does nothing: predictions accumulate no state."""
+        """Resets accumulated state."""
+        self._program.reset()
 
     def trace(self, iterator):
         run = self._run.get_concrete_function(iterator)
+        self.variables = run.variables
         return _specs(run.structured_outputs), lambda iterator, count, wishes: run(iterator)
 
     def trace_features(self, spec):

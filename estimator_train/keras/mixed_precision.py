@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tf_keras as keras
 
+from estimator_train.keras.cloning import clone_optimizer
+
 
 def clone_layer(model, precision):
     """Returns a clone function for `keras.models.clone_model` that makes layers of `model` compute in `precision`.
@@ -32,8 +34,8 @@ def build(build_model, precision):
     finally:
         keras.mixed_precision.set_global_policy(before)
     if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
-        wrapped = model.optimizer.inner_optimizer  # wrapped by compile(); `scale_loss` does so later
-        model.optimizer = type(wrapped).from_config(wrapped.get_config())
+        # compile() has wrapped it; `scale_loss` does so later.
+        model.optimizer = clone_optimizer(model.optimizer.inner_optimizer)
     return model
 
 

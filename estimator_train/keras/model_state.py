@@ -35,12 +35,14 @@ class ModelState:
     def __init__(self, source, strategy, role, config):
         """`role` is "train", or for evaluation, "checkpoint" or "given", the state of the given model."""
         self.strategy = strategy
+        self._source = source
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
         # At its end, Keras' fit replaces the weights by the optimizer's moving averages. Here training can resume from
         # its checkpoints, so they keep both, and evaluation uses the averages.
         self._trains = role == "train"
-        self._takes_averages = role == "checkpoint" and getattr(self.model.optimizer, "use_ema", False)
+        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)  # of a LossScaleOptimizer
+        self._takes_averages = role == "checkpoint" and getattr(optimizer, "use_ema", False)
         with strategy.scope():
             if self._takes_averages:
                 self.model.optimizer.build(self.model.trainable_variables)
@@ -146,6 +148,10 @@ class ModelState:
             else:
                 with self.strategy.scope():
                     self.adapter.finish_variables(self.model, made)
+
+    def check_variables(self, used):
+        """See `ModelSource.check_variables`; `used` are the variables of a function that was traced for this state."""
+        self._source.check_variables(self.model, used)
 
     def _read(self, path):
         there = object_based.among_saved(path, self._saved_besides)

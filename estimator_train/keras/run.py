@@ -51,6 +51,7 @@ class StepRunner:
         self._loop = state.loop(program)
         with state.new_variables_restored(checkpoint_path):
             self.value_specs, self._call = self._loop.trace(self._iterator)
+        state.check_variables(self._loop.variables)
 
     @property
     def batch_structure(self):

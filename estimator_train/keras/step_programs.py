@@ -59,7 +59,7 @@ class StepProgram:
         """Counts the examples of a batch of all replicas, an int64 scalar, once they have been taken."""
 
     def reset(self):
-        """Resets accumulated state, such as metrics."""
+        """Resets accumulated state, such as metrics, before a run."""
 
     def _data(self, batch):
         """Returns the batch in Keras' form: (features[, labels[, sample weights]]), or only the features."""
@@ -203,6 +203,7 @@ class EvaluationProgram(StepProgram):
 
     def reset(self):
         self.model.reset_metrics()
+        self.adapter.reset_states(self.model)
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -221,6 +222,9 @@ class PredictionProgram(StepProgram):
     def step(self, batch):
         features, *_ = self._parts(batch)
         return predict(self.adapter, self.model, self._predict_step, features), {}
+
+    def reset(self):
+        self.adapter.reset_states(self.model)
 
 
 def predict(adapter, model, predict_step, features):

@@ -54,6 +54,11 @@ def variables(model):
     return model.weights if model.built else []
 
 
+def trainable_variables(model):
+    """Returns a list of the variables that `model` trains, as far as it has created them."""
+    return model.trainable_variables if model.built else []
+
+
 def finish_variables(model, made):
     """Does nothing: tf_keras needs no work on new or restored variables."""
 
@@ -112,6 +117,13 @@ def build_variables(model, strategy, element_spec, data, step):
 def random_generators(model):
     """Returns a list of the random generators whose state is not in checkpoints, for `StepDraws`."""
     return private_names.random_generators(layers_within(model))
+
+
+def reset_states(model):
+    """Resets the states of stateful recurrent layers, which would otherwise continue from the run before."""
+    for layer in layers_within(model):
+        if isinstance(layer, layers.RNN) and layer.stateful and layer.built:
+            layer.reset_states()
 
 
 def run_step(model, strategy, step, batch):

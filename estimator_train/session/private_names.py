@@ -361,6 +361,11 @@ def nodes_by_depth(model):
     return model._nodes_by_depth
 
 
+def losses_without_inputs(layer):
+    """Returns a list of a tf_keras layer's losses that are functions: weight penalties and those of `add_loss`."""
+    return layer._callable_losses
+
+
 def keras_mask(tensor):
     """Returns the mask that a layer attached to `tensor`, or None; public properties only work for symbolic tensors."""
     _check_that_layers_attach_masks()
@@ -431,6 +436,11 @@ def drawing_from(generators, sources):
 
 
 # Keras 3
+
+
+def function_arguments(metric):
+    """Returns the dict of arguments that a Keras 3 MeanMetricWrapper passes to its function."""
+    return metric._fn_kwargs
 
 
 def sublayers(layer):

@@ -92,3 +92,21 @@ def test_a_training_step_of_the_models_own_is_refused(tmp_path):
     estimator = et.model_to_estimator(model, model_dir=tmp_path, config=et.RunConfig(accumulate_steps=2))
     with pytest.raises(ValueError, match="Own overrides train_step; accumulate there, or leave out accumulate_steps"):
         estimator.train(lambda: tf.data.Dataset.from_tensors((tf.ones((2, 4)), tf.ones((2, 1)))))
+
+
+@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+def test_a_variable_without_gradient_is_not_updated(generation, batches, tmp_path):
+    keras = pytest.importorskip(generation)
+    inputs = keras.Input((4,))
+    features = keras.layers.Dense(2, name="stopped")(inputs)
+    stopped = keras.layers.Lambda(tf.stop_gradient, output_shape=(2,))(features)
+    model = keras.Model(inputs, keras.layers.Dense(1)(stopped))
+    model.compile(keras.optimizers.AdamW(0.1, weight_decay=0.5), "mse")
+    before = model.get_weights()
+    data = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
+    estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path, accumulate_steps=2))
+    estimator.train(batches(data, 4))
+    saved = {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+    kernels = {value.shape: value for name, value in saved.items() if "kernel" in name}
+    np.testing.assert_array_equal(kernels[4, 2], before[0])
+    assert not np.array_equal(kernels[2, 1], before[2])

@@ -143,6 +143,56 @@ def test_a_sequential_model_that_uses_a_layer_twice_is_refused(nested):
         et.model_to_estimator(model)
 
 
+@pytest.mark.parametrize("part", ["model", "dense"])
+def test_a_function_passed_to_add_loss_is_refused_because_a_copy_would_not_have_it(part):
+    model = keras.Sequential([layers.Input([2]), layers.Dense(1, name="dense", kernel_regularizer="l2")], name="model")
+    copy_of(compiled(model))
+    (model if part == "model" else model.layers[0]).add_loss(lambda: tf.reduce_sum(model.layers[0].kernel))
+    with pytest.raises(ValueError, match=rf"add_loss\(\) of {part}, and a copy would not have it\. Pass a function"):
+        et.model_to_estimator(model)
+
+
+def compiled(model):
+    model.compile("sgd", "mse")
+    return model
+
+
+@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+def test_functions_that_use_the_given_models_variables_are_refused(generation, batches, tmp_path):
+    keras = pytest.importorskip(generation)
+
+    def build():
+        inputs = keras.Input((4,))
+        dense = keras.layers.Dense(3)
+
+        def decode(codes):
+            return tf.matmul(codes, tf.convert_to_tensor(dense.kernel), transpose_b=True)
+
+        return compiled(keras.Model(inputs, keras.layers.Lambda(decode, output_shape=(4,))(dense(inputs))))
+
+    zeros = np.zeros((8, 4), "float32")
+    estimator = et.model_to_estimator(build(), model_dir=tmp_path)
+    for run in (estimator.train, estimator.evaluate):
+        with pytest.raises(ValueError, match=r"Lambda layer, .* uses its variable .*kernel.* Pass a function"):
+            run(batches((zeros, zeros), 4))
+    et.model_to_estimator(build, model_dir=tmp_path).train(batches((zeros, zeros), 4))
+
+
+def test_arguments_that_configurations_lack_are_copied():
+    dropouts = [layers.SpatialDropout2D(0.5, data_format="channels_first"), layers.AlphaDropout(0.5, (1,))]
+    normalization = layers.BatchNormalization(synchronized=True)
+    model = keras.Sequential([layers.Input([4, 4, 3]), normalization, keras.Sequential(dropouts)])
+    optimizer = keras.optimizers.Adam(adaptive_epsilon=True)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    model.compile(keras.mixed_precision.LossScaleOptimizer(optimizer), "mse")
+    copy = copy_of(model)
+    inner_optimizer = copy.optimizer.inner_optimizer
+    assert inner_optimizer.adaptive_epsilon and inner_optimizer._exclude_from_weight_decay_names == ["bias"]
+    normalization, inner = copy.layers
+    assert normalization.synchronized and not normalization.fused
+    assert inner.layers[0].data_format == "channels_first" and inner.layers[1].noise_shape == (1,)
+
+
 def test_a_class_whose_init_uses_a_layer_twice_is_copied():
     class Twice(keras.Model):
         def __init__(self):

@@ -134,11 +134,14 @@ def test_a_model_that_scales_its_loss_trains_on_one_replica_alone(mirrored, tmp_
 
 
 @pytest.mark.slow
-def test_a_compiled_step_and_averages_of_weights_are_as_in_fit(data, batches, tmp_path):
+@pytest.mark.parametrize("scales_loss", [False, True])
+def test_a_compiled_step_and_averages_of_weights_are_as_in_fit(scales_loss, data, batches, tmp_path):
     def build():
         keras.utils.set_random_seed(3)
         model = keras.Sequential([keras.Input((4,)), layers.Dense(3, activation="softmax")])
-        model.compile(keras.optimizers.SGD(0.1, use_ema=True), "categorical_crossentropy", jit_compile=True)
+        optimizer = keras.optimizers.SGD(0.1, use_ema=True)
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer) if scales_loss else optimizer
+        model.compile(optimizer, "categorical_crossentropy", jit_compile=True)
         return model
 
     model = build()
@@ -147,6 +150,13 @@ def test_a_compiled_step_and_averages_of_weights_are_as_in_fit(data, batches, tm
     model.fit(batches(data, 32)(), verbose=0)
     ours = estimator.evaluate(batches(data, 48))["loss"]
     assert ours == pytest.approx(model.evaluate(batches(data, 48)(), verbose=0), rel=1e-6)
+
+
+def test_a_copied_metric_keeps_the_arguments_of_its_function():
+    model = small(metrics=[keras.metrics.CosineSimilarity(axis=0)])
+    inputs, labels = np.ones((2, 3), "float32"), np.float32([[1], [2]])
+    expected = model.evaluate(inputs, labels, verbose=0, return_dict=True)
+    assert copy_of(model).evaluate(inputs, labels, verbose=0, return_dict=True) == pytest.approx(expected)
 
 
 def parts_of_another_keras():

@@ -548,6 +548,21 @@ def test_a_checkpoint_of_another_unbuilt_model_names_the_variables(data, batches
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+def test_evaluations_and_predictions_of_a_stateful_model_start_with_new_states(generation, batches, tmp_path):
+    keras = pytest.importorskip(generation)
+    model = keras.Sequential([keras.Input(batch_shape=(4, 3, 2)), keras.layers.LSTM(3, stateful=True)])
+    model.compile("sgd", "mse")
+    input_fn = batches((np.ones((8, 3, 2), "float32"), np.ones((8, 3), "float32")), 4)
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    estimator.train(input_fn)
+    assert estimator.evaluate(input_fn) == estimator.evaluate(input_fn)
+    first, second = ([each for row in estimator.predict(input_fn) for each in row.values()] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first[0], first[4])  # within a run, states continue from batch to batch
+
+
+@pytest.mark.slow
 def test_a_sequential_model_without_input_shape_resumes_with_its_optimizers_state(data, batches, tmp_path):
     def train(folder, *last_steps):
         for last_step in last_steps:

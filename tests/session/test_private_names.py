@@ -371,6 +371,14 @@ def test_ops_that_do_not_compute_the_same_each_time():
     assert not private_names.is_stateful_op("MatMul")
 
 
+def test_losses_that_are_functions():
+    """A copy of a model would not have the losses passed to add_loss() as functions, and nobody would be told."""
+    layer = keras.layers.Dense(1, kernel_regularizer="l2")
+    layer.build((None, 1))
+    layer.add_loss(lambda: tf.reduce_sum(layer.kernel))
+    assert len(private_names.losses_without_inputs(layer)) == 2
+
+
 def test_the_graph_around_branches():
     """Random layers that draw in a branch, such as RandomCrop, would start their numbers again in each process."""
     around = {}
@@ -442,6 +450,11 @@ def test_the_layers_and_the_random_generators_of_a_keras_3_model(keras3_model):
     (dropout,) = [layer for layer in private_names.sublayers(base) if private_names.seed_states(layer)]
     (state,) = private_names.seed_states(dropout)
     assert tuple(state.shape) == (2,)
+
+
+def test_the_arguments_of_a_keras_3_metrics_function(keras3):
+    """A copy of CosineSimilarity(axis=0) would measure along the last axis."""
+    assert private_names.function_arguments(keras3.metrics.CosineSimilarity(axis=0)) == {"axis": 0}
 
 
 def test_the_class_of_functional_keras_3_models(keras3, keras3_model):
