@@ -198,13 +198,15 @@ class ModelState:
         examples = int(self.value_of(self.trained_examples))
         if examples == 0 and self.value_of(self.global_step) > 0:
             log.warning("The checkpoint does not record how many examples were trained on, so the input starts over.")
-        self.draw_input_seed()
+        if self.value_of(self.input_seed) == 0:  # after a restart from a checkpoint without it
+            self.draw_input_seed()
         return examples, int(self.value_of(self.input_seed))
 
     def draw_input_seed(self):
         """Draws the seed of the run's order and random numbers, unless the checkpoint had one."""
-        if self.value_of(self.input_seed) == 0:
-            self.input_seed.assign(synchronous.agreed(self._config, draw_seed()))
+        # All processes take part, because one that finds no checkpoint would otherwise wait for the others.
+        seed = int(self.value_of(self.input_seed)) or draw_seed()
+        self.input_seed.assign(synchronous.agreed(self._config, seed))
 
     @functools.cached_property
     def _recomputing(self):
