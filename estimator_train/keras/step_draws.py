@@ -63,7 +63,7 @@ class StepDraws:
         self._trace.draws = 0
 
     def next_seed(self, layer_seed):
-        """Returns the seed of the next draw of this replica's step, int64 of shape (2,), or None if it has none."""
+        """Returns the seed of the next draw in this replica's step, int64 of shape (2,); None if Keras must draw."""
         graph = private_names.graph_around_branches(tf.compat.v1.get_default_graph())
         if graph is not getattr(self._trace, "graph", None):
             return None

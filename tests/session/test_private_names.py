@@ -372,7 +372,7 @@ def test_ops_that_do_not_compute_the_same_each_time():
 
 
 def test_losses_that_are_functions():
-    """A copy of a model would not have the losses passed to add_loss() as functions, and nobody would be told."""
+    """Copies of models would silently lose the functions passed to add_loss()."""
     layer = keras.layers.Dense(1, kernel_regularizer="l2")
     layer.build((None, 1))
     layer.add_loss(lambda: tf.reduce_sum(layer.kernel))
