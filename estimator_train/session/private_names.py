@@ -37,6 +37,11 @@ def global_step_read():
     return hook.before_run(None).fetches
 
 
+def run_after(op, earlier):
+    """Lets `op` of a v1 graph wait for the ops `earlier`; tf.control_dependencies only orders ops to be created."""
+    op._add_control_inputs(earlier)
+
+
 # Distribution
 
 

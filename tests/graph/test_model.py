@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train.session import private_names
 
 v1 = tf.compat.v1
 
@@ -498,6 +499,38 @@ def test_summaries_of_the_model_and_the_loss_are_written_in_training(make_estima
 
     estimator = make_estimator(with_summary, save_summary_steps=1).train(numbers(8), steps=2)
     assert events(estimator.model_dir) >= {(1, "largest", 3.0), (2, "largest", 7.0), (1, "loss", 1.5), (2, "loss", 5.5)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas"),
+    [("by the optimizer", None), ("by the optimizer", 2), ("assigned", None), ("in a branch", None)],
+)
+def test_hooks_fetch_the_global_step_from_before_the_update(kind, replicas, mirrored, make_estimator):
+    """Summaries would be written a step too early."""
+
+    def model_fn(features, labels, mode, params):
+        spec, step = linear(features, labels, mode, params), v1.train.get_global_step()
+        updates = {
+            "by the optimizer": lambda: spec.train_op,
+            "assigned": lambda: tf.group(v1.assign(step, step + 1)),
+            "in a branch": lambda: tf.cond(spec.loss < 1e9, lambda: tf.group(v1.assign_add(step, 1)), tf.no_op),
+        }
+        return spec._replace(train_op=updates[kind]())
+
+    class Steps(et.SessionRunHook):
+        def begin(self):
+            self.read, self.seen = private_names.global_step_read(), []
+
+        def before_run(self, run_context):
+            return et.SessionRunArgs([self.read, v1.train.get_global_step()])
+
+        def after_run(self, run_context, run_values):
+            self.seen.append(run_values.results)
+
+    hook, strategy = Steps(), mirrored(replicas)
+    estimator = make_estimator(model_fn, {"rate": 1.0}, train_distribute=strategy)
+    estimator.train(numbers(4, epochs=None), hooks=[hook], steps=50)
+    assert hook.seen == [[step, step] for step in range(50)]
 
 
 def test_hooks_find_the_loss_in_its_collection(make_estimator):

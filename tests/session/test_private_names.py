@@ -54,6 +54,15 @@ def test_hooks_read_the_global_step_by_one_tensor(graph):
         assert session.run(read) == 5
 
 
+def test_an_op_waits_for_an_op_that_it_was_created_without(graph):
+    """A hook would fetch the global step of a model_fn after its update in some steps."""
+    read, update = v1.placeholder(tf.int64, [], name="read"), tf.constant(1)
+    private_names.run_after(update.op, [read.op])
+    assert update.op.control_inputs == [read.op]
+    with v1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="feed a value for .*'read'"):
+        session.run(update)
+
+
 def test_random_ops_after_the_read_of_the_global_step_have_the_seeds_that_tf_estimator_gave(graph):
     """A model_fn would draw other initial weights than under tf.estimator: a seed is the number of ops before it."""
     v1.train.create_global_step()
