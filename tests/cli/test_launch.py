@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -131,6 +132,23 @@ def test_the_first_failure_stops_the_others_and_is_the_exit_code(script, tmp_pat
     assert "worker 0 failed with exit code 7; stopping the others" in done.stderr
 
 
+def test_no_other_program_is_given_the_port_of_a_task_before_it_listens():
+    addresses = free_addresses(20)
+    ports = {int(address.removeprefix("127.0.0.1:")) for address in addresses}
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        assert len(ports) == 20 and max(ports) < other.getsockname()[1]
+
+
+def test_a_port_in_use_is_left_out(monkeypatch):
+    (free,) = free_addresses(1)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        ports = [other.getsockname()[1], int(free.removeprefix("127.0.0.1:"))]
+        monkeypatch.setattr(sys.modules[free_addresses.__module__], "_PORTS", ports)
+        assert free_addresses(1) == [free]
+
+
 @pytest.mark.slow
 def test_a_worker_that_is_terminated_ends_all_with_a_checkpoint_and_the_training_is_not_told_to_be_over(
     scans, tmp_path
@@ -146,7 +164,8 @@ def test_a_worker_that_is_terminated_ends_all_with_a_checkpoint_and_the_training
         processes.append(warm_python.Popen(command, env=environment, stdout=log, stderr=log, cwd=ROOT))
     try:
         end = time.monotonic() + 120
-        while not (tmp_path / "run" / "model.ckpt-10.index").exists() and time.monotonic() < end:
+        while not list((tmp_path / "run").glob("model.ckpt-[1-9]*.index")):
+            assert time.monotonic() < end, (tmp_path / "chief").read_text()
             time.sleep(0.1)
         processes[1].terminate()
         assert [process.wait(120) for process in processes] == [143, 143], (tmp_path / "chief").read_text()

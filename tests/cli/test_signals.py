@@ -106,7 +106,7 @@ def wait_for_file(process, folder, pattern, errors):
 
 def test_ctrl_c_saves_a_checkpoint_and_says_the_command_that_goes_on(start, errors, tmp_path):
     process = start("--save-checkpoints-steps", "20", "--steps-per-loop", "5")
-    wait_for_file(process, tmp_path, "run/model.ckpt-20.index", errors)
+    wait_for_file(process, tmp_path, "run/model.ckpt-[1-9]*.index", errors)
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT) == 130
     assert "Traceback" not in errors()

@@ -53,8 +53,15 @@ def start(tmp_path):
         print(f"--- {process.log.name}\n{process.log.read_text()[-3000:]}")  # shown where the test fails
 
 
-def exit_codes(processes):
-    return [process.wait(BOUND_SECS) for process in processes]
+def exit_codes(processes, timeout=BOUND_SECS):
+    return [process.wait(timeout) for process in processes]
+
+
+def wait_for(path, timeout):
+    end = time.monotonic() + timeout
+    while not path.exists():
+        assert time.monotonic() < end, f"no {path} after {timeout} s"
+        time.sleep(0.1)
 
 
 def saved_steps(process):
@@ -110,9 +117,7 @@ def test_training_ends_where_the_first_worker_has_no_more_data(start):
 def test_sigterm_to_a_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_last_checkpoint(start, tmp_path):
     settings = {"max_steps": 100, "config": {"save_checkpoints_steps": 20, "resume_input": True}}
     chief, worker = start("chief", "worker", secs_a_step=0.1, **settings)
-    end = time.monotonic() + BOUND_SECS
-    while not (tmp_path / "run" / "model.ckpt-40.index").exists() and time.monotonic() < end:
-        time.sleep(0.1)
+    wait_for(tmp_path / "run" / "model.ckpt-40.index", BOUND_SECS)
     worker.terminate()
     assert worker.wait(BOUND_SECS) == -signal.SIGTERM
     assert chief.wait(BOUND_SECS) == 1
@@ -129,21 +134,20 @@ def test_sigterm_to_a_worker_ends_the_chief_with_one_line_and_both_go_on_from_th
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(9 * BOUND_SECS)
 def test_eight_workers_and_an_evaluator_survive_the_loss_of_one_and_stop_where_one_asks_to(start, tmp_path):
     tasks = ["chief", *(f"worker {index}" for index in range(7))]
     settings = {"workers": 7, "max_steps": 10**6, "config": {"save_checkpoints_steps": 5}}
     (evaluator,) = start("evaluator", **settings | {"max_steps": 20})
     processes = start(*tasks, secs_a_step=0.5, **settings)
-    end = time.monotonic() + 2 * BOUND_SECS
-    while not (tmp_path / "run" / "model.ckpt-5.index").exists() and time.monotonic() < end:
-        time.sleep(0.1)
+    wait_for(tmp_path / "run" / "model.ckpt-5.index", 3 * BOUND_SECS)
     processes[4].kill()
-    assert exit_codes(processes[:4] + processes[5:]) == [1] * 7
+    assert exit_codes(processes[:4] + processes[5:], 3 * BOUND_SECS) == [1] * 7
     for process in processes[:4] + processes[5:]:
         assert "TF_CONFIG's cluster has lost" in process.log.read_text().splitlines()[-1]
 
     processes = start(*tasks, stop_at=20, evaluate=True, **settings)
-    assert exit_codes([*processes, evaluator]) == [0] * 9
+    assert exit_codes([*processes, evaluator], 3 * BOUND_SECS) == [0] * 9
     steps, _ = saved_steps(processes[0])
     assert steps[0] >= 5 and steps[-1] == 20
     assert all(saved_steps(process)[0] == steps for process in processes)

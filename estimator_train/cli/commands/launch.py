@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import time
 
 import click
 
+_PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
 _POLL_SECS = 0.2
 _GRACE_SECS = 10  # from SIGTERM to SIGKILL
 
@@ -56,12 +58,22 @@ def launch(workers, ps, evaluator, arguments):
 
 
 def free_addresses(count):
-    """Returns the addresses of `count` ports on this machine that are currently free."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    """Returns the addresses of `count` ports on this machine that are currently free.
+
+    They lie below those that operating systems give to connections and to programs that ask for any port, since one of
+    these could take a port before a task listens there.
+    """
+    ports = random.SystemRandom().sample(_PORTS, len(_PORTS))
+    return [f"127.0.0.1:{port}" for port in itertools.islice(filter(_is_free, ports), count)]
+
+
+def _is_free(port):
+    with socket.socket() as tried:
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _start(cluster, job, index, arguments):
