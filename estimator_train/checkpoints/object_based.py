@@ -21,6 +21,8 @@ from estimator_train.distribution import synchronous
 from estimator_train.session import private_names
 from estimator_train.session.private_names import build_legacy_optimizer, eager_mode
 
+log = tf.get_logger()
+
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 # Only functional models have layers under these keys, and the layers of a functional model are all known.
@@ -33,11 +35,13 @@ class SavedParts(NamedTuple):
     Attributes:
       root: the trackable object to save, with the optimizer as its attribute `optimizer`.
       weights: a list of the model's variables created so far, without those of the optimizer.
+      trained: a list of those variables that the model trains, in its order.
       optimizer: a tf_keras model's optimizer; None for Keras 3, whose optimizer is in the root.
     """
 
     root: Any
     weights: list[tf.Variable]
+    trained: list[tf.Variable]
     optimizer: Any
 
 
@@ -125,11 +129,17 @@ def _replacing(path):
             file.write(content[length:])
 
 
-def restore(checkpoint, parts, path, trains=False):
-    """Restores `checkpoint`, a `tf.train.Checkpoint` with the root of the `SavedParts`, from prefix `path`.
+def restore(parts, attached, path, trains=False):
+    """Restores the `SavedParts` of a model from the checkpoint at prefix `path`.
 
-    Variables of a tf_keras model that do not exist yet get their values when they are created. In evaluation, the
-    optimizer's variables never are. `trains` says whether the model will be trained.
+    Variables of a tf_keras model that do not exist yet get their values when they are created. If this returns True,
+    that does not hold for the optimizer's slots, and `restore_slots` must be called when they exist.
+
+    Args:
+      parts: the parts.
+      attached: dict of names of attributes of the `tf.train.Checkpoint` to variables or to dicts of variables.
+      path: path prefix of the checkpoint.
+      trains: whether the model will be trained.
 
     Raises:
       CheckpointError: the checkpoint is missing, damaged, or belongs to another model; the message names the variables
@@ -139,11 +149,68 @@ def restore(checkpoint, parts, path, trains=False):
     if damage is not None:
         raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
     if tf215.is_tf215(path):
-        _restore_of_215(checkpoint, parts, path, trains)
-    else:
-        _read(checkpoint, parts, path)
-        if trains:
-            slots.follow_trained_variables(parts.optimizer, _trained_by_key(parts), path)
+        _restore_of_215(attached["estimator_global_step"], parts, path, trains)
+        return False
+    ours, saved = _slots(parts), slots.saved(path)
+    is_by_name = bool(ours) and (not trains or (bool(saved) and list(ours) != list(saved)))
+    root = private_names.without_slots(parts.root) if is_by_name else parts.root
+    _read(tf.train.Checkpoint(root=root, **attached), parts, path)
+    if is_by_name and trains:
+        restore_slots(parts, path)
+    if ours or not saved or parts.optimizer is None:
+        return False
+    private_names.forget_values_to_come(parts.optimizer)  # they would be assigned by position
+    return trains
+
+
+def restore_slots(parts, path):
+    """Restores the optimizer's slots, such as Adam's moments, by the names of their weights, as far as they exist.
+
+    A weight without slots in the checkpoint, because it was frozen, keeps the initial ones.
+    """
+    ours, saved = _slots(parts), {} if tf215.is_tf215(path) else slots.saved(path)
+    if not ours or not saved:
+        return
+    reader, weights = reader_of(path), _weights_by_key(parts)
+    for (key, slot), variable in ours.items():
+        if (key, slot) in saved:
+            variable.assign(reader.get_tensor(saved[key, slot] + _VALUE))
+        elif slot == slots.AVERAGE:
+            variable.assign(weights[key])
+    here, there = {key for key, _ in ours}, {key for key, _ in saved}
+    if here != there:
+        count = len(here - there)
+        log.info(
+            "The optimizer starts without state for %d variables that checkpoint %s has no state for.", count, path
+        )
+
+
+def take_averages(parts, path):
+    """Replaces the weights of `parts` by their moving averages, as far as the checkpoint at prefix `path` has them.
+
+    Raises:
+      CheckpointError: the checkpoint does not tell which weights the averages belong to.
+    """
+    if not tf215.is_tf215(path):
+        reader, weights = reader_of(path), _weights_by_key(parts)
+        for key, average in slots.averages(path, list(_trained_by_key(parts))).items():
+            if key in weights:
+                weights[key].assign(reader.get_tensor(average + _VALUE))
+
+
+def has_slots_of_others(parts, path):
+    """Returns whether the optimizer's slots are not those that the checkpoint at prefix `path` has."""
+    ours = _slots(parts)
+    saved = slots.saved(path) if ours and damage_of(path) is None and not tf215.is_tf215(path) else {}
+    return bool(saved) and list(ours) != list(saved)
+
+
+def _slots(parts):
+    optimizer = getattr(parts.root, "optimizer", None)
+    if optimizer is None:
+        return {}
+    of_optimizer = {f"optimizer/{key}": part for key, part in parts_by_key(optimizer).items()}
+    return slots.existing(of_optimizer, _weights_by_key(parts))
 
 
 class StateInMemory:
@@ -175,7 +242,7 @@ def _read(checkpoint, parts, path):
     _check_same_model(parts, path)
 
 
-def _restore_of_215(checkpoint, parts, path, trains):
+def _restore_of_215(global_step, parts, path, trains):
     if not parts.weights:
         raise CheckpointError(
             f"Checkpoint {path} was written by tf.estimator, and the model has no variables to restore yet; build the "
@@ -186,13 +253,15 @@ def _restore_of_215(checkpoint, parts, path, trains):
         build_legacy_optimizer(optimizer, parts.root.trainable_variables)
     elif isinstance(optimizer, keras.optimizers.Optimizer):
         optimizer.build(parts.root.trainable_variables)
-    differences = tf215.restore(path, _weights_by_key(parts), checkpoint.estimator_global_step, optimizer)
+    differences = tf215.restore(path, _weights_by_key(parts), global_step, optimizer)
     if differences:
         raise other_model(path, differences)
 
 
 def take_weights(parts, path):
     """Loads those weights of a model that the checkpoint at prefix `path` has with the same key and shape.
+
+    If the optimizer kept moving averages, the model gets these, with which the checkpoint is evaluated.
 
     Returns a list with one line for each weight that was not loaded.
 
@@ -204,7 +273,11 @@ def take_weights(parts, path):
         raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
     reader, weights = reader_of(path), _weights_by_key(parts)
     is_name_based = tf215.is_tf215(path) and reader.has_tensor("global_step")
-    names = {key: tf215.variable_name(weight) if is_name_based else key + _VALUE for key, weight in weights.items()}
+    if is_name_based:
+        names = {key: tf215.variable_name(weight) for key, weight in weights.items()}
+    else:
+        averages = {} if tf215.is_tf215(path) else slots.averages(path)
+        names = {key: averages.get(key, key) + _VALUE for key in weights}
     saved, differences = reader.get_variable_to_shape_map(), []
     for key, weight in sorted(weights.items()):
         if names[key] not in saved:
@@ -262,13 +335,9 @@ def _weights_by_key(parts):
 
 
 def _trained_by_key(parts):
-    """Returns the trainable variables of `parts` by their keys in a checkpoint, in the model's order."""
+    """Returns the trained variables of `parts` by their keys in a checkpoint, in the model's order."""
     keys = {id(weight): key for key, weight in _weights_by_key(parts).items()}
-    try:
-        trained = getattr(parts.root, "trainable_variables", ())  # a Keras 3 model's root has none
-    except ValueError:  # a Sequential model whose input shape is unknown has no variables yet
-        return {}
-    return {keys[id(variable)]: variable for variable in trained if id(variable) in keys}
+    return {keys[id(variable)]: variable for variable in parts.trained if id(variable) in keys}
 
 
 def variables_by_key(root):

@@ -1,70 +1,121 @@
-"""Restores optimizer slots, such as Adam's moments, when the set of trainable variables has changed since saving.
+"""Tells which weights the variables in an optimizer's list belong to, in a checkpoint and in memory.
 
-A tf_keras optimizer saves its variables as a list, in the order of the variables that it trains. After layers have been
-frozen or unfrozen, the positions in that list belong to other variables. The names in the checkpoint identify them.
+Keras' optimizers save their variables as a list, in the order of the weights that they train. After layers have been
+frozen or unfrozen, the positions in that list belong to other weights. The variables' names identify the weights.
 """
 
 from __future__ import annotations
 
 import re
 
-import tensorflow as tf
-import tf_keras as keras
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from estimator_train.checkpoints import reader_of
-from estimator_train.session import private_names
+from estimator_train.checkpoints import CheckpointError, reader_of
 
+AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
+
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _PLACE = re.compile(r"optimizer/(?:.*/)?_variables/(\d+)")
+_AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 
-log = tf.get_logger()
+
+def saved(path):
+    """Returns the slots in the checkpoint at prefix `path`, a dict of (weight's key, slot's name) to slots' keys.
+
+    It is in the order of the optimizer's list, and empty if there is none or the names do not identify the weights.
+    """
+    names, weights = _names_in(path)
+    return _by_weight(names, weights)
 
 
-def follow_trained_variables(optimizer, trained, path):
-    """Builds `optimizer` and restores its slots from the checkpoint at prefix `path` by the names of their variables.
-
-    A variable without slots in the checkpoint starts with new ones. If the trained variables and their order are
-    unchanged, this does nothing, because the slots get their values when they are created.
+def existing(parts, weights):
+    """Returns the slots that an optimizer has created so far, a dict like that of `saved`, but to the variables.
 
     Args:
-      optimizer: the optimizer of a model that was just restored from the checkpoint. Anything but a non-legacy tf_keras
-        optimizer is ignored.
-      trained: the model's trainable variables by their keys in checkpoints, in the model's order.
-      path: path prefix of the checkpoint.
+      parts: dict of keys in checkpoints to the optimizer's parts.
+      weights: dict of keys in checkpoints to the model's weights.
     """
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        return
-    slots = _saved_slots(path)
-    if not slots or list(slots) == list(trained):
-        return
-    private_names.forget_values_to_come(optimizer)
-    optimizer.build(list(trained.values()))
-    reader = reader_of(path)
-    ours = {variable.name.removesuffix(":0"): variable for variable in optimizer.variables}
-    for key in slots.keys() & trained.keys():
-        for slot, saved_key in slots[key].items():
-            ours[f"{slot}/{trained[key].name.removesuffix(':0')}"].assign(reader.get_tensor(saved_key + _VALUE))
-    log.info(
-        "The optimizer starts without state for %d variables that checkpoint %s has no state for.",
-        *(len(trained.keys() - slots.keys()), path),
+    slots = _by_weight(
+        {key: parts[key].name.removesuffix(":0") for key in _in_order(parts)},
+        {key: weight.name.removesuffix(":0") for key, weight in weights.items()},
     )
+    return {slot: parts[key] for slot, key in slots.items()}
 
 
-def _saved_slots(path):
-    """Returns a dict from the keys of weights in the checkpoint at `path` to dicts of slot names to slot keys.
+def averages(path, trained=()):
+    """Returns the moving averages in the checkpoint at prefix `path`, a dict of weights' keys to averages' keys.
 
-    It is in the order of the optimizer's list, and empty if the names do not identify the weights.
+    `trained` is a list of the keys of the weights that the model trains, as far as they exist. If the names do not
+    identify the weights, its order does.
+
+    Raises:
+      CheckpointError: the names do not identify the weights, and the model trains another number of them.
     """
-    graph = TrackableObjectGraph.FromString(reader_of(path).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
+    names, weights = _names_in(path)
+    slots = _by_weight(names, weights)
+    if slots:
+        return {weight: key for (weight, slot), key in slots.items() if slot == AVERAGE}
+    listed = [key for key, name in names.items() if _AVERAGE_NAME.fullmatch(name)]
+    if listed and trained and len(listed) != len(trained):
+        raise CheckpointError(
+            f"Checkpoint {path} has moving averages of {len(listed)} weights, whose names do not tell which they are, "
+            f"and the model trains {len(trained)}; freeze the same layers, or give each variable a name of its own."
+        )
+    return dict(zip(trained, listed, strict=False))
+
+
+def _names_in(path):
+    """Returns two dicts of keys in a checkpoint to names: of the variables in the optimizer's list, and of others."""
+    reader = reader_of(path)
+    if not reader.has_tensor(_OBJECT_GRAPH):  # a name-based checkpoint
+        return {}, {}
+    graph = TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
     attributes = [attribute for node in graph.nodes for attribute in node.attributes]
     names = {each.checkpoint_key.removesuffix(_VALUE): each.full_name for each in attributes if each.full_name}
-    weights = {name: key for key, name in names.items() if not key.startswith("optimizer/")}
-    places = {int(place[1]): key for key in names if (place := _PLACE.fullmatch(key))}
+    others = {key: name for key, name in names.items() if not key.startswith("optimizer/")}
+    return {key: names[key] for key in _in_order(names)}, others
+
+
+def _in_order(keys):
+    """Returns those of `keys` that are in an optimizer's list, in its order."""
+    places = {key: int(place[1]) for key in keys if (place := _PLACE.fullmatch(key))}
+    return sorted(places, key=places.get)
+
+
+def _by_weight(names, weights):
+    """Returns a dict of (weight's key, slot's name) to the keys in `names`, or {} if a name does not identify both.
+
+    Args:
+      names: dict of the keys of an optimizer's variables to their names.
+      weights: dict of the keys of weights to their names.
+    """
+    with_slashes, joined = {}, {}
+    for key, name in weights.items():
+        for known, spelling in ((with_slashes, name), (joined, name.replace("/", "_"))):
+            known[spelling] = None if spelling in known else key
     slots = {}
-    for _, key in sorted(places.items()):
-        slot, _, weight = names[key].partition("/")
-        if weight in weights:
-            slots.setdefault(weights[weight], {})[slot] = key
+    for key, name in names.items():
+        weight, slot = _weight_and_slot(name, with_slashes, joined)
+        if weight is None:
+            return {}
+        slots[weight, slot] = key
     return slots
+
+
+def _weight_and_slot(name, with_slashes, joined):
+    """Returns the key of a weight and the name of its slot, or (None, None).
+
+    A slot is called scope/m/dense/kernel in tf_keras, and scope/adam/dense_kernel_momentum in Keras 3.
+    """
+    parts = name.split("/")
+    for start in range(1, len(parts)):
+        weight = "/".join(parts[start:])
+        if weight in with_slashes:
+            return with_slashes[weight], parts[start - 1]
+    words = parts[-1].split("_")
+    for end in range(len(words) - 1, 0, -1):
+        weight = "_".join(words[:end])
+        if weight in joined:
+            return joined[weight], "_".join(words[end:])
+    return None, None

@@ -82,7 +82,7 @@ def saved_parts(model):
     root = copied(model)
     root.estimator_untracked = _without(found, model, set())
     weights = [part for part in parts_by_key(root).values() if isinstance(part, tf.Variable)]
-    return SavedParts(root, weights, None)
+    return SavedParts(root, weights, trainable_variables(model), None)
 
 
 def _without(found, layer, seen):

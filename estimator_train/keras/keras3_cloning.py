@@ -113,6 +113,9 @@ def _like_lambda(layer, policy):
 def _copy_trainable(copy, model):
     for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
         ours.trainable = theirs.trainable  # parents come first, because they also freeze their children
+    for ours, theirs in zip(copy.weights, model.weights, strict=False):  # a copy may create more when first called
+        if ours.trainable != theirs.trainable:
+            ours.trainable = theirs.trainable
 
 
 def _compile_like(copy, model):

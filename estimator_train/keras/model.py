@@ -168,8 +168,12 @@ class KerasModel(PreparedModel):
         _check_scope(strategy)
         role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
         state = self._states.get((role, id(strategy)))
-        # A trained copy cannot return to the given state, because the optimizer's slots would remain.
-        if state is None or (checkpoint_path is None and state.loaded is not None):
+        if state is not None and state.loaded is not None:
+            # A trained copy cannot return to the given state, because the optimizer's slots would remain. Those of a
+            # checkpoint with other frozen layers would lack some that it has.
+            is_other = checkpoint_path is None or (role == "train" and state.has_slots_of_others(checkpoint_path))
+            state = None if is_other else state
+        if state is None:
             replicas = _for_xla(strategy) if mode == ModeKeys.TRAIN and config.jit_compile else strategy
             state = ModelState(self._source, replicas or tf.distribute.get_strategy(), role, config)
             self._states[role, id(strategy)] = state

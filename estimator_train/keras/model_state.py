@@ -44,9 +44,7 @@ class ModelState:
         optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)  # of a LossScaleOptimizer
         self._takes_averages = role == "checkpoint" and getattr(optimizer, "use_ema", False)
         with strategy.scope():
-            if self._takes_averages:
-                self.model.optimizer.build(self.model.trainable_variables)
-            elif self._trains and self.adapter.is_own_step(self.model, "train_step"):
+            if self._trains and self.adapter.is_own_step(self.model, "train_step"):
                 self.adapter.build_slots(self.model)
         if self._trains:
             self.adapter.check_trains_on(self.model, strategy)
@@ -65,6 +63,7 @@ class ModelState:
                 **self._hyperparameters.saved,
             }
         self._make_checkpoint()
+        self._slots_to_come = None  # the checkpoint that has them, until the optimizer creates them
         self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
         self._config = config
         self._loops = {}  # by program
@@ -75,7 +74,8 @@ class ModelState:
         self._parts = self.adapter.saved_parts(self.model)
         if self._hyperparameters is not None:
             self._hyperparameters.leave_out_of(self.root)
-        self.checkpoint = self._checkpoint_of(self._saved_besides)
+        attached = {"estimator_global_step": self.global_step, **self._saved_besides}
+        self.checkpoint = tf.train.Checkpoint(root=self.root, **attached)
 
     def to_train(self, input_fn):
         """Returns the model that trains on the data of `input_fn`, and the input_fn that feeds it.
@@ -148,6 +148,15 @@ class ModelState:
             else:
                 with self.strategy.scope():
                     self.adapter.finish_variables(self.model, made)
+        if self._slots_to_come is not None:
+            with self.strategy.scope():
+                object_based.restore_slots(self._parts, self._slots_to_come)
+            self._slots_to_come = None
+
+    def has_slots_of_others(self, path):
+        """See `object_based.has_slots_of_others`; False if the variables have the checkpoint's values."""
+        is_loaded = self.loaded == (path, checkpoints.stamp(path))
+        return not is_loaded and object_based.has_slots_of_others(self._parts, path)
 
     def check_variables(self, used):
         """See `ModelSource.check_variables`; `used` are the variables of a function that was traced for this state."""
@@ -157,7 +166,11 @@ class ModelState:
         there = object_based.among_saved(path, self._saved_besides)
         hyperparameters = self._hyperparameters.restoring(there) if self._trains else contextlib.nullcontext()
         with self.strategy.scope(), hyperparameters:
-            object_based.restore(self._checkpoint_of(there), self._parts, path, self._trains)
+            attached = {"estimator_global_step": self.global_step, **there}
+            are_slots_missing = object_based.restore(self._parts, attached, path, self._trains)
+            self._slots_to_come = path if are_slots_missing else None
+            if self._takes_averages:
+                object_based.take_averages(self._parts, path)
         if self._trains and "estimator_trained_examples" not in there:
             self.trained_examples.assign(0)
             self.input_seed.assign(0)
@@ -180,8 +193,6 @@ class ModelState:
         yield
         with self.strategy.scope():
             self.adapter.finalize_state(self.model)
-        if self._takes_averages:
-            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
         if before != self.adapter.statistics(self.model):
             self._loops.clear()  # they have the statistics of Normalization layers as constants
 
@@ -189,9 +200,6 @@ class ModelState:
         """Returns the value that a checkpoint would save for a variable of this state, aggregated over replicas."""
         with self.strategy.scope():
             return variable.read_value().numpy()
-
-    def _checkpoint_of(self, besides):
-        return tf.train.Checkpoint(root=self.root, estimator_global_step=self.global_step, **besides)
 
     def input_position(self):
         """Returns (the number of examples trained on, the seed of the run's order)."""

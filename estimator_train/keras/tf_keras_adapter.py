@@ -46,7 +46,7 @@ def saved_parts(model):
     parts = (model, *parts_by_key(model).values())
     built = [part for part in parts if isinstance(part, layers.Layer) and part.built]
     weights = [weight for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights]
-    return SavedParts(model, weights, model.optimizer)
+    return SavedParts(model, weights, trainable_variables(model), model.optimizer)
 
 
 def variables(model):

@@ -196,6 +196,29 @@ def forget_values_to_come(model):
         part._deferred_dependencies.clear()
 
 
+def without_slots(root):
+    """Returns a stand-in for the root of a model's checkpoint whose optimizer has only variables of its own.
+
+    It lacks those that belong to the model's weights, which are in lists, and the learning rate.
+    """
+
+    def of_optimizer(optimizer):
+        stand_in = tf.Module()
+        for name, part in tf.train.TrackableView.children(optimizer).items():
+            if "_variables" in tf.train.TrackableView.children(part):  # the optimizer in a LossScaleOptimizer
+                setattr(stand_in, name, of_optimizer(part))
+            elif hasattr(part, "read_value") and name not in ("_learning_rate", "_current_learning_rate"):
+                setattr(stand_in, name, part)
+        return stand_in
+
+    stand_in, parts = tf.Module(), tf.train.TrackableView.children(root)
+    if "_variables" not in tf.train.TrackableView.children(parts["optimizer"]):
+        raise AttributeError(f"the optimizer {root.optimizer!r} does not keep its variables as _variables")
+    for name, part in parts.items():
+        setattr(stand_in, name, of_optimizer(part) if name == "optimizer" else part)
+    return stand_in
+
+
 def weight_decay_exclusions(optimizer):
     """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
     stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes

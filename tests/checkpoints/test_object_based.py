@@ -168,7 +168,7 @@ def written(model, folder, trained=True):
 
 
 def restore(model, path):
-    object_based.restore(tf.train.Checkpoint(root=model), tf_keras_adapter.saved_parts(model), path)
+    object_based.restore(tf_keras_adapter.saved_parts(model), {}, path)
 
 
 @pytest.mark.parametrize("trained", [True, False])

@@ -1,10 +1,15 @@
 """Variables keep their slots when training continues with different frozen layers."""
 
+import shutil
+
+import keras as keras_3
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train.checkpoints import CheckpointError, slots
 
 
 def build(weights=None, frozen=1, optimizer=None):
@@ -30,7 +35,7 @@ def fit(model, data):
     model.fit(x, y, batch_size=16, shuffle=False, verbose=0)
 
 
-def slots(model):
+def slots_of(model):
     """Returns the optimizer's variables by name, without the numbers in Keras' layer names."""
     of = {weight.name: index for index, weight in enumerate(model.weights)}
     named = {variable.name: variable for variable in model.optimizer.variables}
@@ -49,8 +54,8 @@ def test_slots_follow_their_variables_and_new_ones_begin_at_zero(data, batches, 
     for frozen, begun_anew in ((1, 2), (2, 0), (0, 4)):
         expected = build(before.get_weights(), frozen, keras.optimizers.Adam(0.1))
         expected.optimizer.build(expected.trainable_variables)
-        kept = slots(before)
-        for key, variable in slots(expected).items():
+        kept = slots_of(before)
+        for key, variable in slots_of(expected).items():
             variable.assign(kept.get(key, 0 * variable))
         expected.optimizer.iterations.assign(before.optimizer.iterations)
         fit(expected, data)
@@ -89,3 +94,144 @@ def test_slots_follow_on_replicas_and_with_a_scaled_loss(data, batches, mirrored
     estimator = train(scaled(1), tmp_path, data, batches, train_distribute=mirrored(2))
     assert any(line.startswith("The optimizer starts without state for 2 variables") for line in log_lines)
     assert estimator.evaluate(batches(data, 32))["global_step"] == 4
+
+
+VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+# Three layers of one size, so that values at wrong positions would fit.
+
+
+def own_step(model, data):
+    features, labels = data
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(model(features, training=True) - labels))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+    return {"loss": loss}
+
+
+OwnStep = type("OwnStep", (keras.Sequential,), {"train_step": own_step})
+OwnStep3 = type("OwnStep3", (keras_3.Sequential,), {"train_step": own_step})
+
+
+def equal_layers(kind, frozen, **options):
+    """Builds a model of `kind`, a class, with the layers numbered in `frozen` frozen."""
+    library = keras_3 if issubclass(kind, keras_3.Model) else keras
+    library.utils.set_random_seed(1)
+    model = kind([library.layers.Dense(4, activation="tanh", name=f"dense{index}") for index in range(3)])
+    model.build((None, 4))
+    for index in frozen:
+        model.layers[index].trainable = False
+    model.compile(library.optimizers.SGD(0.1, momentum=0.9, **options), "mse")
+    return model
+
+
+def fours(steps=3):
+    x = np.random.default_rng(2).normal(size=(4, 4)).astype("float32")
+    return lambda: tf.data.Dataset.from_tensors((x, x[:, ::-1])).repeat(steps)
+
+
+def kernels_and_slots_in(path):
+    """Returns the kernels in a checkpoint by the layer's number, and their slots by (layer's number, slot's name)."""
+    reader = tf.train.load_checkpoint(str(path))
+    keys = [name.removesuffix(VALUE) for name in sorted(reader.get_variable_to_shape_map())]
+    kernels = [key for key in keys if key.endswith("kernel") and not key.startswith("optimizer")]
+    slots_of_kernels = {
+        (kernels.index(weight), slot): reader.get_tensor(key + VALUE)
+        for (weight, slot), key in slots.saved(str(path)).items()
+        if weight in kernels
+    }
+    return {index: reader.get_tensor(key + VALUE) for index, key in enumerate(kernels)}, slots_of_kernels
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+@pytest.mark.parametrize("kind", [OwnStep, keras_3.Sequential], ids=["own step", "Keras 3"])
+@pytest.mark.parametrize(("before", "after"), [((0, 1), ()), ((0,), (1,)), ((), (0, 1))], ids=str)
+def test_slots_follow_in_steps_of_ones_own_and_in_keras_3(before, after, kind, replicas, mirrored, tmp_path):
+    def train(frozen, steps):
+        config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(replicas))
+        estimator = et.model_to_estimator(lambda: equal_layers(kind, frozen, use_ema=True), config=config)
+        estimator.train(fours(), steps=steps)
+
+    train(before, 2)
+    shutil.copytree(tmp_path / "run", tmp_path / "first")
+    train(after, 1)
+    kernels, first = kernels_and_slots_in(tmp_path / "first" / "model.ckpt-2")
+    _, again = kernels_and_slots_in(tmp_path / "run" / "model.ckpt-2")  # is saved again when training goes on
+    momentum = "m" if kind is OwnStep else "momentum"
+    assert first.keys() == {(layer, slot) for layer in {0, 1, 2} - set(before) for slot in (momentum, "average")}
+    assert again.keys() == {(layer, slot) for layer in {0, 1, 2} - set(after) for slot in (momentum, "average")}
+    for (layer, slot), value in again.items():
+        initial = kernels[layer] if slot == "average" else 0 * value
+        np.testing.assert_array_equal(value, first.get((layer, slot), initial), err_msg=f"{layer} {slot}")
+
+
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
+@pytest.mark.parametrize(("before", "after"), [((0, 1), ()), ((0,), (1,))], ids=str)
+def test_averages_are_those_of_their_weights_whatever_is_frozen_later(before, after, kind, tmp_path):
+    def estimator(frozen):
+        model = equal_layers(kind, frozen, use_ema=True, ema_momentum=0.5)
+        return et.model_to_estimator(model, model_dir=tmp_path / "run")
+
+    first = estimator(before)
+    first.train(fours())
+    loss, predictions = first.evaluate(fours(1))["loss"], list(first.predict(fours(1)))
+    assert estimator(after).evaluate(fours(1))["loss"] == loss
+    for ours, theirs in zip(estimator(after).predict(fours(1)), predictions, strict=True):
+        np.testing.assert_array_equal(*(list(each.values())[0] for each in (ours, theirs)))
+
+
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
+def test_a_warm_start_takes_the_averages_that_the_checkpoint_is_evaluated_with(kind, tmp_path):
+    def estimator(folder, **options):
+        model = equal_layers(kind, (), use_ema=True, ema_momentum=0.5)
+        return et.model_to_estimator(model, model_dir=tmp_path / folder, **options)
+
+    first = estimator("first")
+    first.train(fours())
+    warm = estimator("second", warm_start_from=str(tmp_path / "first"))
+    assert warm.evaluate(fours(1))["loss"] == first.evaluate(fours(1))["loss"]
+
+
+@pytest.mark.parametrize(("frozen", "others"), [((0,), (1,)), ((0, 1), ())], ids=str)
+def test_an_estimator_goes_on_with_what_another_has_trained_whose_frozen_layers_differ(frozen, others, tmp_path):
+    def estimator(frozen):
+        return et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / "run")
+
+    first = estimator(frozen)
+    first.train(fours(), steps=2)
+    estimator(others).train(fours(), steps=2)
+    shutil.copytree(tmp_path / "run", tmp_path / "new")
+    first.train(fours(), steps=2)
+    new = et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / "new")
+    new.train(fours(), steps=2)
+    (_, ours), (_, expected) = (kernels_and_slots_in(tmp_path / name / "model.ckpt-6") for name in ("run", "new"))
+    assert ours.keys() == expected.keys()
+    for key, value in ours.items():
+        np.testing.assert_array_equal(value, expected[key])
+
+
+class Nameless(keras.layers.Layer):
+    """A layer whose variables all have the same name."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.scale = tf.Variable(tf.random.stateless_uniform([4], (1, 1)))
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+
+def test_averages_whose_names_do_not_tell_their_weights_go_by_the_order_of_the_trained_ones(tmp_path):
+    def estimator(frozen):
+        model = keras.Sequential([Nameless(input_shape=(4,)), Nameless(), Nameless()])
+        for index in frozen:
+            model.layers[index].trainable = False
+        model.compile(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5), "mse")
+        return et.model_to_estimator(model, model_dir=tmp_path)
+
+    first = estimator((0,))
+    first.train(fours())
+    assert estimator((0,)).evaluate(fours(1)) == first.evaluate(fours(1))
+    with pytest.raises(CheckpointError, match="averages of 2 weights, whose names .*trains 3; freeze the same layers"):
+        estimator(()).evaluate(fours(1))

@@ -43,6 +43,7 @@ def test_a_copy_has_all_of_the_model_and_is_not_touched_by_what_is_done_to_it_la
     model = keras.Model([scan, side, words], layers.Dense(2)(x))
     base.trainable = False
     base.layers[1].trainable = True
+    model.layers[-1].bias.trainable = False
     optimizer = keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(0.1, 50))
     optimizer.exclude_from_weight_decay(var_names=["bias"])
     model.compile(optimizer, lambda y, p: keras.ops.mean((y - p) ** 2), metrics=["mae"], run_eagerly=True)
@@ -58,6 +59,7 @@ def test_a_copy_has_all_of_the_model_and_is_not_touched_by_what_is_done_to_it_la
     for ours, given in zip((*copy.variables, *copy.optimizer.variables), before, strict=True):
         np.testing.assert_array_equal(ours.numpy(), given)
     assert [layer.trainable for layer in copy.get_layer("base").layers] == [False, True]
+    assert [weight.trainable for weight in copy.layers[-1].weights] == [True, False]
     assert copy.evaluate(inputs, np.ones((2, 2)), verbose=0, return_dict=True).keys() == {"loss", "mae"}
 
 

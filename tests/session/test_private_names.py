@@ -616,6 +616,28 @@ def test_values_that_checkpoints_leave_out_and_take_all_the_same(tmp_path):
     assert float(module.rate) == 1
 
 
+@pytest.mark.parametrize("scales_loss", [False, True])
+def test_a_checkpoint_is_read_without_the_slots_of_an_optimizer(scales_loss, tmp_path):
+    """Slots of other frozen layers would be read by their place in the list, into variables of others."""
+    saved, read = (keras.Sequential([keras.layers.Dense(1, input_shape=(1,))]) for _ in range(2))
+    for model, value in ((saved, 1), (read, 2)):
+        optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+        wrapped = keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=2**value)
+        model.compile(wrapped if scales_loss else optimizer, "mse")
+        for variable in (*model.weights, *optimizer.variables):
+            variable.assign(tf.fill(variable.shape, tf.cast(value, variable.dtype)))
+    path = tf.train.Checkpoint(saved).write(str(tmp_path / "saved"))
+    tf.train.Checkpoint(private_names.without_slots(read)).read(path).expect_partial()
+    inner = getattr(read.optimizer, "inner_optimizer", read.optimizer)
+    assert {float(weight) for weight in map(tf.squeeze, read.weights)} == {1.0} and int(inner.iterations) == 1
+    assert [float(tf.squeeze(variable)) for variable in inner.variables][1:] == [2.0, 2.0]  # after the iterations
+    assert not scales_loss or float(read.optimizer.loss_scale) == 2
+    with pytest.raises(AttributeError, match="does not keep its variables as _variables"):
+        read.optimizer = tf.Module()
+        private_names.without_slots(read)
+
+
 @pytest.mark.parametrize("rate", [0.25, keras.optimizers.schedules.ExponentialDecay(0.25, 1, 0.5)])
 def test_learning_rates_that_a_checkpoint_need_not_have(tmp_path, rate):
     """Training could not continue with a schedule instead of a rate, nor evaluation run without its schedule."""

@@ -162,14 +162,13 @@ def trained_model(settings, checkpoint):
             "saved_model"
         )
     adapter = adapter_of(model)
-    adapter.build_slots(model)
-    parts = adapter.saved_parts(model)
-    root = tf.train.Checkpoint(root=parts.root, estimator_global_step=tf.Variable(0, dtype=tf.int64))
-    with run_errors():
-        object_based.restore(root, parts, checkpoint, trains=True)
     if hasattr(model.optimizer, "build"):
-        model.optimizer.build(model.trainable_variables)  # tf_keras restores values as variables are created
+        model.optimizer.build(model.trainable_variables)
+    parts = adapter.saved_parts(model)
+    attached = {"estimator_global_step": tf.Variable(0, dtype=tf.int64)}
+    with run_errors():
+        object_based.restore(parts, attached, checkpoint, trains=True)
         if getattr(model.optimizer, "use_ema", False):
-            model.optimizer.finalize_variable_values(model.trainable_variables)  # use the averages, as in evaluation
+            object_based.take_averages(parts, checkpoint)  # as in evaluation
     adapter.finalize_state(model)
     return model
