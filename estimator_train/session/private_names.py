@@ -17,6 +17,8 @@ import tf_keras as keras
 
 v1 = tf.compat.v1
 
+_RATES = ("_learning_rate", "_current_learning_rate")  # of a Keras optimizer
+
 
 # Graphs and sessions
 
@@ -170,8 +172,7 @@ def without_learning_rate(optimizer):
     children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
 
     def others(*args, **kwargs):
-        rates = ("_learning_rate", "_current_learning_rate")
-        return {name: child for name, child in children(*args, **kwargs).items() if name not in rates}
+        return {name: child for name, child in children(*args, **kwargs).items() if name not in _RATES}
 
     optimizer._trackable_children = others
     try:
@@ -197,24 +198,27 @@ def forget_values_to_come(model):
 
 
 def without_slots(root):
-    """Returns a stand-in for the root of a model's checkpoint whose optimizer has only variables of its own.
+    """Returns a stand-in for the root of a model's checkpoint whose optimizer lacks the variables of the weights.
 
-    It lacks those that belong to the model's weights, which are in lists, and the learning rate.
+    It also lacks the learning rate, which a checkpoint need not have.
     """
+    children = tf.train.TrackableView.children
+    if "_variables" not in children(root.optimizer):
+        raise AttributeError(f"the optimizer {root.optimizer!r} does not keep its variables as _variables")
 
     def of_optimizer(optimizer):
+        parts = children(optimizer)
+        listed = set(map(id, children(parts["_variables"]).values())) if "_variables" in parts else set()
         stand_in = tf.Module()
-        for name, part in tf.train.TrackableView.children(optimizer).items():
-            if "_variables" in tf.train.TrackableView.children(part):  # the optimizer in a LossScaleOptimizer
+        for name, part in parts.items():
+            if "_variables" in children(part):  # the optimizer in a LossScaleOptimizer
                 setattr(stand_in, name, of_optimizer(part))
-            elif hasattr(part, "read_value") and name not in ("_learning_rate", "_current_learning_rate"):
+            elif listed.isdisjoint(map(id, children(part).values())) and name not in _RATES:
                 setattr(stand_in, name, part)
         return stand_in
 
-    stand_in, parts = tf.Module(), tf.train.TrackableView.children(root)
-    if "_variables" not in tf.train.TrackableView.children(parts["optimizer"]):
-        raise AttributeError(f"the optimizer {root.optimizer!r} does not keep its variables as _variables")
-    for name, part in parts.items():
+    stand_in = tf.Module()
+    for name, part in children(root).items():
         setattr(stand_in, name, of_optimizer(part) if name == "optimizer" else part)
     return stand_in
 
