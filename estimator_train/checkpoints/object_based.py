@@ -133,7 +133,7 @@ def restore(parts, attached, path, trains=False):
     """Restores the `SavedParts` of a model from the checkpoint at prefix `path`.
 
     Variables of a tf_keras model that do not exist yet get their values when they are created. If this returns True,
-    that does not hold for the optimizer's slots, and `restore_slots` must be called when they exist.
+    that does not hold for those of the optimizer, and this must be called again when they exist.
 
     Args:
       parts: the parts.
@@ -156,22 +156,19 @@ def restore(parts, attached, path, trains=False):
     root = private_names.without_slots(parts.root) if is_by_name else parts.root
     _read(tf.train.Checkpoint(root=root, **attached), parts, path)
     if is_by_name and trains:
-        restore_slots(parts, path)
-    if ours or not saved or parts.optimizer is None:
+        _restore_slots(ours, saved, _weights_by_key(parts), path)
+    if ours or not saved or parts.optimizer is None or {key for key, _ in saved} == _trained_by_key(parts).keys():
         return False
     private_names.forget_values_to_come(parts.optimizer)  # they would be assigned by position
     return trains
 
 
-def restore_slots(parts, path):
-    """Restores the optimizer's slots, such as Adam's moments, by the names of their weights, as far as they exist.
+def _restore_slots(ours, saved, weights, path):
+    """Restores the slots `ours`, such as Adam's moments, by the names of their weights.
 
     A weight without slots in the checkpoint, because it was frozen, keeps the initial ones.
     """
-    ours, saved = _slots(parts), {} if tf215.is_tf215(path) else slots.saved(path)
-    if not ours or not saved:
-        return
-    reader, weights = reader_of(path), _weights_by_key(parts)
+    reader = reader_of(path)
     for (key, slot), variable in ours.items():
         if (key, slot) in saved:
             variable.assign(reader.get_tensor(saved[key, slot] + _VALUE))

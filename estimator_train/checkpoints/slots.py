@@ -16,7 +16,7 @@ AVERAGE = "average"  # the slot of a moving average, in both generations of Kera
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_PLACE = re.compile(r"optimizer/(?:.*/)?_variables/(\d+)")
+_PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 
 
@@ -53,10 +53,10 @@ def averages(path, trained=()):
       CheckpointError: the names do not identify the weights, and the model trains another number of them.
     """
     names, weights = _names_in(path)
-    slots = _by_weight(names, weights)
+    listed = {key: name for key, name in names.items() if _AVERAGE_NAME.fullmatch(name)}
+    slots = _by_weight(listed, weights)
     if slots:
         return {weight: key for (weight, slot), key in slots.items() if slot == AVERAGE}
-    listed = [key for key, name in names.items() if _AVERAGE_NAME.fullmatch(name)]
     if listed and trained and len(listed) != len(trained):
         raise CheckpointError(
             f"Checkpoint {path} has moving averages of {len(listed)} weights, whose names do not tell which they are, "
@@ -78,9 +78,13 @@ def _names_in(path):
 
 
 def _in_order(keys):
-    """Returns those of `keys` that are in an optimizer's list, in its order."""
-    places = {key: int(place[1]) for key in keys if (place := _PLACE.fullmatch(key))}
-    return sorted(places, key=places.get)
+    """Returns those of `keys` that are in the list of an optimizer, or of each of several, in its order."""
+    places = [place for key in keys if (place := _PLACE.fullmatch(key))]
+    optimizers = {place[1] for place in places}
+    # In Keras 3, a LossScaleOptimizer has a list, too.
+    inner = {each for each in optimizers if not any(other != each and other.startswith(each) for other in optimizers)}
+    places = [place for place in places if place[1] in inner]
+    return [place[0] for place in sorted(places, key=lambda place: (place[1], int(place[2])))]
 
 
 def _by_weight(names, weights):
@@ -97,7 +101,7 @@ def _by_weight(names, weights):
     slots = {}
     for key, name in names.items():
         weight, slot = _weight_and_slot(name, with_slashes, joined)
-        if weight is None:
+        if weight is None or (weight, slot) in slots:
             return {}
         slots[weight, slot] = key
     return slots

@@ -63,7 +63,7 @@ class ModelState:
                 **self._hyperparameters.saved,
             }
         self._make_checkpoint()
-        self._slots_to_come = None  # the checkpoint that has them, until the optimizer creates them
+        self._lacks_slots = False  # they are restored when the optimizer has created them
         self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
         self._config = config
         self._loops = {}  # by program
@@ -140,7 +140,7 @@ class ModelState:
         before = set(map(id, self.adapter.variables(self.model)))
         yield
         made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
-        if made:
+        if made or self._lacks_slots:
             self._make_checkpoint()
             if path is not None:
                 with self._taken_up():
@@ -148,10 +148,7 @@ class ModelState:
             else:
                 with self.strategy.scope():
                     self.adapter.finish_variables(self.model, made)
-        if self._slots_to_come is not None:
-            with self.strategy.scope():
-                object_based.restore_slots(self._parts, self._slots_to_come)
-            self._slots_to_come = None
+        self._lacks_slots = False
 
     def has_slots_of_others(self, path):
         """See `object_based.has_slots_of_others`; False if the variables have the checkpoint's values."""
@@ -167,8 +164,7 @@ class ModelState:
         hyperparameters = self._hyperparameters.restoring(there) if self._trains else contextlib.nullcontext()
         with self.strategy.scope(), hyperparameters:
             attached = {"estimator_global_step": self.global_step, **there}
-            are_slots_missing = object_based.restore(self._parts, attached, path, self._trains)
-            self._slots_to_come = path if are_slots_missing else None
+            self._lacks_slots = object_based.restore(self._parts, attached, path, self._trains)
             if self._takes_averages:
                 object_based.take_averages(self._parts, path)
         if self._trains and "estimator_trained_examples" not in there:

@@ -202,16 +202,15 @@ def without_slots(root):
 
     It also lacks the learning rate, which a checkpoint need not have.
     """
-    children = tf.train.TrackableView.children
-    if "_variables" not in children(root.optimizer):
-        raise AttributeError(f"the optimizer {root.optimizer!r} does not keep its variables as _variables")
+    children, found = tf.train.TrackableView.children, set()
 
     def of_optimizer(optimizer):
         parts = children(optimizer)
+        found.update(parts.keys() & {"_variables"})
         listed = set(map(id, children(parts["_variables"]).values())) if "_variables" in parts else set()
         stand_in = tf.Module()
         for name, part in parts.items():
-            if "_variables" in children(part):  # the optimizer in a LossScaleOptimizer
+            if "_variables" in children(part):  # an optimizer in a LossScaleOptimizer, or in a dict of several
                 setattr(stand_in, name, of_optimizer(part))
             elif listed.isdisjoint(map(id, children(part).values())) and name not in _RATES:
                 setattr(stand_in, name, part)
@@ -220,6 +219,8 @@ def without_slots(root):
     stand_in = tf.Module()
     for name, part in children(root).items():
         setattr(stand_in, name, of_optimizer(part) if name == "optimizer" else part)
+    if not found:
+        raise AttributeError(f"the optimizer {root.optimizer!r} does not keep its variables as _variables")
     return stand_in
 
 
