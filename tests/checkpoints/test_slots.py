@@ -167,6 +167,24 @@ def test_slots_follow_in_steps_of_ones_own_and_in_keras_3(before, after, kind, r
 
 
 @pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
+def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
+    def train(frozen, steps):
+        model = equal_layers(kind, frozen)
+        library = keras_3.optimizers if kind is keras_3.Sequential else keras.mixed_precision
+        model.compile(library.LossScaleOptimizer(model.optimizer, initial_scale=8), "mse")
+        et.model_to_estimator(model, model_dir=tmp_path / "run").train(fours(), steps=steps)
+
+    train((0, 1), 2)
+    shutil.copytree(tmp_path / "run", tmp_path / "first")
+    train((1,), 1)
+    (_, first), (_, again) = (kernels_and_slots_in(tmp_path / name / "model.ckpt-2") for name in ("first", "run"))
+    ((kept, momentum),) = first.items()
+    assert kept[0] == 2 and again.keys() == {(0, kept[1]), kept}
+    np.testing.assert_array_equal(again[kept], momentum)
+    assert not again[0, kept[1]].any()
+
+
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
 @pytest.mark.parametrize(("before", "after"), [((0, 1), ()), ((0,), (1,))], ids=str)
 def test_averages_are_those_of_their_weights_whatever_is_frozen_later(before, after, kind, tmp_path):
     def estimator(frozen):
