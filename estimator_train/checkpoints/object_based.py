@@ -133,7 +133,7 @@ def restore(parts, attached, path, trains=False):
     """Restores the `SavedParts` of a model from the checkpoint at prefix `path`.
 
     Variables of a tf_keras model that do not exist yet get their values when they are created. If this returns True,
-    that does not hold for those of the optimizer, and this must be called again when they exist.
+    that does not hold for those of the optimizer, and this must be called again when it has created them.
 
     Args:
       parts: the parts.
@@ -152,34 +152,55 @@ def restore(parts, attached, path, trains=False):
         _restore_of_215(attached["estimator_global_step"], parts, path, trains)
         return False
     ours, saved = _slots(parts), slots.saved(path)
-    is_by_name = bool(ours) and (not trains or (bool(saved) and list(ours) != list(saved)))
-    root = private_names.without_slots(parts.root) if is_by_name else parts.root
-    _read(tf.train.Checkpoint(root=root, **attached), parts, path)
-    if is_by_name and trains:
+    are_by_name = bool(ours) and list(ours) != list(saved)
+    root = private_names.without_slots(parts.root) if are_by_name or (ours and not trains) else parts.root
+    _read(root, attached, parts, path)
+    if are_by_name and trains:
         _restore_slots(ours, saved, _weights_by_key(parts), path)
-    if ours or not saved or parts.optimizer is None or {key for key, _ in saved} == _trained_by_key(parts).keys():
-        return False
-    private_names.forget_values_to_come(parts.optimizer)  # they would be assigned by position
-    return trains
+    come_later = bool(saved) and not ours and parts.optimizer is not None
+    if come_later:
+        private_names.forget_values_to_come(parts.optimizer)  # they would be assigned by position
+    return come_later and trains
 
 
 def _restore_slots(ours, saved, weights, path):
     """Restores the slots `ours`, such as Adam's moments, by the names of their weights.
 
-    A weight without slots in the checkpoint, because it was frozen, keeps the initial ones.
+    A weight without slots in the checkpoint, because it was frozen, keeps the initial ones. So do all weights if the
+    optimizer is another one, except for their moving averages.
+
+    Raises:
+      CheckpointError: the names of the slots do not identify the weights.
     """
+    if not slots.is_identified(saved) or not slots.is_identified(ours):
+        raise CheckpointError(
+            f"Checkpoint {path} has {len(saved)} variables of the optimizer, whose names do not tell the weights that "
+            f"they belong to, and the model has {len(ours)}; use the same optimizer and freeze the same layers, or "
+            "give each variable a name of its own."
+        )
+    here, there = ({slot for _, slot in each} - {slots.AVERAGE} for each in (ours, saved))
+    is_other = bool(here and there) and here != there
+    if is_other:
+        log.warning(
+            "Checkpoint %s is of another optimizer, whose slots are %s; the slots %s start without state.",
+            *(path, ", ".join(sorted(there)), ", ".join(sorted(here))),
+        )
     reader = reader_of(path)
     for (key, slot), variable in ours.items():
-        if (key, slot) in saved:
+        if (key, slot) in saved and not (is_other and slot in here):
             variable.assign(reader.get_tensor(saved[key, slot] + _VALUE))
         elif slot == slots.AVERAGE:
             variable.assign(weights[key])
-    here, there = {key for key, _ in ours}, {key for key, _ in saved}
-    if here != there:
-        count = len(here - there)
+    if saved and not is_other:
+        count = len({key for key, _ in ours} - {key for key, _ in saved})
         log.info(
             "The optimizer starts without state for %d variables that checkpoint %s has no state for.", count, path
         )
+
+
+def keeps_averages(optimizer):
+    """Returns whether a Keras optimizer keeps moving averages of the weights."""
+    return getattr(getattr(optimizer, "inner_optimizer", optimizer), "use_ema", False)  # of a LossScaleOptimizer
 
 
 def take_averages(parts, path):
@@ -198,8 +219,8 @@ def take_averages(parts, path):
 def has_slots_of_others(parts, path):
     """Returns whether the optimizer's slots are not those that the checkpoint at prefix `path` has."""
     ours = _slots(parts)
-    saved = slots.saved(path) if ours and damage_of(path) is None and not tf215.is_tf215(path) else {}
-    return bool(saved) and list(ours) != list(saved)
+    is_readable = bool(ours) and damage_of(path) is None and not tf215.is_tf215(path)
+    return is_readable and list(ours) != list(slots.saved(path))
 
 
 def _slots(parts):
@@ -222,13 +243,15 @@ class StateInMemory:
 
     def restore_to(self, parts):
         """Restores the state to the parts of another model, like `restore`."""
-        _read(tf.train.Checkpoint(root=parts.root), parts, self._path)
+        _read(parts.root, {}, parts, self._path)
 
 
-def _read(checkpoint, parts, path):
+def _read(root, attached, parts, path):
+    """Reads the checkpoint at prefix `path` into `root`, the root of `parts` or a part of it, and into `attached`."""
     private_names.forget_values_to_come(parts.root)
-    optimizer = getattr(parts.root, "optimizer", None)
+    optimizer = getattr(root, "optimizer", None)
     may_lack = contextlib.nullcontext() if optimizer is None else private_names.without_learning_rate(optimizer)
+    checkpoint = tf.train.Checkpoint(root=root, **attached)
     try:
         status = checkpoint.read(path)
         with may_lack:
@@ -273,7 +296,7 @@ def take_weights(parts, path):
     if is_name_based:
         names = {key: tf215.variable_name(weight) for key, weight in weights.items()}
     else:
-        averages = {} if tf215.is_tf215(path) else slots.averages(path)
+        averages = {} if tf215.is_tf215(path) else slots.averages(path, list(_trained_by_key(parts)))
         names = {key: averages.get(key, key) + _VALUE for key in weights}
     saved, differences = reader.get_variable_to_shape_map(), []
     for key, weight in sorted(weights.items()):

@@ -23,7 +23,8 @@ _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 def saved(path):
     """Returns the slots in the checkpoint at prefix `path`, a dict of (weight's key, slot's name) to slots' keys.
 
-    It is in the order of the optimizer's list, and empty if there is none or the names do not identify the weights.
+    It is in the order of the optimizer's list. If the names do not identify the weights, it is a dict of (None,
+    position) to slots' keys.
     """
     names, weights = _names_in(path)
     return _by_weight(names, weights)
@@ -55,14 +56,19 @@ def averages(path, trained=()):
     names, weights = _names_in(path)
     listed = {key: name for key, name in names.items() if _AVERAGE_NAME.fullmatch(name)}
     slots = _by_weight(listed, weights)
-    if slots:
-        return {weight: key for (weight, slot), key in slots.items() if slot == AVERAGE}
-    if listed and trained and len(listed) != len(trained):
+    if is_identified(slots):
+        return {weight: key for (weight, _), key in slots.items()}
+    if trained and len(listed) != len(trained):
         raise CheckpointError(
             f"Checkpoint {path} has moving averages of {len(listed)} weights, whose names do not tell which they are, "
             f"and the model trains {len(trained)}; freeze the same layers, or give each variable a name of its own."
         )
     return dict(zip(trained, listed, strict=False))
+
+
+def is_identified(slots):
+    """Returns whether the names of `slots`, a result of `saved` or `existing`, identify their weights."""
+    return all(weight is not None for weight, _ in slots)
 
 
 def _names_in(path):
@@ -88,7 +94,7 @@ def _in_order(keys):
 
 
 def _by_weight(names, weights):
-    """Returns a dict of (weight's key, slot's name) to the keys in `names`, or {} if a name does not identify both.
+    """Returns a dict of (weight's key, slot's name) to the keys in `names`, see `saved`.
 
     Args:
       names: dict of the keys of an optimizer's variables to their names.
@@ -102,7 +108,7 @@ def _by_weight(names, weights):
     for key, name in names.items():
         weight, slot = _weight_and_slot(name, with_slashes, joined)
         if weight is None or (weight, slot) in slots:
-            return {}
+            return {(None, position): key for position, key in enumerate(names)}
         slots[weight, slot] = key
     return slots
 

@@ -259,7 +259,7 @@ def _read_global_step_before_updates():
     """
     graph = v1.get_default_graph()
     step, read = v1.train.get_global_step(), private_names.global_step_read().op
-    reads = [read, graph.as_graph_element(step).op]  # hooks may fetch the variable, too
+    reads = [read, graph.as_graph_element(step).op]  # hooks may fetch a resource variable, too
     ops = graph.get_operations()
     earlier = set(ops[: ops.index(read) + 1])
     for variable in tf.distribute.get_strategy().experimental_local_results(step):

@@ -169,8 +169,8 @@ class KerasModel(PreparedModel):
         role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
         state = self._states.get((role, id(strategy)))
         if state is not None and state.loaded is not None:
-            # A trained copy cannot return to the given state, because the optimizer's slots would remain. Those of a
-            # checkpoint with other frozen layers would lack some that it has.
+            # A trained copy cannot return to the given state, because the optimizer's slots would remain. Nor can it
+            # take a checkpoint of other frozen layers, in which it lacks slots that must start anew.
             is_other = checkpoint_path is None or (role == "train" and state.has_slots_of_others(checkpoint_path))
             state = None if is_other else state
         if state is None:

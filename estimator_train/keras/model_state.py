@@ -41,8 +41,7 @@ class ModelState:
         # At its end, Keras' fit replaces the weights by the optimizer's moving averages. Here training can resume from
         # its checkpoints, so they keep both, and evaluation uses the averages.
         self._trains = role == "train"
-        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)  # of a LossScaleOptimizer
-        self._takes_averages = role == "checkpoint" and getattr(optimizer, "use_ema", False)
+        self._takes_averages = role == "checkpoint" and object_based.keeps_averages(self.model.optimizer)
         with strategy.scope():
             if self._trains and self.adapter.is_own_step(self.model, "train_step"):
                 self.adapter.build_slots(self.model)

@@ -8,12 +8,11 @@ import tf_keras as keras
 from estimator_train.session import private_names
 
 
-def of_optimizer(model, strategy):
+def of_optimizer(model):
     """Creates the slots of `model.optimizer`, as its first update would."""
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
-        with strategy.scope():
-            optimizer.build(model.trainable_variables)
+        optimizer.build(model.trainable_variables)
 
 
 def of_metrics(model, strategy, element_spec, data):

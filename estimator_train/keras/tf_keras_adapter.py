@@ -64,7 +64,8 @@ def finish_variables(model, made):
 
 
 def build_slots(model):
-    """Does nothing: the optimizer's variables may be created after a checkpoint is restored."""
+    """Creates the optimizer's variables, as far as the model's exist, so that a checkpoint's slots can find theirs."""
+    step_variables.of_optimizer(model)
 
 
 def has_slots(model):
@@ -110,7 +111,8 @@ def build_variables(model, strategy, element_spec, data, step):
             learning_rate(model.optimizer)  # a legacy optimizer creates its variables when asked
     if is_own_step(model, step):
         if step == "train_step":
-            step_variables.of_optimizer(model, strategy)
+            with strategy.scope():
+                build_slots(model)
         step_variables.of_metrics(model, strategy, element_spec, data)
 
 

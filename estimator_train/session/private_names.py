@@ -17,8 +17,6 @@ import tf_keras as keras
 
 v1 = tf.compat.v1
 
-_RATES = ("_learning_rate", "_current_learning_rate")  # of a Keras optimizer
-
 
 # Graphs and sessions
 
@@ -172,7 +170,8 @@ def without_learning_rate(optimizer):
     children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
 
     def others(*args, **kwargs):
-        return {name: child for name, child in children(*args, **kwargs).items() if name not in _RATES}
+        rates = ("_learning_rate", "_current_learning_rate")
+        return {name: child for name, child in children(*args, **kwargs).items() if name not in rates}
 
     optimizer._trackable_children = others
     try:
@@ -198,10 +197,7 @@ def forget_values_to_come(model):
 
 
 def without_slots(root):
-    """Returns a stand-in for the root of a model's checkpoint whose optimizer lacks the variables of the weights.
-
-    It also lacks the learning rate, which a checkpoint need not have.
-    """
+    """Returns a stand-in for the root of a model's checkpoint whose optimizer lacks the variables of the weights."""
     children, found = tf.train.TrackableView.children, set()
 
     def of_optimizer(optimizer):
@@ -212,7 +208,7 @@ def without_slots(root):
         for name, part in parts.items():
             if "_variables" in children(part):  # an optimizer in a LossScaleOptimizer, or in a dict of several
                 setattr(stand_in, name, of_optimizer(part))
-            elif listed.isdisjoint(map(id, children(part).values())) and name not in _RATES:
+            elif listed.isdisjoint(map(id, children(part).values())):
                 setattr(stand_in, name, part)
         return stand_in
 

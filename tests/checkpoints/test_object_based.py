@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 
+import keras as keras_3
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -212,3 +213,18 @@ def test_another_optimizer_is_refused_or_taken_but_never_breaks(tmp_path):
     model.compile("sgd", "mse")
     restore(model, path)
     model.fit(np.ones([2, 4]), np.ones([2, 5]), verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("library", "scaling"),
+    [
+        (keras.optimizers, keras.mixed_precision.LossScaleOptimizer),
+        (keras_3.optimizers, keras_3.optimizers.LossScaleOptimizer),
+    ],
+    ids=["tf_keras", "Keras 3"],
+)
+def test_averages_are_found_within_an_optimizer_that_scales_the_loss(library, scaling):
+    for keeps in (True, False):
+        optimizer = library.SGD(0.1, use_ema=keeps)
+        assert object_based.keeps_averages(optimizer) == object_based.keeps_averages(scaling(optimizer)) == keeps
+    assert not object_based.keeps_averages({"one": library.SGD(0.1, use_ema=True)})

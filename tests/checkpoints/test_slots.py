@@ -229,6 +229,73 @@ def test_an_estimator_goes_on_with_what_another_has_trained_whose_frozen_layers_
         np.testing.assert_array_equal(value, expected[key])
 
 
+@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
+def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_path, log_lines):
+    library = keras_3 if kind is keras_3.Sequential else keras
+
+    def train(optimizer, steps):
+        model = equal_layers(kind, ())
+        model.compile(optimizer, "mse")
+        et.model_to_estimator(model, model_dir=tmp_path / "run").train(fours(), steps=steps)
+
+    train(library.optimizers.SGD(0.1, momentum=0.9, use_ema=True), 2)
+    shutil.copytree(tmp_path / "run", tmp_path / "first")
+    train(library.optimizers.Adam(0.1, use_ema=True), 1)
+    (_, first), (_, again) = (kernels_and_slots_in(tmp_path / name / "model.ckpt-2") for name in ("first", "run"))
+    assert len(first) == 6 and len(again) == 9
+    for (layer, slot), value in again.items():
+        np.testing.assert_array_equal(value, first[layer, slot] if slot == "average" else 0 * value)
+    assert any("is of another optimizer, whose slots are m" in line for line in log_lines)
+
+
+@pytest.mark.parametrize(
+    "kind", [OwnStep, keras.Sequential, keras_3.Sequential], ids=["own step", "tf_keras", "Keras 3"]
+)
+def test_averages_that_begin_later_begin_with_the_weights(kind, tmp_path):
+    def train(steps, **options):
+        model = equal_layers(kind, (), **options)
+        estimator = et.model_to_estimator(lambda: model, model_dir=tmp_path / "run")
+        estimator.train(fours(), steps=steps)
+
+    train(2)
+    shutil.copytree(tmp_path / "run", tmp_path / "first")
+    train(1, use_ema=True)
+    (kernels, first), (_, again) = (kernels_and_slots_in(tmp_path / name / "model.ckpt-2") for name in ("first", "run"))
+    for (layer, slot), value in again.items():
+        np.testing.assert_array_equal(value, kernels[layer] if slot == "average" else first[layer, slot])
+    train(1)
+    _, last = kernels_and_slots_in(tmp_path / "run" / "model.ckpt-3")
+    assert last.keys() == first.keys()
+
+
+def test_slots_follow_when_a_layer_makes_its_parts_in_another_order(tmp_path):
+    class Pair(keras.layers.Layer):
+        def __init__(self, order, **options):
+            super().__init__(**options)
+            for name in order:
+                setattr(self, name, keras.layers.Dense(4, name=name))
+
+        def call(self, inputs):
+            return self.one(inputs) - self.other(inputs)
+
+    def train(order, steps):
+        def build():
+            model = keras.Sequential([Pair(order, input_shape=(4,), name="pair")])
+            model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
+            return model
+
+        et.model_to_estimator(build, model_dir=tmp_path / "run").train(fours(), steps=steps)
+
+    train(["one", "other"], 2)
+    shutil.copytree(tmp_path / "run", tmp_path / "first")
+    train(["other", "one"], 1)
+    (_, first), (_, again) = (kernels_and_slots_in(tmp_path / name / "model.ckpt-2") for name in ("first", "run"))
+    assert first.keys() == again.keys() and len(first) == 2
+    for key, value in first.items():
+        np.testing.assert_array_equal(again[key], value)
+    assert not np.array_equal(*first.values())
+
+
 class Nameless(keras.layers.Layer):
     """A layer whose variables all have the same name."""
 
@@ -253,3 +320,5 @@ def test_averages_whose_names_do_not_tell_their_weights_go_by_the_order_of_the_t
     assert estimator((0,)).evaluate(fours(1)) == first.evaluate(fours(1))
     with pytest.raises(CheckpointError, match="averages of 2 weights, whose names .*trains 3; freeze the same layers"):
         estimator(()).evaluate(fours(1))
+    with pytest.raises(CheckpointError, match="has 4 variables of the optimizer, whose names .* and the model has 6"):
+        estimator(()).train(fours())

@@ -168,7 +168,7 @@ def trained_model(settings, checkpoint):
     attached = {"estimator_global_step": tf.Variable(0, dtype=tf.int64)}
     with run_errors():
         object_based.restore(parts, attached, checkpoint, trains=True)
-        if getattr(model.optimizer, "use_ema", False):
+        if object_based.keeps_averages(model.optimizer):
             object_based.take_averages(parts, checkpoint)  # as in evaluation
     adapter.finalize_state(model)
     return model
