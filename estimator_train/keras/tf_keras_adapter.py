@@ -64,8 +64,7 @@ def finish_variables(model, made):
 
 
 def build_slots(model):
-    """Creates the optimizer's variables, as far as the model's exist, so that a checkpoint's slots can find theirs."""
-    step_variables.of_optimizer(model)
+    """Does nothing: the optimizer's variables may be created after a checkpoint is restored."""
 
 
 def has_slots(model):
@@ -112,7 +111,7 @@ def build_variables(model, strategy, element_spec, data, step):
     if is_own_step(model, step):
         if step == "train_step":
             with strategy.scope():
-                build_slots(model)
+                step_variables.of_optimizer(model)
         step_variables.of_metrics(model, strategy, element_spec, data)
 
 
