@@ -172,7 +172,7 @@ def _restore_slots(ours, saved, weights, path):
     Raises:
       CheckpointError: the names of the slots do not identify the weights.
     """
-    if not slots.is_identified(saved) or not slots.is_identified(ours):
+    if saved and not (slots.is_identified(saved) and slots.is_identified(ours)):
         raise CheckpointError(
             f"Checkpoint {path} has {len(saved)} variables of the optimizer, whose names do not tell the weights that "
             f"they belong to, and the model has {len(ours)}; use the same optimizer and freeze the same layers, or "
