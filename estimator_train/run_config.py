@@ -305,10 +305,22 @@ def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
     """Returns the default config of an Estimator's v1 sessions: soft placement and one pass of the graph optimizers.
 
     In a cluster, a trainer sees only itself and the parameter servers, so it never waits for a worker that is gone.
+    A session sees the GPUs that `tf.config` has made visible, with their memory growth; with a config of its own it
+    would open all of them.
     """
     one_pass = tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
     filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
-    return tf.compat.v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)
+    session_config = tf.compat.v1.ConfigProto(
+        allow_soft_placement=True, graph_options=one_pass, device_filters=filters
+    )
+    there, visible = tf.config.list_physical_devices("GPU"), tf.config.get_visible_devices("GPU")
+    if visible != there:
+        session_config.gpu_options.visible_device_list = ",".join(str(there.index(gpu)) for gpu in visible)
+        if not visible:  # an empty list means all
+            session_config.device_count["GPU"] = 0
+    if visible and all(tf.config.experimental.get_memory_growth(gpu) for gpu in visible):
+        session_config.gpu_options.allow_growth = True
+    return session_config
 
 
 def _checkpoint_interval(steps, secs):

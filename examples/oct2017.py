@@ -13,6 +13,10 @@ from estimator_train.report import classification
 
 MAX_STEPS = 2000
 
+# %% All available GPUs, chosen before TensorFlow opens them.
+num_gpus = len(tf.config.list_physical_devices("GPU"))
+strategy = distribution.gpus(num_gpus) if num_gpus > 1 else None
+
 # %% The data, downloaded from Kaggle on first use, which needs a token; open_dataset("oct2017", FOLDER) uses a copy.
 # The published test images share patients with the training images; this split does not.
 data = datasets.open_dataset("oct2017", split="patient")
@@ -26,9 +30,7 @@ eval_input_fn = data.eval_input_fn(image_size=data.image_size, batch_size=16)
 model = models.build_model("vgg16", image_size=data.image_size, num_classes=len(data.class_names))
 model.summary()
 
-# %% The Estimator, on all available GPUs. The batch is per replica: two GPUs make steps of 32 images.
-num_gpus = len(tf.config.list_physical_devices("GPU"))
-strategy = distribution.gpus(num_gpus) if num_gpus > 1 else None
+# %% The Estimator. The batch is per replica: two GPUs make steps of 32 images.
 config = et.RunConfig("runs/oct2017_script", train_distribute=strategy, eval_distribute=strategy, resume_input=True)
 estimator = et.model_to_estimator(model, config=config)
 

@@ -13,6 +13,9 @@ from estimator_train.recipes import unet3d
 
 VOLUME, FILTERS, MAX_STEPS = 32, 8, 150
 
+# %% The first two GPUs or, without GPUs, two logical CPU devices; chosen before TensorFlow opens its devices.
+devices = distribution.devices_to_split_over(2)
+
 # %% The data: bright ellipsoids in noise, drawn on the fly, and their masks.
 train_input_fn = lambda: unet3d.training_volumes(VOLUME, batch_size=1)  # noqa: E731
 eval_input_fn = lambda: unet3d.evaluation_volumes(VOLUME, batch_size=1)  # noqa: E731
@@ -27,8 +30,7 @@ for count in (1, 2):
     sizes = [device.total for device in memory_estimate.estimate(model, batch_size=1, device_count=count)]
     print(f"{count} devices: {', '.join(f'{size / 1e6:.0f} MB' for size in sizes)}")
 
-# %% Split the model over the first two GPUs or, without GPUs, over two logical CPU devices.
-devices = distribution.devices_to_split_over(2)
+# %% Split the model over the two devices.
 split = et.split_over(model, devices)
 print({weight.name: weight.device[-5:] for weight in split.trainable_weights})
 

@@ -20,6 +20,7 @@ import platformdirs
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import warm_python
 from PIL import Image
 
 from benchmarks.works import WORKS
@@ -106,15 +107,14 @@ def namespace(mirrored):
     return {"__name__": "__main__", "two_replicas": mirrored(2), **small}
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch, mirrored, blank_plots):
-    """The directory that a page is followed in, with an empty download cache."""
-    monkeypatch.chdir(tmp_path)
+def shrink(folder, monkeypatch):
+    """Makes data, models and recipes small, and draws what would be downloaded, without starting TensorFlow."""
+    monkeypatch.chdir(folder)
     # Not by XDG_CACHE_HOME: matplotlib would look through all fonts again.
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache" / name))
-    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(folder / "cache" / name))
+    monkeypatch.setenv("TFDS_DATA_DIR", str(folder / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # `run` replaces it
     monkeypatch.setattr(synthetic_oct, "IMAGES_PER_CLASS", {"train": 2, "test": 1})
     monkeypatch.setattr(cyclegan, "DRAWN", dict.fromkeys(cyclegan.PARTS, 2))
@@ -125,10 +125,20 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     for name in ("build_generator", "build_discriminator"):
         monkeypatch.setattr(cyclegan_networks, name, small_network)
     monkeypatch.setattr(drawn_tables, "PAGES", 10)
+    draw_oct2017(folder / "OCT2017")
+    zip_oct2017(folder / "archive.zip")
+    monkeypatch.setattr(kaggle, "download", lambda _, folder: zip_oct2017(folder / "kermany2018.zip"))
+    clothes = np.zeros((250, 28, 28), np.uint8), np.arange(250) % 10
+    monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", lambda: (clothes, clothes))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, mirrored, blank_plots):
+    """The directory that a page is followed in, with an empty download cache."""
+    shrink(tmp_path, monkeypatch)
     # A process can have one strategy of two replicas.
     monkeypatch.setattr(distribution, "cpu_replicas", lambda count, all_reduce=None: mirrored(count))
 
-    draw_oct2017(tmp_path / "OCT2017")
     draw(tmp_path / "FOLDER", {"CNV": 6, "NORMAL": 6})
     draw(tmp_path / "scans", {"CNV": 6, "NORMAL": 6})
     draw_image(tmp_path / "scan.jpeg")
@@ -138,13 +148,9 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
         rows = ["path,label", *(f"{path},{labels['NORMAL' in path.parts]}" for path in paths)]
         (tmp_path / f"{name}.csv").write_text("\n".join(rows))
     draw_image(tmp_path / "scans" / "scan.png")
-    zip_oct2017(tmp_path / "archive.zip")
-    monkeypatch.setattr(kaggle, "download", lambda _, folder: zip_oct2017(folder / "kermany2018.zip"))
     images, labels = np.zeros((8, 20, 20), np.uint8), np.arange(8) % 2
     np.savez(tmp_path / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
     write_records(tmp_path / "records")
-    clothes = np.zeros((250, 28, 28), np.uint8), np.arange(250) % 10
-    monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", lambda: (clothes, clothes))
 
     (tmp_path / "package").mkdir()
     for script in ("script.py", "old_script.py", "package/module.py"):
@@ -175,11 +181,10 @@ def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
-def test_an_example_runs_cell_by_cell(script, namespace):
-    cells = re.split(r"^(?=# %%)", made_small(script.read_text()), flags=re.MULTILINE)
-    assert len(cells) > 4
-    for cell in cells:
-        exec(compile(cell, script.name, "exec"), namespace)
+def test_an_example_runs_as_a_script_of_its_own(script, tmp_path):
+    assert script.read_text().count("# %%") > 3
+    done = warm_python.run(["-m", "tests.helpers.small_script", script, tmp_path], tmp_path, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_every_rule_is_of_use():
@@ -232,8 +237,8 @@ def write_file(language, text, folder):
         (folder / "installed-1.0.dist-info" / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}\n")
 
 
-def made_small(code):
-    for there, here in PYTHON.items():
+def made_small(code, rules=PYTHON):
+    for there, here in rules.items():
         code = code.replace(there, here)
     return code
 

@@ -17,11 +17,15 @@ _OR_REPLICAS = "use --replicas {} for CPU replicas"
 
 
 def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
-    """Returns a `tf.distribute.MirroredStrategy` over the first `count` GPUs and enables memory growth on them.
+    """Returns a `tf.distribute.MirroredStrategy` over the first `count` visible GPUs.
 
     ::
 
         config = et.RunConfig(model_dir, train_distribute=distribution.gpus(2))
+
+    Other GPUs are hidden from this process, so that it takes none of their memory, and memory growth is enabled on the
+    chosen ones. TensorFlow allows this only before it opens its devices, which building a model does; afterwards, the
+    first GPUs are used as they are. A program with another strategy over further GPUs creates both strategies itself.
 
     Args:
       count: number of GPUs.
@@ -30,8 +34,8 @@ def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.Mirrored
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    _first_gpus(count, _OR_REPLICAS.format(count))
-    return _mirrored([f"GPU:{index}" for index in range(count)], all_reduce)
+    show_gpus(count)
+    return _mirrored(_gpu_names(count), all_reduce)
 
 
 def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.MirroredStrategy:
@@ -55,18 +59,19 @@ def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.
 
 
 def devices_to_split_over(count: int) -> list[str]:
-    """Returns the names of the first `count` GPUs, with memory growth, or of logical CPU devices if there is no GPU.
+    """Returns the names of the first `count` GPUs, chosen as by `gpus`, or of logical CPU devices if there is no GPU.
 
     Raises:
       ValueError: there are GPUs, but fewer than `count`.
       RuntimeError: see `cpu_replicas`.
     """
-    visible = tf.config.list_physical_devices("GPU")
+    visible = tf.config.get_visible_devices("GPU")
     if not visible:
         return logical_cpus(count)
     if count > len(visible):
         raise ValueError(f"--split-over {count}: TensorFlow sees {len(visible)} GPUs; use at most that many")
-    return [f"GPU:{index}" for index, _ in enumerate(_first_gpus(count))]
+    show_gpus(count)
+    return _gpu_names(count)
 
 
 def logical_cpus(count: int) -> list[str]:
@@ -76,9 +81,20 @@ def logical_cpus(count: int) -> list[str]:
       RuntimeError: see `cpu_replicas`.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
-    if len(tf.config.get_logical_device_configuration(cpu) or []) < count:
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+    there = len(tf.config.get_logical_device_configuration(cpu) or "1")  # a CPU that nobody divided is one device
+    if there < count:
+        try:
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"{count} logical CPU devices must be created before TensorFlow is used; it has started with {there}. "
+                "Ask for them first, before a model is built"
+            ) from error
     return [f"CPU:{index}" for index in range(count)]
+
+
+def _gpu_names(count: int) -> list[str]:
+    return [f"GPU:{index}" for index in range(count)]
 
 
 def _mirrored(devices, all_reduce):
@@ -108,7 +124,7 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
     if task.cluster:
         check_address(task.task_type, task.task_id, task.cluster[task.task_type][task.task_id])
     if gpus is not None:
-        tf.config.set_visible_devices(_first_gpus(gpus), "GPU")
+        _show_first(_visible_gpus(gpus), gpus)
     if os.environ.get("TF_CONFIG") == "":
         del os.environ["TF_CONFIG"]
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -119,12 +135,14 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
 
 
 def show_gpus(count: int) -> None:
-    """Hides all GPUs but the first `count` from TensorFlow, and enables memory growth on these.
+    """Hides all GPUs but the first `count` visible ones from TensorFlow, and enables memory growth on these.
+
+    Once TensorFlow has opened its devices, they stay as they are.
 
     Raises:
       ValueError: fewer GPUs are visible.
     """
-    tf.config.set_visible_devices(_first_gpus(count, _OR_REPLICAS.format(count)), "GPU")
+    _show_first(_visible_gpus(count, _OR_REPLICAS.format(count)), count)
 
 
 def check_gpus(count: int) -> None:
@@ -136,15 +154,20 @@ def check_gpus(count: int) -> None:
     _visible_gpus(count, _OR_REPLICAS.format(count))
 
 
-def _first_gpus(count, or_instead=""):
-    visible = _visible_gpus(count, or_instead)
-    let_memory_grow(visible[:count])
-    return visible[:count]
+def _show_first(visible: list[tf.config.PhysicalDevice], count: int) -> None:
+    # TensorFlow refuses to start if memory growth differs between the GPUs that it sees.
+    try:
+        tf.config.set_visible_devices(visible[:count], "GPU")
+        let_memory_grow(visible[:count])
+    except RuntimeError as error:  # TensorFlow has opened its devices; they are used as they are
+        there = len(tf.config.list_logical_devices("GPU"))
+        if there < count:
+            raise ValueError(f"--gpus {count}: TensorFlow has already started with {there} GPUs") from error
 
 
-def _visible_gpus(count, or_instead):
+def _visible_gpus(count: int, or_instead: str = "") -> list[tf.config.PhysicalDevice]:
     """Returns the GPUs that TensorFlow sees; if there are fewer than `count`, the error suggests `or_instead`."""
-    visible = tf.config.list_physical_devices("GPU")
+    visible = tf.config.get_visible_devices("GPU")
     if count > len(visible):
         ways = [f"use --gpus {len(visible)}"] if visible else []
         ways += [or_instead] if or_instead else []
@@ -153,9 +176,13 @@ def _visible_gpus(count, or_instead):
 
 
 def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> None:
-    """Lets TensorFlow allocate GPU memory as needed, on all GPUs by default."""
+    """Lets TensorFlow allocate GPU memory as needed, on all GPUs by default.
+
+    A GPU that the program has divided into logical devices keeps their limits.
+    """
     for gpu in tf.config.list_physical_devices("GPU") if gpus is None else gpus:
-        tf.config.experimental.set_memory_growth(gpu, True)
+        if tf.config.get_logical_device_configuration(gpu) is None:
+            tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy:

@@ -1,23 +1,140 @@
 """Strategies over GPUs and CPU replicas."""
 
+import textwrap
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+import warm_python
 
 import estimator_train as et
 from estimator_train import distribution
+from estimator_train.distribution import strategies
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [])
     with pytest.raises(ValueError, match="--gpus 2: TensorFlow sees 0; use --replicas 2 for CPU replicas"):
         distribution.gpus(2)
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["gpu"])
     with pytest.raises(
         ValueError, match="--gpus 2: TensorFlow sees 1; use --gpus 1; use --replicas 2 for CPU replicas"
     ):
         distribution.gpus(2)
+
+
+COUNTS = (0, 1, 2, 4, 8)
+EACH_CHOICE = """
+from estimator_train import distribution
+from estimator_train.distribution import strategies
+
+gpus = tf.config.list_physical_devices("GPU")
+for count in (1, 2, 3):
+    tf.config.set_visible_devices(gpus, "GPU")
+    try:
+        if {count_is_split}:
+            print(distribution.devices_to_split_over(count), *opened())
+        else:
+            strategies.show_gpus(count)
+            print(count, *opened())
+    except ValueError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("there", COUNTS)
+def test_chosen_gpus_are_opened_alone_and_their_memory_grows(there, tmp_path):
+    lines = on_pretended_gpus(there, EACH_CHOICE.replace("{count_is_split}", "False"), tmp_path)
+    for count, line in zip((1, 2, 3), lines, strict=True):
+        if count > there:
+            assert line.startswith(f"--gpus {count}: TensorFlow sees {there}")
+        else:
+            assert line == f"{count} {','.join(map(str, range(count)))} True"
+
+
+@pytest.mark.parametrize("there", COUNTS)
+def test_models_are_split_over_the_chosen_gpus_alone(there, tmp_path):
+    lines = on_pretended_gpus(there, EACH_CHOICE.replace("{count_is_split}", "True"), tmp_path)
+    for count, line in zip((1, 2, 3), lines, strict=True):
+        if not there:
+            assert line.startswith(str([f"CPU:{index}" for index in range(count)]))
+        elif count > there:
+            assert line == f"--split-over {count}: TensorFlow sees {there} GPUs; use at most that many"
+        else:
+            names = [f"GPU:{index}" for index in range(count)]
+            assert line == f"{names} {','.join(map(str, range(count)))} True"
+
+
+@pytest.mark.parametrize("there", [2, 4, 8])
+def test_gpus_of_two_gets_as_far_as_the_first_kernel(there, tmp_path):
+    code = """
+        import tf_keras as keras
+        import estimator_train as et
+        stop_at_scope()
+        from estimator_train import distribution
+        strategy = distribution.gpus(2)
+        model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+        model.compile("sgd", "mse")
+        estimator = et.model_to_estimator(model, config=et.RunConfig(train_distribute=strategy))
+        estimator.train(lambda: tf.data.Dataset.from_tensors(([[1.0]], [[1.0]])))
+    """
+    assert on_pretended_gpus(there, code, tmp_path) == ["first kernel: GPU:0 GPU:1", "opened: 0,1 True"]
+
+
+def test_sessions_of_a_model_fn_open_the_visible_gpus_alone(tmp_path):
+    code = """
+        import estimator_train as et
+        from estimator_train.distribution import strategies
+        for count in (4, 2, 0):
+            if count < 4:
+                tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[:count], "GPU")
+                strategies.let_memory_grow()
+            config = et.Estimator(lambda features, mode: None, "run").config.session_config
+            print(config.gpu_options.visible_device_list, config.gpu_options.allow_growth, dict(config.device_count))
+    """
+    assert on_pretended_gpus(4, code, tmp_path) == [" False {}", "0,1 True {}", " False {'GPU': 0}"]
+
+
+def test_gpus_that_the_program_divided_keep_their_limits(tmp_path):
+    code = """
+        from estimator_train.distribution import strategies
+        gpus = tf.config.list_physical_devices("GPU")
+        tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConfiguration(1024)] * 2)
+        strategies.show_gpus(1)
+        print(*opened())
+    """
+    assert on_pretended_gpus(2, code, tmp_path) == ["0 False"]
+
+
+def test_gpus_that_tensorflow_has_opened_are_used_as_they_are(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("Visible devices cannot be modified after being initialized")
+
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["first", "second"])
+    monkeypatch.setattr(tf.config, "set_visible_devices", refuse)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["first", "second"])
+    strategies.show_gpus(2)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["first"])
+    with pytest.raises(ValueError, match="--gpus 2: TensorFlow has already started with 1 GPUs"):
+        strategies.show_gpus(2)
+
+
+def test_replicas_asked_for_too_late_are_refused_with_what_to_do():
+    tf.zeros([])  # starts TensorFlow, which has three devices in the tests
+    with pytest.raises(RuntimeError, match="4 logical CPU devices must be created before TensorFlow is used; it has st"):
+        distribution.cpu_replicas(4)
+
+
+def on_pretended_gpus(count, code, folder):
+    """Returns the lines that `code` prints on a machine with that many pretended GPUs."""
+    arguments = ["-m", "tests.helpers.pretended_gpus", count, textwrap.dedent(code)]
+    done = warm_python.run(arguments, folder, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
 
 
 def test_the_reduction_over_replicas_can_be_chosen():

@@ -35,12 +35,12 @@ def provenance(strategy, devices=None):
 def _names(strategy):
     if strategy:
         return strategy.extended.worker_devices
-    return ["GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"]
+    return ["GPU:0" if tf.config.get_visible_devices("GPU") else "CPU:0"]
 
 
 def _devices(names):
     """Returns the devices of those names, with the model of each GPU."""
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = tf.config.get_visible_devices("GPU")
     specs = [tf.DeviceSpec.from_string(name if name.startswith("/") else f"/device:{name}") for name in names]
     kinds = [
         tf.config.experimental.get_device_details(gpus[spec.device_index]).get("device_name", "")

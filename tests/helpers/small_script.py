@@ -1,0 +1,29 @@
+"""Runs a script as `python FILE` does, with the small data and models that tests/test_docs.py gives to pages.
+
+Nothing has used TensorFlow before, so the script must ask for its devices in time, as for its users.
+"""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a GPU would make other devices
+
+import pytest
+
+from tests import test_docs
+
+_DEVICES_OF_THE_TESTS = ("two_replicas", '"CPU:')
+
+
+def main(script, folder):
+    test_docs.shrink(Path(folder), pytest.MonkeyPatch())
+    rules = {there: here for there, here in test_docs.PYTHON.items() if here not in _DEVICES_OF_THE_TESTS}
+    small = Path(folder, Path(script).name)
+    small.write_text(test_docs.made_small(Path(script).read_text(), rules))
+    runpy.run_path(str(small), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
