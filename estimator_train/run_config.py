@@ -310,9 +310,7 @@ def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
     """
     one_pass = tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
     filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
-    session_config = tf.compat.v1.ConfigProto(
-        allow_soft_placement=True, graph_options=one_pass, device_filters=filters
-    )
+    session_config = tf.compat.v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)
     there, visible = tf.config.list_physical_devices("GPU"), tf.config.get_visible_devices("GPU")
     if visible != there:
         session_config.gpu_options.visible_device_list = ",".join(str(there.index(gpu)) for gpu in visible)

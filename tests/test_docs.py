@@ -7,6 +7,7 @@ shrink long commands, and skip commands that need more than this machine. A comm
 import functools
 import importlib.util
 import itertools
+import os
 import re
 import shlex
 import shutil
@@ -183,7 +184,9 @@ def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monk
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
 def test_an_example_runs_as_a_script_of_its_own(script, tmp_path):
     assert script.read_text().count("# %%") > 3
-    done = warm_python.run(["-m", "tests.helpers.small_script", script, tmp_path], tmp_path, cwd=ROOT)
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}  # a GPU would make other devices
+    arguments = ["-m", "tests.helpers.small_script", script, tmp_path]
+    done = warm_python.run(arguments, tmp_path, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

@@ -125,7 +125,9 @@ def test_gpus_that_tensorflow_has_opened_are_used_as_they_are(monkeypatch):
 
 def test_replicas_asked_for_too_late_are_refused_with_what_to_do():
     tf.zeros([])  # starts TensorFlow, which has three devices in the tests
-    with pytest.raises(RuntimeError, match="4 logical CPU devices must be created before TensorFlow is used; it has st"):
+    with pytest.raises(
+        RuntimeError, match="4 logical CPU devices must be created before TensorFlow is used; it has st"
+    ):
         distribution.cpu_replicas(4)
 
 

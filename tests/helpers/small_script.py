@@ -3,12 +3,9 @@
 Nothing has used TensorFlow before, so the script must ask for its devices in time, as for its users.
 """
 
-import os
 import runpy
 import sys
 from pathlib import Path
-
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # a GPU would make other devices
 
 import pytest
 
