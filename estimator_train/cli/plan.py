@@ -100,7 +100,7 @@ def _classes(data):
 
 
 def _files(settings, data):
-    paths = [*getattr(data, "train_paths", []), *getattr(data, "eval_paths", [])]  # of image files
+    paths = [path for side in ((data and data.image_paths()) or {}).values() for path in side]
     left_out = getattr(data, "left_out", ())
     local = paths and not is_remote(paths[0])
     where = os.path.commonpath(paths) if local else settings.data_dir

@@ -76,8 +76,9 @@ def read(model_dir: str | os.PathLike[str]) -> dict[str, Prediction] | None:
 
 
 def image_paths(data: Any) -> list[str]:
-    """Returns the paths of the evaluation images in order; empty for data that is not stored as image files."""
-    return sorted(getattr(data, "eval_paths", []))
+    """Returns the paths of the evaluation images in order; empty without a dataset of image files."""
+    paths = data and data.image_paths()
+    return sorted(paths["eval"]) if paths else []
 
 
 def image_names(data: Any) -> list[str]:

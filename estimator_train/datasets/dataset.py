@@ -65,6 +65,10 @@ class Dataset:
         """Returns {"train" or "eval": {class name: examples}}, or None if counting would mean reading all the data."""
         return None
 
+    def image_paths(self) -> dict[str, list[str]] | None:
+        """Returns {"train" or "eval": paths}, or None unless every example is an image file of its own."""
+        return None
+
     def label_moments(self) -> tuple[float, float] | None:
         """Returns the mean and standard deviation of the training labels for regression; None for other tasks."""
         return None

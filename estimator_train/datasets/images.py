@@ -83,11 +83,13 @@ class ImageDataset(Dataset):
             fast=fast,
         )
 
+    def image_paths(self) -> dict[str, list[str]]:
+        return {"train": self.train_paths, "eval": self.eval_paths}
+
     def class_counts(self) -> dict[str, dict[str, int]]:
-        sides = {"train": self.train_paths, "eval": self.eval_paths}
         return {
             side: {name: len(of_class) for name, of_class in paths_by_class(paths, self.class_names).items()}
-            for side, paths in sides.items()
+            for side, paths in self.image_paths().items()
         }
 
     def limited(self, limit: int, seed: int = 0) -> ImageDataset:

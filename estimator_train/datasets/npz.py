@@ -96,6 +96,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset
     arrays = _read(path)
     for side in ("train", "test"):
         _check(path, f"x_{side}", arrays[f"x_{side}"], f"y_{side}", arrays[f"y_{side}"])
+    labels = {name: arrays[name].astype(np.int64) for name in ("y_train", "y_test")}  # tf.one_hot takes no uint64
     number = 1 + max(int(arrays["y_train"].max()), int(arrays["y_test"].max()))
     class_names = tuple(map(str, arrays.get("class_names", range(number))))
     if len(class_names) < number:
@@ -110,9 +111,9 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset
         default_epochs=5,
         image_size=(height, width),
         x_train=arrays["x_train"],
-        y_train=arrays["y_train"],
+        y_train=labels["y_train"],
         x_eval=arrays["x_test"],
-        y_eval=arrays["y_test"],
+        y_eval=labels["y_test"],
     )
 
 

@@ -66,7 +66,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
 
     Raises:
       FileNotFoundError: `data_dir`, its labels.txt or its TFRecord files are missing.
-      ValueError: `data_dir` is None, or a file is not an uncompressed TFRecord file.
+      ValueError: `data_dir` is None, a file is not an uncompressed TFRecord file, or there are no records.
     """
     if data_dir is None:
         raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
@@ -75,9 +75,13 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
     if not labels.is_file():
         raise FileNotFoundError(f"there is no {labels}: write the name of each class on a line there")
     train_paths, eval_paths = _files(folder, "train"), _files(folder, "test") or _files(folder, "val")
+    numbers = []
     for paths, names in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
         if not paths:
             raise FileNotFoundError(f"{folder} has no TFRecord files named {names}")
+        numbers.append(sum(map(_count, paths)))
+        if not numbers[-1]:
+            raise ValueError(f"the TFRecord files in {folder} named {names} have no records")
     return TfrecordDataset(
         name="tfrecord",
         class_names=tuple(re.sub(r"^\d+:", "", line) for line in labels.read_text().splitlines() if line),
@@ -86,8 +90,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
         image_size=(224, 224),
         train_paths=train_paths,
         eval_paths=eval_paths,
-        train_examples=sum(map(_count, train_paths)),
-        eval_examples=sum(map(_count, eval_paths)),
+        train_examples=numbers[0],
+        eval_examples=numbers[1],
     )
 
 

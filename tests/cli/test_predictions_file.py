@@ -11,7 +11,7 @@ LABELS, PROBABILITIES = np.array([0, 1]), np.array([[0.25, 0.75], [0.1, 0.9]])
 
 
 def test_they_are_read_by_the_names_of_the_images(tmp_path):
-    data = types.SimpleNamespace(eval_paths=["/data/B, C/2.png", "/data/A/1.jpeg"])
+    data = types.SimpleNamespace(image_paths=lambda: {"eval": ["/data/B, C/2.png", "/data/A/1.jpeg"]})
     predictions_file.write(tmp_path, data, ("A", "B, C"), LABELS, PROBABILITIES)
     read = predictions_file.read(tmp_path)
     assert read == {"A/1.jpeg": ("A", "B, C", "0.7500"), "B, C/2.png": ("B, C", "B, C", "0.9000")}

@@ -101,7 +101,9 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
     levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9], "float32")
     images = np.ones((5, 24, 32, 3), "float32") * levels[:, None, None, None]
     batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 0, 1, 1, 1]])).batch(2)
-    data = types.SimpleNamespace(train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches)
+    data = types.SimpleNamespace(
+        train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches, image_paths=lambda: None
+    )
     settings.save(tmp_path)
     reporter = Reporter(settings, data, str(tmp_path))
     probabilities = np.array([[1, 0], [1, 0], [0, 1], [0.9, 0.1], [0.7, 0.3]])

@@ -197,6 +197,12 @@ def _bad_example(message):
     )
     if refused:
         return " ".join(refused.groups())
+    missing = re.search(r"Feature: (\S+) \(data type: (\w+)\) is required but could not be found", message)
+    if missing:
+        return f"a TFRecord example has no feature {missing[1]}, of type {missing[2]}; add it, or leave the example out"
+    unfit = re.search(r"Key: (\S+?)\.  (?:Can't parse serialized Example|Data types don't match)", message)
+    if unfit:
+        return f"a TFRecord example must have one value of the right type as {unfit[1]}; write it again"
     torn = re.search(r"Invalid (?:JPEG|PNG) data, size \d+", message)
     return f"an image cannot be decoded: {torn[0]} bytes" if torn else None
 

@@ -123,20 +123,20 @@ class Reporter:
 
 def _images(settings, data, indices):
     """Returns {index: PIL image} of evaluation examples, whose indices follow their order."""
-    paths = predictions_file.image_paths(data)
-    if paths:
-        return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
-    _, eval_input_fn = build_input_fns(settings, data)
-    examples = eval_input_fn().unbatch().enumerate()
-    chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
-    return {
-        int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
-        for index, (image, _) in iterate(chosen)
-    }
+    with eager_mode():  # training may evaluate and report while its graph is the default
+        paths = predictions_file.image_paths(data)
+        if paths:
+            return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
+        _, eval_input_fn = build_input_fns(settings, data)
+        examples = eval_input_fn().unbatch().enumerate()
+        chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
+        return {
+            int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
+            for index, (image, _) in iterate(chosen)
+        }
 
 
 def _image(path):
     # Decoded by TensorFlow, as in training, because Pillow rejects different files.
-    with eager_mode():  # training may evaluate and report while its graph is the default
-        pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
+    pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
     return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))
