@@ -250,7 +250,7 @@ def _read(root, attached, parts, path):
     """Reads the checkpoint at prefix `path` into `root`, the root of `parts` or a part of it, and into `attached`."""
     private_names.forget_values_to_come(parts.root)
     optimizer = getattr(root, "optimizer", None)
-    may_lack = contextlib.nullcontext() if optimizer is None else private_names.without_learning_rate(optimizer)
+    may_lack = contextlib.nullcontext() if optimizer is None else private_names.without_rate_and_product(optimizer)
     checkpoint = tf.train.Checkpoint(root=root, **attached)
     try:
         status = checkpoint.read(path)

@@ -126,6 +126,10 @@ def build_slots(model):
         model.optimizer.build(model.trainable_variables)
 
 
+def prepare_optimizers(model):
+    """Does nothing: all state of Keras 3's optimizers is in variables."""
+
+
 def has_slots(model):
     """Returns whether the variables that `build_slots` would create exist."""
     return model.optimizer is not None and model.optimizer.built

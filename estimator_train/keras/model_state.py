@@ -47,6 +47,7 @@ class ModelState:
                 self.adapter.build_slots(self.model)
         if self._trains:
             self.adapter.check_trains_on(self.model, strategy)
+            self.adapter.prepare_optimizers(self.model)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
         self.trained_examples = self.input_seed = self.draws = None
         self._saved_besides = {}

@@ -8,11 +8,10 @@ from tf_keras import layers
 
 from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
 from estimator_train.distribution import synchronous
-from estimator_train.keras import mixed_precision, step_variables
+from estimator_train.keras import cloning, mixed_precision, step_variables
 from estimator_train.keras.cloning import (
     check,
     clone,
-    finalize_state,
     in_eager_mode,
     layers_within,
     lookups,
@@ -20,7 +19,7 @@ from estimator_train.keras.cloning import (
 )
 from estimator_train.session import private_names
 
-__all__ = ["check", "clone", "finalize_state", "in_eager_mode", "lookups", "statistics"]  # and the functions below
+__all__ = ["check", "clone", "in_eager_mode", "lookups", "statistics"]  # and the functions below
 
 WEIGHTS_FILE = "weights.h5"
 
@@ -59,12 +58,32 @@ def trainable_variables(model):
     return model.trainable_variables if model.built else []
 
 
+def finalize_state(model):
+    """Makes layers and optimizers use restored state, in the scope of the model's strategy."""
+    cloning.finalize_state(model)
+    for nadam in _nadams(model):
+        private_names.complete_product(nadam)
+
+
 def finish_variables(model, made):
     """Does nothing: tf_keras needs no work on new or restored variables."""
 
 
 def build_slots(model):
     """Does nothing: the optimizer's variables may be created after a checkpoint is restored."""
+
+
+def prepare_optimizers(model):
+    """Prepares the optimizers of a copy of the model for compiled steps."""
+    for nadam in _nadams(model):
+        private_names.multiply_momenta_once(nadam)
+
+
+def _nadams(model):
+    parts = tf.train.TrackableView(model).descendants()
+    # A LossScaleOptimizer has the parts of its optimizer, but not the optimizer, as its parts.
+    optimizers = [getattr(part, "inner_optimizer", part) for part in parts]
+    return [optimizer for optimizer in optimizers if isinstance(optimizer, keras.optimizers.Nadam)]
 
 
 def has_slots(model):

@@ -161,17 +161,18 @@ def taking_all_of_checkpoints(trackable):
 
 
 @contextlib.contextmanager
-def without_learning_rate(optimizer):
-    """Wraps a check of a restore, and lets the learning rate of a Keras optimizer be missing.
+def without_rate_and_product(optimizer):
+    """Wraps a check of a restore, and lets the learning rate and the product of a Keras optimizer be missing.
 
-    A constant rate is a variable; a schedule has none, or another one with its current rate.
+    A constant rate is a variable; a schedule has none, or another one with its current rate. Checkpoints of earlier
+    versions lack the product of `multiply_momenta_once`.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
 
     def others(*args, **kwargs):
-        rates = ("_learning_rate", "_current_learning_rate")
-        return {name: child for name, child in children(*args, **kwargs).items() if name not in rates}
+        missing = ("_learning_rate", "_current_learning_rate", "_u_product")
+        return {name: child for name, child in children(*args, **kwargs).items() if name not in missing}
 
     optimizer._trackable_children = others
     try:
@@ -180,6 +181,51 @@ def without_learning_rate(optimizer):
         del optimizer._trackable_children
         if own is not None:
             optimizer._trackable_children = own
+
+
+class _AlwaysEqual:
+    """A number of multiplications that is always the right one, in `multiply_momenta_once`."""
+
+    def __eq__(self, other):
+        return tf.constant(True)
+
+    def __add__(self, other):
+        return self
+
+
+def multiply_momenta_once(nadam):
+    """Makes a tf_keras Nadam multiply its product of momenta once per step, and save the product in checkpoints.
+
+    Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
+    variable would multiply the product again, or a replica would not multiply it at all and divide by zero.
+    """
+    build, apply = nadam.build, nadam._distributed_apply_gradients_fn
+
+    def build_with_product(variables):
+        build(variables)
+        nadam._u_product_counter = _AlwaysEqual()
+        type(nadam)._trackable_children(nadam)["_u_product"] = nadam._u_product  # Keras keeps those of an earlier time
+
+    def multiply(product):
+        product.assign(product * _momentum(nadam, tf.cast(nadam.iterations + 1, product.dtype)))
+
+    def apply_after_product(distribution, grads_and_vars, **kwargs):
+        distribution.extended.update(nadam._u_product, multiply, group=False)
+        return apply(distribution, grads_and_vars, **kwargs)
+
+    nadam.build, nadam._distributed_apply_gradients_fn = build_with_product, apply_after_product
+
+
+def complete_product(nadam):
+    """Computes the product of momenta of a tf_keras Nadam if a checkpoint of an earlier version lacked it."""
+    product = getattr(nadam, "_u_product", None)  # missing before the optimizer has created its variables
+    if product is not None and nadam.iterations.numpy() > 0 and product.numpy() == 1:
+        steps = tf.range(1, nadam.iterations + 1)
+        product.assign(tf.reduce_prod(_momentum(nadam, tf.cast(steps, product.dtype))))
+
+
+def _momentum(nadam, step):
+    return nadam.beta_1 * (1.0 - 0.5 * tf.pow(tf.cast(0.96, step.dtype), step))
 
 
 def build_legacy_optimizer(optimizer, variables):
