@@ -210,7 +210,7 @@ class Estimator:
 
         with synchronous.explaining_lost_worker(self._config.train_distribute):
             run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
-            with run.as_default():
+            with contextlib.closing(run), run.as_default():
                 if last_step is not None:
                     v1.add_to_collection(step_outputs.LAST_STEP, last_step)
                 hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
@@ -264,7 +264,7 @@ class Estimator:
             )
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
-        with explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
+        with contextlib.closing(run), explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
             values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
             updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
@@ -317,13 +317,14 @@ class Estimator:
         hooks = check_hooks(hooks)
         checkpoint = checkpoint_path or self.latest_checkpoint()
         run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None, hooks)
-        predictions = _select(run.spec.predictions, predict_keys)
-        hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
-        with _suspendable_session(run, hooks) as session:
-            while not session.should_stop():
-                with explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
-                    batch = session.run(predictions)
-                yield from _examples(batch) if yield_single_examples else [batch]
+        with contextlib.closing(run):
+            predictions = _select(run.spec.predictions, predict_keys)
+            hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
+            with _suspendable_session(run, hooks) as session:
+                while not session.should_stop():
+                    with explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
+                        batch = session.run(predictions)
+                    yield from _examples(batch) if yield_single_examples else [batch]
 
     def predictor(
         self, *, predict_keys: str | Iterable[str] | None = None, checkpoint_path: str | None = None

@@ -142,6 +142,7 @@ class Run:
       input_hooks: hooks that run before the user's, such as the one that initializes the input's iterator, or the one
         that reports a model_fn's memory.
       agreement: the `synchronous.Agreement` of a training in several synchronous processes; None if there is only one.
+      close: function to call at the end of the run, which gives back the variables that no other run may use meanwhile.
     """
 
     graph: tf.Graph
@@ -149,6 +150,7 @@ class Run:
     session_creator: tf.compat.v1.train.SessionCreator
     input_hooks: tuple = ()
     agreement: Agreement | None = None
+    close: Callable[[], None] = lambda: None
 
     def as_default(self):
         """Returns a context manager that makes the run's graph the default; drive the run inside it."""
@@ -166,7 +168,7 @@ class PreparedModel(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
-        """Returns a `Run` of the model.
+        """Returns a `Run` of the model; threads may prepare and drive several at the same time.
 
         Args:
           mode: one of `ModeKeys`.
@@ -192,7 +194,7 @@ class PreparedModel(abc.ABC):
 
     @contextlib.contextmanager
     def just_saved(self, path):
-        """Wraps the evaluation of the checkpoint at prefix `path` while the training that saved it is paused."""
+        """Wraps this thread's evaluation of the checkpoint at prefix `path` while the training that saved it waits."""
         yield
 
     @abc.abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import os
@@ -283,8 +284,8 @@ class _Evaluation:
     def metric_names(self):
         """Returns the names of the evaluation's metrics, without running it."""
         spec, checkpoint = self.spec, self._estimator.latest_checkpoint()
-        run = self._estimator._prepare(ModeKeys.EVAL, spec.input_fn, checkpoint, spec.steps)
-        return sorted(run.spec.eval_metric_ops)
+        with contextlib.closing(self._estimator._prepare(ModeKeys.EVAL, spec.input_fn, checkpoint, spec.steps)) as run:
+            return sorted(run.spec.eval_metric_ops)
 
 
 class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):

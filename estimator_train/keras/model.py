@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
+import threading
 
 import tensorflow as tf
 
@@ -20,6 +23,8 @@ from estimator_train.session import step_outputs
 from estimator_train.session.function_session import FunctionSessionCreator
 from estimator_train.session.private_names import eager_classes, eager_mode
 
+_COPYING = threading.RLock()  # a copy in mixed precision is made under Keras' global policy
+
 
 class _KerasRun(Run):
     @contextlib.contextmanager
@@ -32,8 +37,8 @@ class KerasModel(PreparedModel):
     """The `PreparedModel` of a Keras model.
 
     Separate copies of the model are used for training, for evaluation and prediction from checkpoints, and, in the
-    given state, for evaluation before training. Each strategy has its own copies. The copies and their compiled loops
-    live as long as the KerasModel.
+    given state, for evaluation before training. Each strategy has its own copies, and so does each of several runs at
+    the same time, such as evaluations in threads. The copies and their compiled loops live as long as the KerasModel.
     """
 
     has_initial_values = True
@@ -43,8 +48,9 @@ class KerasModel(PreparedModel):
         self._metric_names_map = metric_names_map
         self._export_outputs = export_outputs
         self._metric_fns = metric_fns
-        self._states = {}
-        self._just_saved = None
+        self._idle_states = collections.defaultdict(list)  # by role and strategy, those that no run uses
+        self._trained = None  # the state of the last training
+        self._just_saved = None  # the path of its checkpoint, and the thread in which it waits
 
     def with_metrics(self, metric_fn):
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
@@ -56,54 +62,53 @@ class KerasModel(PreparedModel):
                 f"TF_CONFIG names {config.num_worker_replicas} workers; pass a "
                 "tf.distribute.MultiWorkerMirroredStrategy to RunConfig as train_distribute, or unset TF_CONFIG."
             )
-        with eager_classes(), eager_mode():
-            if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
-                tf.random.set_seed(config.tf_random_seed)
-            state = self._state(mode, config, checkpoint_path)
-            if checkpoint_path is not None:
-                self._restore(state, checkpoint_path, config)
-            epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)] if mode == ModeKeys.TRAIN else []
-            if epoch_hooks and synchronous.spans_workers(config.train_distribute):
-                raise ValueError(
-                    "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains in "
-                    "several; use SessionRunHooks or MirroredStrategy."
-                )
-            program, input_fn = self._step_program(mode, state, input_fn, config, bool(epoch_hooks))
-            for hook in epoch_hooks:
-                hook.attach(state.model, program.model.reset_metrics, config)
-            epochs = [hook.steps_per_epoch for hook in epoch_hooks]
-            resumes = mode == ModeKeys.TRAIN and config.resume_input
-            if mode == ModeKeys.TRAIN:
-                state.draw_input_seed()
+        with contextlib.ExitStack() as stack:
+            with eager_classes(), eager_mode():
+                if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
+                    tf.random.set_seed(config.tf_random_seed)
+                state = stack.enter_context(self._state(mode, config, checkpoint_path))
+                epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)] if mode == ModeKeys.TRAIN else []
+                if epoch_hooks and synchronous.spans_workers(config.train_distribute):
+                    raise ValueError(
+                        "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains "
+                        "in several; use SessionRunHooks or MirroredStrategy."
+                    )
+                program, input_fn = self._step_program(mode, state, input_fn, config, bool(epoch_hooks))
+                for hook in epoch_hooks:
+                    hook.attach(state.model, program.model.reset_metrics, config)
+                epochs = [hook.steps_per_epoch for hook in epoch_hooks]
+                resumes = mode == ModeKeys.TRAIN and config.resume_input
+                if mode == ModeKeys.TRAIN:
+                    state.draw_input_seed()
 
-            def make_dataset():
-                position = state.input_position() if resumes else None
-                offered = {"mode": mode, "config": config, "params": params}
-                return distributed_dataset(state.strategy, input_fn, position, **offered)
+                def make_dataset():
+                    position = state.input_position() if resumes else None
+                    offered = {"mode": mode, "config": config, "params": params}
+                    return distributed_dataset(state.strategy, input_fn, position, **offered)
 
-            steps = StepRunner(state, program, make_dataset, config, checkpoint_path, last_step, epochs)
-        if mode == ModeKeys.TRAIN or hooks or self._metric_fns:
-            hook_graph, spec = make_hook_graph(mode, steps.value_specs, state.checkpoint, config)
-        else:
-            hook_graph, spec = state.hook_graph(mode, steps.value_specs, config)
-        if epoch_hooks:
-            hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
-        if mode == ModeKeys.EVAL and self._metric_fns:
-            with hook_graph.graph.as_default():
-                parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
-                spec = spec._replace(eval_metric_ops=spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config))
-        triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
-        session_creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers)
-        return _KerasRun(hook_graph.graph, spec, session_creator, agreement=steps.agreement)
+                steps = StepRunner(state, program, make_dataset, config, checkpoint_path, last_step, epochs)
+            is_shared = mode != ModeKeys.TRAIN and not hooks and not self._metric_fns
+            make = state.hook_graph if is_shared else functools.partial(make_hook_graph, checkpoint=state.checkpoint)
+            hook_graph, spec = make(mode, steps.value_specs, config=config)
+            if epoch_hooks:
+                hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
+            if mode == ModeKeys.EVAL and self._metric_fns:
+                with hook_graph.graph.as_default():
+                    parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
+                    metrics = spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config)
+                spec = spec._replace(eval_metric_ops=metrics)
+            triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
+            creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers)
+            give_back = stack.pop_all().close
+            return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
 
     def predict_functions(self, config, params, checkpoint_path, select):
         # A separate state, because evaluations share theirs and load different checkpoints into it.
         with eager_classes(), eager_mode():
             _check_scope(None)
             role = "given" if checkpoint_path is None else "checkpoint"
-            state = ModelState(self._source, tf.distribute.get_strategy(), role, config)
-            if checkpoint_path is not None:
-                self._restore(state, checkpoint_path, config)
+            state = self._new_state(None, role, config)
+            self._restore(state, checkpoint_path)
         program = PredictionProgram(state.adapter, state.model, None)
 
         def function_of(spec):
@@ -127,10 +132,7 @@ class KerasModel(PreparedModel):
             raise ValueError(
                 f"A Keras model can only be exported for {ModeKeys.PREDICT!r}, given: {list(receiver_fns)}."
             )
-        with eager_classes(), eager_mode():
-            state = self._state(ModeKeys.PREDICT, config, checkpoint_path)
-            if checkpoint_path is not None:
-                self._restore(state, checkpoint_path, config)
+        with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, config, checkpoint_path) as state:
 
             def predictions_of(features):
                 return predict(state.adapter, state.model, state.model.predict_step, features)
@@ -148,18 +150,21 @@ class KerasModel(PreparedModel):
 
     @contextlib.contextmanager
     def just_saved(self, path):
-        self._just_saved = path
+        self._just_saved = path, threading.get_ident()
         try:
             yield
         finally:
             self._just_saved = None
 
-    def _restore(self, state, path, config):
-        """Restores `state` from the checkpoint at prefix `path`, or from the training's variables if just saved."""
-        trained = self._states["train", id(config.train_distribute)] if path == self._just_saved else None
-        state.restore(path, trained)
+    def _restore(self, state, path):
+        """Restores `state` from the checkpoint at `path`, a prefix or None, or from the training that has just saved it."""
+        if path is not None:
+            has_just_saved = self._just_saved == (path, threading.get_ident())
+            state.restore(path, self._trained if has_just_saved else None)
 
+    @contextlib.contextmanager
     def _state(self, mode, config, checkpoint_path):
+        """Gives a state for one run, restored from the checkpoint at prefix `checkpoint_path` if it is not None."""
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):
             raise ValueError(
@@ -167,7 +172,10 @@ class KerasModel(PreparedModel):
             )
         _check_scope(strategy)
         role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
-        state = self._states.get((role, id(strategy)))
+        idle = self._idle_states[role, id(strategy)]
+        state = None
+        with contextlib.suppress(IndexError):  # asking first would not help: another thread may take the last one
+            state = idle.pop()
         if state is not None and state.loaded is not None:
             # A trained copy cannot return to the given state, because the optimizer's slots would remain. Nor can it
             # take a checkpoint of other frozen layers, in which it lacks slots that must start anew.
@@ -175,9 +183,18 @@ class KerasModel(PreparedModel):
             state = None if is_other else state
         if state is None:
             replicas = _for_xla(strategy) if mode == ModeKeys.TRAIN and config.jit_compile else strategy
-            state = ModelState(self._source, replicas or tf.distribute.get_strategy(), role, config)
-            self._states[role, id(strategy)] = state
-        return state
+            state = self._new_state(replicas, role, config)
+        if role == "train":
+            self._trained = state
+        try:
+            self._restore(state, checkpoint_path)
+            yield state
+        finally:
+            idle.append(state)
+
+    def _new_state(self, strategy, role, config):
+        with _COPYING:
+            return ModelState(self._source, strategy or tf.distribute.get_strategy(), role, config)
 
     def _step_program(self, mode, state, input_fn, config, has_epochs):
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""

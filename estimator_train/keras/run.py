@@ -38,13 +38,11 @@ class StepRunner:
         self._trains = program.mode == ModeKeys.TRAIN
         self._make_dataset = make_dataset
         self._config = config
-        self._checkpoint_path = checkpoint_path
         self._last_step = last_step
         self._epochs = [steps for steps in epochs if steps is not None]
         trains_with_others = self._trains and synchronous.spans_workers(state.strategy)
         self.agreement = synchronous.Agreement(config) if trains_with_others else None
         self._sessions = 0
-        self._loaded = state.loaded
         self._iterators = [iter(make_dataset())]  # only the current one
         weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
         self.global_step = self._first_step = int(state.global_step.numpy())
@@ -78,8 +76,6 @@ class StepRunner:
     def __call__(self):
         if self._trains:
             self._state.loaded = TRAINED
-        elif self._state.loaded != self._loaded:
-            self._state.restore(self._checkpoint_path)  # another predict call has restored its own checkpoint since
         loop = self._state.loop(self._program)
         if self._loop is not loop:
             self._loop = loop
