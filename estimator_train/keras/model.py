@@ -157,7 +157,7 @@ class KerasModel(PreparedModel):
             self._just_saved = None
 
     def _restore(self, state, path):
-        """Restores `state` from the checkpoint at `path`, a prefix or None, or from the training that has just saved it."""
+        """Restores `state` from the checkpoint at `path`, if any, or from the training that has just saved it."""
         if path is not None:
             has_just_saved = self._just_saved == (path, threading.get_ident())
             state.restore(path, self._trained if has_just_saved else None)
