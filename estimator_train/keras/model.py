@@ -14,7 +14,7 @@ from estimator_train.export import PredictOutput
 from estimator_train.input_fns.protocols import on_host_and_device, without_changes
 from estimator_train.keras.dataset import distributed_dataset
 from estimator_train.keras.hook_graph import make_hook_graph
-from estimator_train.keras.model_state import ModelState
+from estimator_train.keras.model_state import BUILDING, ModelState
 from estimator_train.keras.run import StepRunner
 from estimator_train.keras.saved_model import write_saved_model
 from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
@@ -22,8 +22,6 @@ from estimator_train.model_fn import EpochHook, ModeKeys, PreparedModel, Run, ar
 from estimator_train.session import step_outputs
 from estimator_train.session.function_session import FunctionSessionCreator
 from estimator_train.session.private_names import eager_classes, eager_mode
-
-_COPYING = threading.RLock()  # a copy in mixed precision is made under Keras' global policy
 
 
 class _KerasRun(Run):
@@ -193,7 +191,7 @@ class KerasModel(PreparedModel):
             idle.append(state)
 
     def _new_state(self, strategy, role, config):
-        with _COPYING:
+        with BUILDING:
             return ModelState(self._source, strategy or tf.distribute.get_strategy(), role, config)
 
     def _step_program(self, mode, state, input_fn, config, has_epochs):

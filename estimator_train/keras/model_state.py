@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import threading
 import weakref
 
 import tensorflow as tf
@@ -25,6 +26,10 @@ from estimator_train.model_fn import ModeKeys
 
 log = tf.get_logger()
 
+
+# Held while a model is copied or traced: a copy in mixed precision is made under Keras' global policy, and traces over
+# the replicas of one strategy in several threads have hung.
+BUILDING = threading.RLock()
 
 TRAINED = "trained"  # the variables have been trained since the last checkpoint was restored
 
@@ -138,7 +143,8 @@ class ModelState:
         `path` is the prefix of the checkpoint; if None, new variables keep their initial values.
         """
         before = set(map(id, self.adapter.variables(self.model)))
-        yield
+        with BUILDING:
+            yield
         made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
         if made or self._lacks_slots:
             self._make_checkpoint()
