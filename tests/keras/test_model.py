@@ -1,5 +1,6 @@
 """model_to_estimator computes what Keras computes, for every kind of model and optimizer, and loses nothing."""
 
+import concurrent.futures
 import importlib
 import json
 
@@ -672,3 +673,21 @@ def test_metrics_of_predictions_take_no_second_pass_through_the_model(keras_name
     assert passes_of_both == passes_of_metrics > 0
     assert both["hits"] == both["accuracy"] == plain["accuracy"]
     assert both["loss"] == plain["loss"]
+
+
+@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+def test_evaluations_in_threads_give_the_numbers_of_one_thread(generation, batches, tmp_path):
+    kerases = pytest.importorskip(generation)
+    model = kerases.Sequential([kerases.Input((4,)), kerases.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    x = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
+    datasets = [batches((x, x[:, :1]), 16), batches((x[:16], x[:16, :1] + 3), 4)]
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    estimator.train(datasets[0], max_steps=2)
+    half_read = estimator.predict(datasets[0])
+    next(half_read)  # has a copy of the model of its own
+    expected = [estimator.evaluate(dataset) for dataset in datasets]
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda number: estimator.evaluate(datasets[number % 2]), range(400)))
+    assert found == expected * 200
+    assert len(list(half_read)) == 63

@@ -651,6 +651,35 @@ def test_learning_rates_that_a_checkpoint_need_not_have(tmp_path, rate):
     assert name in tf.train.TrackableView.children(optimizer)
 
 
+def test_a_compiled_nadam_gives_the_numbers_of_an_eager_one_and_continues_with_them(tmp_path):
+    """Each variable's update would multiply the product of momenta again, and a checkpoint would lack it."""
+
+    def train(name, steps, path=None, complete=False):
+        nadam, variables = keras.optimizers.Nadam(0.1), [tf.Variable(1.0), tf.Variable(2.0)]
+        private_names.multiply_momenta_once(nadam)
+        tf.train.Checkpoint(nadam)
+        nadam.build(variables)
+        checkpoint = tf.train.Checkpoint(nadam=nadam, variables=variables)
+        if path is not None:
+            checkpoint.read(path).expect_partial()
+        if complete:  # the checkpoint of an earlier version
+            nadam._u_product.assign(1.0)
+            private_names.complete_product(nadam)
+        step = tf.function(lambda: nadam.apply_gradients([(each * 2, each) for each in variables]))
+        for _ in range(steps):
+            step()
+        return [each.numpy() for each in variables], checkpoint.write(str(tmp_path / name))
+
+    eager, variables = keras.optimizers.Nadam(0.1), [tf.Variable(1.0), tf.Variable(2.0)]
+    for _ in range(6):
+        eager.apply_gradients([(each * 2, each) for each in variables])
+    whole, _ = train("whole", 6)
+    np.testing.assert_allclose(whole, [each.numpy() for each in variables], atol=1e-6)
+    _, path = train("half", 3)
+    assert train("resumed", 3, path)[0] == whole
+    np.testing.assert_allclose(train("completed", 3, path, complete=True)[0], whole, atol=1e-6)
+
+
 def test_the_timer_of_a_saver_hook(tmp_path):
     """Workers would not save at the same step, and so wait for each other for ever."""
 

@@ -1,0 +1,99 @@
+"""Trains a model with each optimizer of both Kerases: `resumed_optimizers.py FOLDER LAST_STEP`.
+
+Prints a line for each one whose weights after LAST_STEP differ from an unbroken training's or from those of Keras' fit.
+"""
+
+import sys
+
+import estimator_train as et
+
+# isort: split
+import keras as keras3
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+_X = np.random.RandomState(0).normal(size=(48, 5)).astype("float32")
+_EMA = {"use_ema": True, "ema_momentum": 0.8}
+_OPTIONS = {
+    "SGD": [{}, {"momentum": 0.9, "nesterov": True, "clipnorm": 0.5}],
+    "Adam": [{"amsgrad": True, **_EMA}, {"clipvalue": 0.1, "ema_overwrite_frequency": 2, **_EMA}],
+    "AdamW": [{"weight_decay": 0.1}],
+    "RMSprop": [{"momentum": 0.9, "centered": True, "global_clipnorm": 0.5}],
+    "Nadam": [{}, {"clipnorm": 1.0, "weight_decay": 0.01, **_EMA}],
+    "Ftrl": [{"l1_regularization_strength": 0.01, "l2_shrinkage_regularization_strength": 0.1}],
+    **{name: [{}] for name in ("Adagrad", "Adadelta", "Adamax", "Lion", "Adafactor")},
+}
+_LEGACY = {
+    "SGD": {"momentum": 0.9, "nesterov": True, "decay": 0.1},
+    "Adam": {"amsgrad": True, "clipnorm": 0.5},
+    "RMSprop": {"momentum": 0.9, "centered": True},
+    **{name: {} for name in ("Adadelta", "Adagrad", "Adamax", "Ftrl", "Nadam")},
+}
+
+
+def cases(keras):
+    """Yields (a name, a function that returns an optimizer)."""
+    optimizers, schedules = keras.optimizers, keras.optimizers.schedules
+    for name, variants in _OPTIONS.items():
+        for number, options in enumerate(variants):
+            yield f"{name}{number}", lambda name=name, options=options: getattr(optimizers, name)(0.02, **options)
+    yield "cosine", lambda: optimizers.Adam(schedules.CosineDecay(0.05, 6))
+    yield "staircase", lambda: optimizers.Nadam(schedules.ExponentialDecay(0.05, 2, 0.5, staircase=True))
+    scaled = keras3.optimizers if keras is keras3 else keras.mixed_precision
+    options = {"initial_scale": 2.0**14, "dynamic_growth_steps": 2}
+    yield "scaled", lambda: scaled.LossScaleOptimizer(optimizers.Nadam(0.01), **options)
+    if keras is tf_keras:
+        for name, options in _LEGACY.items():
+            yield f"legacy{name}", lambda name=name, options=options: getattr(optimizers.legacy, name)(0.02, **options)
+    else:
+        for name in ("Lamb", "Muon", "ScheduleFreeAdamW"):
+            if hasattr(optimizers, name):  # newer than the oldest Keras
+                yield name, lambda name=name: getattr(optimizers, name)(0.02)
+        yield "accumulating", lambda: optimizers.Adam(0.02, gradient_accumulation_steps=2)
+
+
+def model_with(keras, optimizer):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(6, "tanh"), keras.layers.Dense(1)])
+    model.compile(optimizer, "mse")
+    return model
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensor_slices((_X, _X.sum(1, keepdims=True) + 1)).batch(8)
+
+
+def train(keras, make, folder, last_step):
+    """Returns the variables of the last checkpoint, and the weights."""
+    model = model_with(keras, make())
+    estimator = et.model_to_estimator(model, config=et.RunConfig(folder, tf_random_seed=5, resume_input=True))
+    estimator.train(input_fn, max_steps=last_step)
+    path = estimator.latest_checkpoint()
+    tf.train.Checkpoint(model).read(path).expect_partial()
+    reader = tf.train.load_checkpoint(path)
+    names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("layer", "optimizer", "_layer"))]
+    return {name: reader.get_tensor(name) for name in names}, model.get_weights()
+
+
+def main(folder, last_step):
+    for keras in (tf_keras, keras3):
+        for name, make in cases(keras):
+            case = f"{keras.__name__}-{name}"
+            resumed, _ = train(keras, make, f"{folder}/{case}", last_step)
+            if last_step < 6:
+                continue
+            whole, weights = train(keras, make, f"{folder}/{case}-whole", last_step)
+            if resumed.keys() != whole.keys() or not all(np.array_equal(resumed[key], whole[key]) for key in whole):
+                print(case, "resumes with other numbers")
+            model = model_with(keras, make())
+            model.run_eagerly = True
+            model.optimizer.finalize_variable_values = lambda variables: None  # fit ends with the moving averages
+            model.fit(input_fn(), verbose=0, shuffle=False)
+            if not all(np.allclose(one, other, rtol=0, atol=1e-6) for one, other in zip(weights, model.get_weights())):
+                print(case, "has other numbers than fit")
+            print(case, "done", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
