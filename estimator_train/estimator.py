@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from estimator_train import checkpoints
 from estimator_train.checkpoints import leftovers, object_based
+from estimator_train.checkpoints.saver_hook import saving_on_interrupt
 from estimator_train.distribution import synchronous
 from estimator_train.events import write_eval_metrics
 from estimator_train.export import InputReceiver, new_export_directory
@@ -216,7 +217,10 @@ class Estimator:
                 hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
                 loss = None
                 try:
-                    with v1.train.MonitoredSession(run.session_creator, hooks) as session:
+                    with (
+                        v1.train.MonitoredSession(run.session_creator, hooks) as session,
+                        saving_on_interrupt(session, self._savers(hooks)),
+                    ):
                         while not session.should_stop():
                             _, loss = session.run([run.spec.train_op, run.spec.loss])
                 finally:
@@ -428,6 +432,11 @@ class Estimator:
     @property
     def export_savedmodel(self) -> Any:
         raise AttributeError("export_savedmodel is the TensorFlow 1 name; use export_saved_model.")
+
+    def _savers(self, hooks):
+        """Returns the hooks that can save when training is interrupted: workers in sync could only save together."""
+        can_save = self._config.is_chief and not synchronous.spans_workers(self._config.train_distribute)
+        return [hook for hook in hooks if can_save and isinstance(hook, v1.train.CheckpointSaverHook)]
 
     def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):
         return self._model.prepare(

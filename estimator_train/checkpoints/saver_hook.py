@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import time
 import uuid
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 
@@ -80,6 +83,36 @@ class CountTime(v1.train.CheckpointSaverListener):
         time_spent.add(time_spent.CHECKPOINT, time.perf_counter() - self._start)
 
 
+class NoteStep(v1.train.CheckpointSaverListener):
+    """Notes the step of the last complete checkpoint; the hook's own timer is ahead of an interrupted one."""
+
+    step: int | None = None
+
+    def after_save(self, session, global_step_value):
+        self.step = global_step_value
+
+
+@contextlib.contextmanager
+def saving_on_interrupt(session: v1.train.MonitoredSession, savers: Iterable[SaverHook]) -> Iterator[None]:
+    """Saves the steps done, through the CheckpointSaverHooks `savers`, if KeyboardInterrupt is raised in the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        session.run_step_fn(lambda step_context: [save_last_step(saver, step_context.session) for saver in savers])
+        raise
+
+
+def save_last_step(saver: SaverHook, session: v1.Session) -> None:
+    """Saves the steps done through a CheckpointSaverHook, without its listeners, which may evaluate for an hour."""
+    (noted,) = (listener for listener in private_names.listeners(saver) if isinstance(listener, NoteStep))
+    if noted.step == session.run(v1.train.get_global_step()):
+        return
+    saver = copy.copy(saver)
+    private_names.set_listeners(saver, [])
+    private_names.set_timer(saver, v1.train.SecondOrStepTimer(every_steps=1))  # a new one: see NoteStep
+    saver.end(session)
+
+
 def add_listeners(hook, listeners):
     """Appends `listeners` to those of a user's CheckpointSaverHook; each appears only once."""
     own = [listener for listener in private_names.listeners(hook) if listener not in listeners]
@@ -88,6 +121,7 @@ def add_listeners(hook, listeners):
 
 def prepare_listeners(hook, scaffold, is_async):
     """Puts our listeners before the others of a CheckpointSaverHook, so that these find the checkpoint on disk."""
-    others = [each for each in private_names.listeners(hook) if not isinstance(each, WaitUntilWritten | CountTime)]
+    ours = WaitUntilWritten | CountTime | NoteStep
+    others = [each for each in private_names.listeners(hook) if not isinstance(each, ours)]
     waits = [WaitUntilWritten(scaffold)] if is_async and others else []
-    private_names.set_listeners(hook, [*waits, CountTime(), *others])
+    private_names.set_listeners(hook, [*waits, CountTime(), NoteStep(), *others])

@@ -80,9 +80,13 @@ class StepRunner:
         if self._loop is not loop:
             self._loop = loop
             _, self._call = loop.trace(self._iterator)
-        with synchronous.explaining_lost_worker(self._state.strategy):
-            wishes = self.agreement.wishes() if self.agreement else ()
-            values = self._call(self._iterator, self._count(), wishes)
+        wishes = self.agreement.wishes() if self.agreement else ()
+        try:
+            with synchronous.explaining_lost_worker(self._state.strategy):
+                values = self._call(self._iterator, self._count(), wishes)
+        except KeyboardInterrupt:  # Python raises it once the steps are done
+            self.global_step = int(self._state.global_step.numpy())
+            raise
         if wishes and values[step_outputs.SAVES]:
             self.agreement.save()
         if self._trains:

@@ -1,0 +1,180 @@
+"""KeyboardInterrupt anywhere in a training: the steps done are saved, and a second one stops that, too."""
+
+import os
+import signal
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train import checkpoints
+from estimator_train.checkpoints.object_based import ObjectSaver
+from estimator_train.distribution import synchronous
+from estimator_train.keras.loop import Loop
+from estimator_train.keras.model import KerasModel
+
+v1 = tf.compat.v1
+
+
+def keras_estimator(config):
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(1.0), lambda y_true, y_pred: 0 - y_pred[:, 0])
+    return et.model_to_estimator(model, config=config)
+
+
+def model_fn(features, labels, mode):
+    loss = -tf.reduce_mean(features * v1.get_variable("w", [], initializer=v1.zeros_initializer()))
+    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
+    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@pytest.fixture(params=["keras", "model_fn"])
+def make_estimator(request, tmp_path):
+    """Gives an Estimator of a model with one weight w, which grows by 1 a step."""
+
+    def make(**config):
+        config = et.RunConfig(**({"save_checkpoints_steps": 1000, "model_dir": tmp_path / "run"} | config))
+        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
+
+    return make
+
+
+of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)
+
+
+def ones():
+    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.zeros([1, 1]))).repeat()
+
+
+def three():
+    return ones().take(3)
+
+
+def interrupt(*_):
+    """Ctrl-C: its handler runs at the next line of Python in this thread."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def raise_interrupt(*_):
+    raise KeyboardInterrupt
+
+
+class At(et.SessionRunHook):
+    """Calls a function after the step `at`."""
+
+    def __init__(self, at, function):
+        self.at, self.function = at, function
+
+    def begin(self):
+        self.step = v1.train.get_global_step()
+
+    def after_run(self, run_context, run_values):
+        if run_context.session.run(self.step) == self.at:
+            self.function()
+
+
+def saved(estimator):
+    """Returns the step and the weight of the newest checkpoint."""
+    path = estimator.latest_checkpoint()
+    (name,) = (name for name in estimator.get_variable_names() if name == "w" or "kernel" in name)
+    return checkpoints.read_global_step(path), float(estimator.get_variable_value(name).squeeze())
+
+
+@pytest.mark.parametrize("function", [interrupt, raise_interrupt])
+def test_interrupted_training_saves_the_steps_done_and_goes_on(function, make_estimator):
+    estimator = make_estimator()
+    with pytest.raises(KeyboardInterrupt):
+        estimator.train(ones, hooks=[At(50, function)], max_steps=60)
+    assert saved(estimator) == (50, 50)
+    assert saved(make_estimator().train(ones, max_steps=60)) == (60, 60)
+
+
+@of_keras
+def test_a_loop_that_is_interrupted_is_saved_with_all_its_steps(make_estimator, monkeypatch):
+    """The handler runs when the compiled call has returned, before the Estimator has counted its steps."""
+    trace_loop = Loop.trace
+
+    def trace(self, iterator):
+        specs, run = trace_loop(self, iterator)
+        return specs, lambda *arguments: (run(*arguments), interrupt())[0]
+
+    monkeypatch.setattr(Loop, "trace", trace)
+    estimator = make_estimator(steps_per_loop=4, accumulate_steps=2, save_summary_steps=None, log_step_count_steps=None)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.train(ones, max_steps=20)
+    assert saved(estimator) == (4, 4)
+
+
+def test_an_interrupted_checkpoint_is_saved_again(make_estimator, monkeypatch):
+    estimator = make_estimator(save_checkpoints_steps=5)
+
+    class Interrupt(et.CheckpointSaverListener):
+        def before_save(self, session, global_step_value):
+            if global_step_value == 5:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        estimator.train(ones, saving_listeners=[Interrupt()])
+    assert saved(estimator) == (5, 5)
+
+
+def test_an_interrupt_in_an_evaluation_leaves_the_checkpoint_that_it_evaluates(make_estimator):
+    estimator = make_estimator(save_checkpoints_steps=5)
+    times = []
+
+    class Interrupt(et.SessionRunHook):
+        def before_run(self, run_context):
+            times.append(os.stat(f"{estimator.latest_checkpoint()}.index").st_mtime_ns)
+            raise KeyboardInterrupt
+
+    specs = et.TrainSpec(ones, 20), et.EvalSpec(three, None, hooks=[Interrupt()], throttle_secs=0)
+    with pytest.raises(KeyboardInterrupt):
+        et.train_and_evaluate(estimator, *specs)
+    assert saved(estimator) == (5, 5)
+    assert times == [os.stat(f"{estimator.latest_checkpoint()}.index").st_mtime_ns], "it was written twice"
+
+
+def test_an_interrupt_before_the_first_step_leaves_the_start(make_estimator):
+    estimator = make_estimator()
+
+    class Interrupt(et.SessionRunHook):
+        def before_run(self, run_context):
+            raise KeyboardInterrupt
+
+    for expected in (0, 3):
+        with pytest.raises(KeyboardInterrupt):
+            estimator.train(ones, hooks=[Interrupt()])
+        assert saved(estimator) == (expected, expected)
+        estimator.train(ones, max_steps=3)
+
+
+def test_a_second_interrupt_ends_the_saving(make_estimator, monkeypatch):
+    estimator = make_estimator()
+    owner = ObjectSaver if isinstance(estimator._model, KerasModel) else v1.train.Saver
+    save = owner.save
+
+    def save_twice(self, session, path, global_step, **options):
+        if global_step == 5:
+            interrupt()
+        return save(self, session, path, global_step=global_step, **options)
+
+    monkeypatch.setattr(owner, "save", save_twice)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.train(ones, hooks=[At(5, interrupt)])
+    assert saved(estimator) == (0, 0)
+
+
+def test_a_users_own_saver_saves_the_interrupted_training(make_estimator):
+    estimator = make_estimator()
+    own = et.CheckpointSaverHook(estimator.model_dir, save_steps=1000)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.train(ones, hooks=[own, At(5, interrupt)])
+    assert saved(estimator) == (5, 5)
+
+
+@of_keras
+def test_workers_in_sync_save_nothing_alone(make_estimator, monkeypatch):
+    monkeypatch.setattr(synchronous, "spans_workers", lambda strategy: True)
+    estimator = make_estimator()
+    assert estimator._savers([v1.train.CheckpointSaverHook(estimator.model_dir, save_steps=1)]) == []
