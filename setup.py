@@ -91,6 +91,8 @@ setup(
             "import-linter>=2.5",  # imports run one way; pyproject.toml has the contracts
             "mypy>=2",  # checks the hints of the public modules, and needs no stubs for TensorFlow
             "jedi>=0.20",  # what editors complete
+            "nbclient>=0.10",  # runs a notebook, whose kernel is interrupted in a training
+            "ipykernel>=6.29",  # that kernel
         ],
     },
     entry_points={"console_scripts": ["estimator_train = estimator_train.cli:main"]},

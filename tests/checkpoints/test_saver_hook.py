@@ -2,7 +2,12 @@
 
 import os
 import signal
+import threading
+import time
 
+import jupyter_client
+import nbclient
+import nbformat
 import pytest
 import tensorflow as tf
 import tf_keras as keras
@@ -178,3 +183,55 @@ def test_workers_in_sync_save_nothing_alone(make_estimator, monkeypatch):
     monkeypatch.setattr(synchronous, "spans_workers", lambda strategy: True)
     estimator = make_estimator()
     assert estimator._savers([v1.train.CheckpointSaverHook(estimator.model_dir, save_steps=1)]) == []
+
+
+NOTEBOOK = [
+    """
+import pathlib
+import time
+import estimator_train as et
+import tensorflow as tf
+import tf_keras as keras
+
+class Wait(et.SessionRunHook):
+    def begin(self):
+        self.step = tf.compat.v1.train.get_global_step()
+
+    def after_run(self, run_context, run_values):
+        if run_context.session.run(self.step) == 50:
+            pathlib.Path("waits").touch()
+            time.sleep(120)
+
+def input_fn():
+    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.zeros([1, 1]))).repeat()
+
+model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+model.compile("sgd", "mse")
+estimator = et.model_to_estimator(model, model_dir="run")
+""",
+    "estimator.train(input_fn, hooks=[Wait()])",
+    "estimator.latest_checkpoint()",
+    "estimator.train(input_fn, steps=10).latest_checkpoint()",
+]
+
+
+@pytest.mark.slow
+def test_a_notebook_whose_cell_is_interrupted_has_its_last_step_and_goes_on(tmp_path):
+    cells = [nbformat.v4.new_code_cell(source) for source in NOTEBOOK]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    cells = notebook.cells
+    kernel = jupyter_client.KernelManager()
+    client = nbclient.NotebookClient(notebook, kernel, timeout=300, allow_errors=True)
+
+    def interrupt_kernel():
+        while not (tmp_path / "waits").exists():
+            time.sleep(0.05)
+        kernel.interrupt_kernel()
+
+    threading.Thread(target=interrupt_kernel, daemon=True).start()
+    client.execute(cwd=str(tmp_path))
+    outputs = [output for cell in cells for output in cell.outputs]
+    errors = [output.ename for output in outputs if output.output_type == "error"]
+    results = [output.data["text/plain"] for output in outputs if output.output_type == "execute_result"]
+    assert errors == ["KeyboardInterrupt"]
+    assert results == [repr(str(tmp_path / "run" / f"model.ckpt-{step}")) for step in (50, 60)]
