@@ -2,11 +2,10 @@
 
 import os
 import signal
-import threading
+import subprocess
+import sys
 import time
 
-import jupyter_client
-import nbclient
 import nbformat
 import pytest
 import tensorflow as tf
@@ -187,6 +186,7 @@ def test_workers_in_sync_save_nothing_alone(make_estimator, monkeypatch):
 
 NOTEBOOK = [
     """
+import os
 import pathlib
 import time
 import estimator_train as et
@@ -199,7 +199,7 @@ class Wait(et.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         if run_context.session.run(self.step) == 50:
-            pathlib.Path("waits").touch()
+            pathlib.Path("kernel").write_text(str(os.getpid()))
             time.sleep(120)
 
 def input_fn():
@@ -217,19 +217,18 @@ estimator = et.model_to_estimator(model, model_dir="run")
 
 @pytest.mark.slow
 def test_a_notebook_whose_cell_is_interrupted_has_its_last_step_and_goes_on(tmp_path):
-    cells = [nbformat.v4.new_code_cell(source) for source in NOTEBOOK]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    cells = notebook.cells
-    kernel = jupyter_client.KernelManager()
-    client = nbclient.NotebookClient(notebook, kernel, timeout=300, allow_errors=True)
-
-    def interrupt_kernel():
-        while not (tmp_path / "waits").exists():
-            time.sleep(0.05)
-        kernel.interrupt_kernel()
-
-    threading.Thread(target=interrupt_kernel, daemon=True).start()
-    client.execute(cwd=str(tmp_path))
+    path = tmp_path / "notebook.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, NOTEBOOK)]), path)
+    program = "import sys; from nbclient.cli import main; sys.exit(main())"
+    arguments = ["--inplace", "--allow-errors", path]
+    process = subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.DEVNULL)
+    waits = tmp_path / "kernel"
+    while not (waits.exists() and waits.read_text()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.kill(int(waits.read_text()), signal.SIGINT)  # as the button that interrupts the kernel does
+    process.wait()
+    cells = nbformat.read(path, as_version=4).cells
     outputs = [output for cell in cells for output in cell.outputs]
     errors = [output.ename for output in outputs if output.output_type == "error"]
     results = [output.data["text/plain"] for output in outputs if output.output_type == "execute_result"]
