@@ -25,7 +25,8 @@ from estimator_train.graph.model import GraphModel
 from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.host import host_memory, model_dirs, time_spent
 from estimator_train.host.training_lock import training_lock
-from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks
+from estimator_train.keras.generations import imported_kerases
+from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks, check_input_fn
 from estimator_train.run_config import RunConfig, TaskType, default_session_config
 from estimator_train.session import step_outputs, write_graph
 from estimator_train.session.full_disk import explaining_full_disk
@@ -92,6 +93,8 @@ class Estimator:
         write_graph.work_with_protobuf_7()
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
+        if any(isinstance(model_fn, keras.Model) for keras in imported_kerases()):
+            raise TypeError(f"model_fn must be a function, given: {model_fn!r}; pass Keras models to model_to_estimator.")
         self._config = _config_with_model_dir(config, model_dir)
         self._params = copy.deepcopy(params or {})
         self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)
@@ -439,6 +442,7 @@ class Estimator:
         return [hook for hook in hooks if can_save and isinstance(hook, v1.train.CheckpointSaverHook)]
 
     def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):
+        check_input_fn(input_fn)
         return self._model.prepare(
             mode,
             input_fn,

@@ -229,8 +229,17 @@ def check_hooks(hooks, message="Hooks must be a SessionRunHook"):
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, v1.train.SessionRunHook):
-            raise TypeError(f"{message}, given: {hook}")
+            mend = "; pass Keras callbacks as CallbacksHook([...])" if hasattr(hook, "on_train_begin") else ""
+            raise TypeError(f"{message}, given: {hook}{mend}")
     return hooks
+
+
+def check_input_fn(input_fn: Any) -> None:
+    """Raises TypeError if `input_fn` is not a function, such as a dataset that was passed itself."""
+    if not callable(input_fn):
+        raise TypeError(
+            f"`input_fn` must be callable, given: {input_fn!r}; pass a function that creates and returns the dataset."
+        )
 
 
 def argument_names(function):

@@ -18,7 +18,7 @@ from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
 from estimator_train.host import time_spent
-from estimator_train.model_fn import EpochHook, InputFn, ModeKeys, check_hooks
+from estimator_train.model_fn import EpochHook, InputFn, ModeKeys, check_hooks, check_input_fn
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -55,7 +55,7 @@ class TrainSpec(
         hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
         saving_listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] | None = None,
     ) -> TrainSpec:
-        _check_callable(input_fn)
+        check_input_fn(input_fn)
         _check_at_least(1, max_steps=max_steps)
         listeners = tuple(saving_listeners or ())
         for listener in listeners:
@@ -113,7 +113,7 @@ class EvalSpec(
         *,
         every_steps: int | None = None,
     ) -> EvalSpec:
-        _check_callable(input_fn)
+        check_input_fn(input_fn)
         _check_at_least(1, steps=steps, every_steps=every_steps)
         _check_at_least(0, start_delay_secs=start_delay_secs, throttle_secs=throttle_secs)
         if not isinstance(name, str | None):
@@ -310,7 +310,9 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         if is_last and not self._epoch_hooks:
             return
         due = [evaluation for evaluation in self._evaluations if is_last or evaluation.is_due(global_step_value)]
-        path = tf.train.latest_checkpoint(self._estimator.model_dir)
+        self._evaluate(due, tf.train.latest_checkpoint(self._estimator.model_dir), global_step_value)
+
+    def _evaluate(self, due, path, global_step_value):
         # The user's CheckpointSaverHook may save to another directory.
         is_current = path is not None and checkpoints.read_global_step(path) == global_step_value
         with time_spent.counted_as(time_spent.EVALUATION), self._estimator._just_saved(path if is_current else None):
@@ -318,6 +320,13 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
                 evaluation.run(path, is_the_final_export=False)
         for hook in self._epoch_hooks if due else ():
             hook.evaluated(self._logs(due))
+
+    def end(self, session, global_step_value):
+        """Evaluates the end of an epoch that a callback has cut short, as fit does."""
+        path = self._estimator.latest_checkpoint()
+        evaluated = [evaluation.checkpoint for evaluation in self._evaluations]
+        if self._started and self._epoch_hooks and path not in evaluated:
+            self._evaluate(self._evaluations, path, global_step_value)
 
     def _logs(self, evaluations):
         """Returns the metrics of `evaluations`, prefixed with the evaluation's name except for the first one."""
@@ -387,11 +396,6 @@ def _check_names(exporters):
         raise ValueError(f"An Exporter cannot have a name that is `None` or empty. Given: {names}")
     if len(set(names)) < len(names):
         raise ValueError(f"`exporters` must have unique names. Given: {names}")
-
-
-def _check_callable(input_fn):
-    if not callable(input_fn):
-        raise TypeError(f"`input_fn` must be callable, given: {input_fn!r}")
 
 
 def _check_at_least(least, **values):

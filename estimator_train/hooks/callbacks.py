@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -81,6 +82,7 @@ class CallbacksHook(EpochHook):
         values = v1.get_collection(step_outputs.MODEL_VALUES)
         self._fetches = {"step": self._global_step, "logs": {value.op.name: value for value in values}}
         (self._saver,) = v1.get_collection(v1.GraphKeys.SAVERS)
+        self._last_step = next(iter(v1.get_collection(step_outputs.LAST_STEP)), math.inf)
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(self._global_step))
@@ -90,7 +92,10 @@ class CallbacksHook(EpochHook):
         self._metrics: dict[str, Any] = {}
         if self._callbacks is None:  # not None if the session was recreated after an error
             with self._as_in_fit():
-                self._callbacks = self._adapter.callback_list(self._model, self._given, self.steps_per_epoch)
+                # Of an unknown number of epochs, callbacks learn the last one before it ends.
+                knows_epochs = self.steps_per_epoch and self._last_step < math.inf
+                epochs = math.ceil(self._last_step / self.steps_per_epoch) if knows_epochs else math.inf
+                self._callbacks = self._adapter.callback_list(self._model, self._given, self.steps_per_epoch, epochs)
                 self._model.stop_training = False
                 self._callbacks.on_train_begin()
 
@@ -110,7 +115,7 @@ class CallbacksHook(EpochHook):
             self._adapter.count_step(self._model, self._step)
             self._callbacks.on_train_batch_end(self._step - self._first_step - 1, self._logs)
             if self._step % self.steps_per_epoch == 0 if self.steps_per_epoch else self._metrics:
-                self._end_epoch()
+                self._end_epoch(is_last=self._step >= self._last_step)
         if self._model.stop_training:
             run_context.request_stop()
 
@@ -120,7 +125,7 @@ class CallbacksHook(EpochHook):
     def end(self, session: tf.compat.v1.Session) -> None:
         with self._as_in_fit():
             if self._is_in_epoch and self._step > self._begun_at:
-                self._end_epoch()
+                self._end_epoch(is_last=True)
             self._callbacks.on_train_end(self._logs)
         if self._path is not None:
             # The last checkpoint was saved before the callbacks ran, and they may have changed weights since.
@@ -133,7 +138,9 @@ class CallbacksHook(EpochHook):
         self._reset_metrics()
         self._callbacks.on_epoch_begin(self._epoch)
 
-    def _end_epoch(self):
+    def _end_epoch(self, is_last):
+        if is_last:
+            self._callbacks.set_params(self._callbacks.params | {"epochs": self._epoch + 1})
         if self._metrics:
             self._callbacks.on_test_begin()
             self._callbacks.on_test_end(self._metrics)

@@ -353,7 +353,7 @@ def test_and_predict(model, data):
     return model.compute_metrics(features, labels, predictions, weights), predictions
 
 
-def callback_list(model, callbacks, steps_per_epoch):
+def callback_list(model, callbacks, steps_per_epoch, epochs):
     """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
 
     Raises:
@@ -365,7 +365,7 @@ def callback_list(model, callbacks, steps_per_epoch):
                 f"The model is of Keras 3, but {callback!r} is of tf_keras; use the Keras 3 callback. If it derives "
                 "from tf.keras' Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
             )
-    return keras.callbacks.CallbackList(callbacks, model=model, epochs=None, steps=steps_per_epoch, verbose=0)
+    return keras.callbacks.CallbackList(callbacks, model=model, epochs=epochs, steps=steps_per_epoch, verbose=0)
 
 
 def count_step(model, step):

@@ -11,7 +11,7 @@ from estimator_train.distribution import synchronous
 from estimator_train.host import dataset_iterators
 from estimator_train.keras.model_state import TRAINED
 from estimator_train.model_fn import ModeKeys
-from estimator_train.session import step_outputs
+from estimator_train.session import step_outputs, tracebacks
 
 
 class StepRunner:
@@ -39,6 +39,7 @@ class StepRunner:
         self._make_dataset = make_dataset
         self._config = config
         self._last_step = last_step
+        self._has_epochs = bool(epochs)
         self._epochs = [steps for steps in epochs if steps is not None]
         trains_with_others = self._trains and synchronous.spans_workers(state.strategy)
         self.agreement = synchronous.Agreement(config) if trains_with_others else None
@@ -47,8 +48,11 @@ class StepRunner:
         weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
         self.global_step = self._first_step = int(state.global_step.numpy())
         self._loop = state.loop(program)
-        with state.new_variables_restored(checkpoint_path):
-            self.value_specs, self._call = self._loop.trace(self._iterator)
+        try:
+            with state.new_variables_restored(checkpoint_path):
+                self.value_specs, self._call = self._loop.trace(self._iterator)
+        except Exception as error:
+            raise tracebacks.shortened(error)
         state.check_variables(self._loop.variables)
 
     @property
@@ -109,7 +113,8 @@ class StepRunner:
     def _count(self):
         """Returns how many steps the next call may run: at most up to the last step, checkpoint, log line or epoch.
 
-        Checkpoints are saved every n steps; log lines are written for the first step and every n steps after it.
+        Checkpoints are saved every n steps; log lines are written for the first step and every n steps after it. With
+        callbacks, calls are those of fit with steps_per_execution, so log lines are for the call that reaches the step.
         """
         if not self._trains:
             return 1
@@ -118,12 +123,12 @@ class StepRunner:
         if self._last_step is not None:
             counts.append(self._last_step - self.global_step)
         counts += [steps - self.global_step % steps for steps in self._epochs]
-        for every, first in (
-            (config.save_checkpoints_steps, 0),
+        logged = (
             (config.save_summary_steps, 0),  # SummarySaverHook requests the summaries of a step before it
             (config.save_summary_steps, 1),
             (config.log_step_count_steps, 1),
-        ):
+        )
+        for every, first in ((config.save_checkpoints_steps, 0), *(() if self._has_epochs else logged)):
             if every:
                 counts.append(int(every) - (done - first) % int(every))
         return min(counts)

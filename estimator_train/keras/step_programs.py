@@ -26,9 +26,11 @@ class StepProgram:
       adapter: the adapter for the model's Keras; see `generations`.
       model: the Keras model.
       preprocess: function that each replica first applies to the features of a batch, or None.
+      keras_step: the name of the model's step that computes its compiled loss, or None.
       batches_per_step: batches that a step takes on each replica; `update` ends a step of several batches.
     """
 
+    keras_step: str | None = None
     batches_per_step = 1
 
     def build_variables(self, strategy, element_spec):
@@ -64,6 +66,12 @@ class StepProgram:
     def _data(self, batch):
         """Returns the batch in Keras' form: (features[, labels[, sample weights]]), or only the features."""
         parts = self._parts(batch)
+        needs_labels = self.keras_step and self.adapter.is_own_step(self.model, self.keras_step)
+        if needs_labels and len(parts) < 2 and getattr(self.model, "loss", None):
+            raise ValueError(
+                f"Target data is missing: the model was compiled with loss={self.model.loss}, but the input_fn gives "
+                "features only; let it give (features, labels)."
+            )
         return parts if isinstance(batch, tuple) or len(parts) > 1 else parts[0]
 
     def _parts(self, batch):
@@ -104,6 +112,7 @@ class TrainingProgram(StepProgram):
     changes: tuple[Callable, ...] = ()
 
     mode = ModeKeys.TRAIN
+    keras_step = "train_step"
 
     def __post_init__(self):
         self._accumulated = AccumulatedGradients(self.adapter, self.model) if self.accumulate_steps > 1 else None
@@ -120,7 +129,7 @@ class TrainingProgram(StepProgram):
         return self.accumulate_steps
 
     def build_variables(self, strategy, element_spec):
-        self.adapter.build_variables(self.model, strategy, element_spec, self._data, "train_step")
+        self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
     def step(self, batch):
         if self._accumulated is None and not self.has_epochs:
@@ -175,6 +184,7 @@ class EvaluationProgram(StepProgram):
     parts: tuple[str, ...] = ()
 
     mode = ModeKeys.EVAL
+    keras_step = "test_step"
 
     def __post_init__(self):
         own_steps = all(self.adapter.is_own_step(self.model, step) for step in ("test_step", "predict_step"))
@@ -186,7 +196,7 @@ class EvaluationProgram(StepProgram):
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
     def build_variables(self, strategy, element_spec):
-        self.adapter.build_variables(self.model, strategy, element_spec, self._data, "test_step")
+        self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
     def step(self, batch):
         data = self._data(batch)

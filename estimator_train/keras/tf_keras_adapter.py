@@ -193,7 +193,7 @@ def test_and_predict(model, data):
     return model.compute_metrics(features, labels, predictions, weights), predictions
 
 
-def callback_list(model, callbacks, steps_per_epoch):
+def callback_list(model, callbacks, steps_per_epoch, epochs):
     """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
 
     Raises:
@@ -202,7 +202,7 @@ def callback_list(model, callbacks, steps_per_epoch):
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
             raise ValueError(f"The model is of tf_keras, but {callback!r} is of Keras 3; use the tf_keras callback.")
-    return keras.callbacks.CallbackList(callbacks, model=model, epochs=None, steps=steps_per_epoch, verbose=0)
+    return keras.callbacks.CallbackList(callbacks, model=model, epochs=epochs, steps=steps_per_epoch, verbose=0)
 
 
 def count_step(model, step):

@@ -81,7 +81,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     metrics = None
     in_folder = _in_folder(model_dir) if task.is_chief else contextlib.nullcontext()
     logs = opened_loggers(settings, training, model_dir) if task.is_chief else contextlib.nullcontext([])
-    with run_errors(), in_folder, contextlib.suppress(Stopped), StopOnSignal(strategy) as stop, logs as loggers:
+    with run_errors(), contextlib.suppress(Stopped), StopOnSignal(strategy) as stop, in_folder, logs as loggers:
         if task.is_chief:
             _save_run_file(settings, training, data, model_dir, last_step, strategy)
         hooks = [*hooks, *logger_hooks(loggers, training, per_epoch, every)]
@@ -108,8 +108,10 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         log_files(loggers, [run_file(model_dir), report, best and os.path.dirname(best)])
     checkpoint = as_typed(model_dir, estimator.latest_checkpoint())
     if stop.received:
-        if task.is_chief:
+        if task.is_chief and run_file(model_dir).exists():
             click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
+        elif task.is_chief:
+            click.echo(f"estimator_train: stopped by {stop.received.name} before the training began", err=True)
         return 128 + stop.received
     if metrics is None:  # the chief reports the last checkpoint
         return 0

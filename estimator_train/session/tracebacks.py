@@ -1,0 +1,29 @@
+"""Shortens the tracebacks of errors in a model's code, as Keras' fit does."""
+
+from __future__ import annotations
+
+import os
+import types
+
+import tensorflow as tf
+
+_HIDDEN = tuple(f"{os.sep}{name}{os.sep}" for name in ("tensorflow", "keras", "tf_keras", "estimator_train"))
+
+
+def shortened(error: Exception) -> Exception:
+    """Returns `error` without the frames of TensorFlow, Keras and this package, except the last one.
+
+    `tf.debugging.disable_traceback_filtering()` keeps them all.
+    """
+    if tf.debugging.is_traceback_filtering_enabled() and error.__traceback__ is not None:
+        error.__traceback__ = _users_frames(error.__traceback__)
+    return error
+
+
+def _users_frames(traceback: types.TracebackType) -> types.TracebackType:
+    if traceback.tb_next is None:
+        return traceback
+    rest = _users_frames(traceback.tb_next)
+    if any(name in traceback.tb_frame.f_code.co_filename for name in _HIDDEN):
+        return rest
+    return types.TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
