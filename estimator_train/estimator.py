@@ -94,7 +94,7 @@ class Estimator:
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
         if any(isinstance(model_fn, keras.Model) for keras in imported_kerases()):
-            raise TypeError(f"model_fn must be a function, given: {model_fn!r}; pass Keras models to model_to_estimator.")
+            raise TypeError(f"model_fn must be a function, given: {model_fn!r}; pass it to model_to_estimator.")
         self._config = _config_with_model_dir(config, model_dir)
         self._params = copy.deepcopy(params or {})
         self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)

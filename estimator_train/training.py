@@ -19,6 +19,7 @@ from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
 from estimator_train.host import time_spent
 from estimator_train.model_fn import EpochHook, InputFn, ModeKeys, check_hooks, check_input_fn
+from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -242,7 +243,7 @@ class _Evaluation:
         self.metrics = self.exports = None
         self._estimator = estimator
         self.checkpoint = self._stamp = self._skipped = None
-        self._timer = v1.train.SecondOrStepTimer(
+        self._timer = StepTimer(
             every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
         )
 

@@ -13,6 +13,7 @@ from estimator_train.checkpoints.saver_hook import (
 from estimator_train.distribution import synchronous
 from estimator_train.events import event_writer
 from estimator_train.session import private_names
+from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -69,12 +70,12 @@ def training_hooks(run, config, user_hooks, listeners, stop_at):
 def _checkpoint_timer(config, agreement):
     """Returns the timer that triggers checkpoints, or None if none are saved."""
     if config.save_checkpoints_steps:
-        return v1.train.SecondOrStepTimer(every_steps=config.save_checkpoints_steps)
+        return StepTimer(every_steps=config.save_checkpoints_steps)
     if not config.save_checkpoints_secs:
         return None
     if agreement is not None:
         return agreement.timer
-    return v1.train.SecondOrStepTimer(every_secs=config.save_checkpoints_secs)
+    return StepTimer(every_secs=config.save_checkpoints_secs)
 
 
 def _chief_hooks(spec, config, savers, listeners, timer):
@@ -95,7 +96,9 @@ def _chief_hooks(spec, config, savers, listeners, timer):
     if config.log_step_count_steps or config.save_summary_steps:
         event_writer(config.model_dir)  # before a user's hook creates one for a relative path
     if config.log_step_count_steps:
-        hooks.append(v1.train.StepCounterHook(config.log_step_count_steps, output_dir=config.model_dir))
+        counter = v1.train.StepCounterHook(config.log_step_count_steps, output_dir=config.model_dir)
+        private_names.set_timer(counter, StepTimer(every_steps=config.log_step_count_steps))
+        hooks.append(counter)
     if config.save_summary_steps:
         hooks.append(
             v1.train.SummarySaverHook(config.save_summary_steps, output_dir=config.model_dir, scaffold=spec.scaffold)
@@ -126,7 +129,7 @@ class LogLossHook(v1.train.SessionRunHook):
 
     def __init__(self, loss, every_steps):
         self._fetches = {"loss": loss, "step": v1.train.get_global_step()}
-        self._timer = v1.train.SecondOrStepTimer(every_steps=every_steps)
+        self._timer = StepTimer(every_steps=every_steps)
 
     def begin(self):
         self._timer.reset()

@@ -13,6 +13,7 @@ import tensorflow as tf
 from estimator_train.checkpoints import object_based
 from estimator_train.host import time_spent
 from estimator_train.session import private_names
+from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 
@@ -109,7 +110,7 @@ def save_last_step(saver: SaverHook, session: v1.Session) -> None:
         return
     saver = copy.copy(saver)
     private_names.set_listeners(saver, [])
-    private_names.set_timer(saver, v1.train.SecondOrStepTimer(every_steps=1))  # a new one: see NoteStep
+    private_names.set_timer(saver, StepTimer(every_steps=1))  # a new one: see NoteStep
     saver.end(session)
 
 

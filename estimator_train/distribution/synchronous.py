@@ -13,6 +13,7 @@ import re
 import tensorflow as tf
 
 from estimator_train.session.private_names import eager_mode
+from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 
@@ -98,7 +99,7 @@ class SameStartHook(v1.train.SessionRunHook):
             )
 
 
-class AgreedTimer(v1.train.SecondOrStepTimer):
+class AgreedTimer(StepTimer):
     """Triggers in all processes at the same step, one step after the chief's interval has elapsed."""
 
     def __init__(self, every_secs):

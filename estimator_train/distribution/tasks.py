@@ -15,6 +15,7 @@ from estimator_train.distribution import synchronous
 from estimator_train.distribution.cluster_task import TaskType
 from estimator_train.distribution.completion import CompletionMarkers
 from estimator_train.distribution.server import start_server
+from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -103,7 +104,7 @@ class _StopWithChief(v1.train.SessionRunHook):
 
     def __init__(self, markers):
         self._markers = markers
-        self._timer = v1.train.SecondOrStepTimer(every_secs=2 * _POLL_SECS)
+        self._timer = StepTimer(every_secs=2 * _POLL_SECS)
         self._runs = 0
 
     def after_run(self, run_context, run_values):

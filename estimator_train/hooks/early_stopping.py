@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimator_train import checkpoints
 from estimator_train.estimator import Estimator
 from estimator_train.events import read_eval_metrics
+from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -175,7 +176,7 @@ class _StopHook(tf.compat.v1.train.SessionRunHook):
                 f"run_every_secs={run_every_secs} and run_every_steps={run_every_steps}."
             )
         self._should_stop_fn = should_stop_fn
-        self._timer = v1.train.SecondOrStepTimer(every_secs=run_every_secs, every_steps=run_every_steps)
+        self._timer = StepTimer(every_secs=run_every_secs, every_steps=run_every_steps)
 
     def begin(self):
         self._global_step = v1.train.get_global_step()

@@ -52,7 +52,7 @@ class StepRunner:
             with state.new_variables_restored(checkpoint_path):
                 self.value_specs, self._call = self._loop.trace(self._iterator)
         except Exception as error:
-            raise tracebacks.shortened(error)
+            raise tracebacks.shortened(error) from error.__cause__
         state.check_variables(self._loop.variables)
 
     @property

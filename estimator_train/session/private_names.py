@@ -615,9 +615,9 @@ def unwrapped_compat_module(version):
 
 
 def set_timer(hook, timer):
-    """Replaces the timer of a CheckpointSaverHook, whose constructor does not accept one."""
+    """Replaces the timer of a CheckpointSaverHook or StepCounterHook, whose constructor does not accept one."""
     if not isinstance(hook._timer, v1.train.SecondOrStepTimer):
-        raise AttributeError("CheckpointSaverHook does not keep its timer as _timer")
+        raise AttributeError(f"{type(hook).__name__} does not keep its timer as _timer")
     hook._timer = timer
 
 

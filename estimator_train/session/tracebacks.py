@@ -7,7 +7,9 @@ import types
 
 import tensorflow as tf
 
-_HIDDEN = tuple(f"{os.sep}{name}{os.sep}" for name in ("tensorflow", "keras", "tf_keras", "estimator_train"))
+_OWN = os.path.dirname(os.path.dirname(__file__))
+_PACKAGES = os.path.dirname(os.path.dirname(tf.__file__))
+_LIBRARIES = (*(os.path.join(_PACKAGES, name, "") for name in ("tensorflow", "keras", "tf_keras")), _OWN)
 
 
 def shortened(error: Exception) -> Exception:
@@ -24,6 +26,6 @@ def _users_frames(traceback: types.TracebackType) -> types.TracebackType:
     if traceback.tb_next is None:
         return traceback
     rest = _users_frames(traceback.tb_next)
-    if any(name in traceback.tb_frame.f_code.co_filename for name in _HIDDEN):
+    if traceback.tb_frame.f_code.co_filename.startswith(_LIBRARIES):
         return rest
     return types.TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)

@@ -18,6 +18,7 @@ from estimator_train.events import event_writer
 from estimator_train.export import ExportOutput
 from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.model_fn import EstimatorSpec, ModeKeys, ModelFn, argument_names, check_hooks
+from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -274,7 +275,7 @@ class _ExamplesPerSecondHook(tf.compat.v1.train.SessionRunHook):
 
     def __init__(self, batch_size, every_steps, model_dir):
         self._batch_size = batch_size
-        self._timer = v1.train.SecondOrStepTimer(every_steps=every_steps)
+        self._timer = StepTimer(every_steps=every_steps)
         self._model_dir = model_dir
 
     def begin(self):

@@ -1,0 +1,38 @@
+"""StepTimer: TensorFlow's SecondOrStepTimer on a clock that nobody sets."""
+
+from __future__ import annotations
+
+import time
+
+import tensorflow as tf
+
+
+class StepTimer(tf.compat.v1.train.SecondOrStepTimer):
+    """A SecondOrStepTimer on time.monotonic; TensorFlow's waits an hour longer if the clock is set back by one."""
+
+    def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
+        self._secs, self._steps = every_secs, every_steps
+        super().__init__(every_secs=every_secs, every_steps=every_steps)
+
+    def reset(self) -> None:
+        super().reset()
+        self._step: int | None = None
+        self._seconds = 0.0
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        if self._step is None:
+            return True
+        if step == self._step:
+            return False
+        if self._secs is not None:
+            return time.monotonic() >= self._seconds + self._secs
+        return self._steps is not None and step >= self._step + self._steps
+
+    def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
+        now, before = time.monotonic(), self._step
+        seconds = self._seconds
+        self._step, self._seconds = step, now
+        return (None, None) if before is None else (now - seconds, step - before)
+
+    def last_triggered_step(self) -> int | None:
+        return self._step
