@@ -135,8 +135,11 @@ class KerasModel(PreparedModel):
             def predictions_of(features):
                 return predict(state.adapter, state.model, state.model.predict_step, features)
 
+            # A function of its own, because a custom gradient is saved with what it captures from the function it is in.
+            traced = tf.function(predictions_of, autograph=False)
+
             def serve(features):
-                predictions = predictions_of(features)
+                predictions = traced(features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 

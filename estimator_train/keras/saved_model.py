@@ -12,6 +12,7 @@ from estimator_train.checkpoints import object_based
 from estimator_train.export import signatures
 
 v1 = tf.compat.v1
+log = tf.get_logger()
 
 
 def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
@@ -36,8 +37,20 @@ def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
     root.parts = _variables_and_resources(model_root)  # not the model itself, all of whose layers Keras would trace
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
-        tf.saved_model.save(root, directory, signatures=functions)
+        _save(root, directory, functions)
     _edit(directory, {key: signature.method_name for key, signature in defs.items()}, as_text)
+
+
+def _save(root, directory, functions):
+    """Saves `root`, with its custom gradients if TensorFlow can save them; serving does not need them."""
+    try:
+        tf.saved_model.save(root, directory, signatures=functions)
+    except ValueError as error:
+        if "gradient" not in str(error):
+            raise
+        log.warning("The SavedModel cannot be trained further, only served: %s", str(error).partition("\n")[0])
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        tf.saved_model.save(root, directory, signatures=functions, options=options)
 
 
 def _function(wrapped, signature):
