@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 
@@ -12,6 +13,7 @@ from google.protobuf import text_format
 
 from estimator_train.host.files import write_whole
 from estimator_train.host.model_dirs import checkpoints_among
+from estimator_train.host.paths import is_remote
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 # The keys in checkpoints of Keras models, in name-based ones, and in a tf.train.Checkpoint saved by a model_fn.
@@ -60,7 +62,9 @@ def kept_in(model_dir):
 
 
 def recover_state(model_dir, keep_max):
-    """Rewrites the `checkpoint` file of `model_dir` if it is missing or unreadable, because savers rely on it.
+    """Rewrites the `checkpoint` file of `model_dir` if savers cannot rely on it.
+
+    It may be missing or unreadable, or list checkpoints outside `model_dir`, which savers would delete in time.
 
     Args:
       keep_max: the number of checkpoints to list, of which the saver deletes the oldest ones; 0 or None lists all.
@@ -68,9 +72,11 @@ def recover_state(model_dir, keep_max):
     Raises:
       CheckpointError: a directory has the file's name.
     """
-    if _state(model_dir):
+    state = _state(model_dir)
+    if state and state == _state_on_disk(model_dir):
         return
-    paths = [path for path in _lying_in(model_dir) if damage_of(path) is None][-(keep_max or 0) :]
+    paths = _listed(state) if state else [path for path in _lying_in(model_dir) if damage_of(path) is None]
+    paths = paths[-(keep_max or 0) :]
     if not paths:
         return
     file = os.path.join(model_dir, "checkpoint")
@@ -83,7 +89,45 @@ def recover_state(model_dir, keep_max):
 
 
 def _state(model_dir):
-    """Returns the CheckpointState in the `checkpoint` file of `model_dir`, or None if it cannot be read."""
+    """Returns the CheckpointState in the `checkpoint` file of `model_dir`, or None if it cannot be read.
+
+    Savers may write absolute paths, which keep naming the old directory after a run has been moved or copied. A path
+    outside `model_dir` therefore stands for the checkpoint of the same name in it, and is left out if there is none.
+
+    Raises:
+      CheckpointError: the checkpoint to resume from is outside `model_dir`.
+    """
+    state = _state_on_disk(model_dir)
+    if state is None:
+        return None
+    newest = _inside(model_dir, state.model_checkpoint_path)
+    if newest is None:
+        raise CheckpointError(
+            f"{os.path.join(model_dir, 'checkpoint')} names {state.model_checkpoint_path}, which is outside "
+            f"{model_dir}; copy that checkpoint there, delete the file, or use warm_start_from."
+        )
+    listed = zip(state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps or itertools.repeat(0.0))
+    inside = {own: time for path, time in listed if (own := _inside(model_dir, path))}
+    cleaned = type(state)()
+    cleaned.CopyFrom(state)
+    cleaned.model_checkpoint_path = newest
+    cleaned.all_model_checkpoint_paths[:] = inside
+    if state.all_model_checkpoint_timestamps:
+        cleaned.all_model_checkpoint_timestamps[:] = inside.values()
+    return cleaned
+
+
+def _inside(model_dir, path):
+    """Returns `path` if it is in `model_dir`, or else the checkpoint of that name there, or None."""
+    resolve = os.path.normpath if is_remote(model_dir) or is_remote(path) else os.path.realpath
+    folder = resolve(model_dir)
+    if f"{resolve(os.path.dirname(path))}/".startswith(f"{folder}/"):
+        return path
+    own = os.path.join(model_dir, os.path.basename(path))
+    return own if tf.io.gfile.exists(f"{own}.index") else None
+
+
+def _state_on_disk(model_dir):
     try:
         return tf.train.get_checkpoint_state(model_dir)
     except ValueError:  # not UTF-8, or no checkpoint listed

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from estimator_train.cli.settings import one_line_errors
-from estimator_train.host.files import write_whole
+from estimator_train.host.files import no_link, write_whole
 from estimator_train.host.paths import RemotePath, as_path
 
 
@@ -44,7 +44,7 @@ def append(model_dir, checkpoint, metrics, result=None):
 
 
 def _append(path, line):
-    with path.open("ab+", buffering=0) as file:  # unbuffered: a single write keeps the lines of several processes apart
+    with open(path, "ab+", buffering=0, opener=no_link) as file:  # unbuffered: a single write keeps the lines of several processes apart
         file.write(_end_of_torn_line(file) + line)
         os.fsync(file.fileno())
 

@@ -102,7 +102,7 @@ def _classes(data):
 def _files(settings, data):
     paths = [path for side in ((data and data.image_paths()) or {}).values() for path in side]
     left_out = getattr(data, "left_out", ())
-    local = paths and not is_remote(paths[0])
+    local = paths and not any(map(is_remote, paths))
     where = os.path.commonpath(paths) if local else settings.data_dir
     if local and not os.path.exists(where):
         return f"{where}, drawn when training starts"

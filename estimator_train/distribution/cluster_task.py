@@ -142,12 +142,14 @@ def this_task() -> ClusterTask:
 
     Raises:
       ValueError: TF_CONFIG is wrong, or its cluster has parameter servers.
-      TypeError: see `read_tf_config` and `ClusterTask.from_tf_config`.
     """
-    tf_config = read_tf_config()
-    if TaskType.PS in (tf_config.get("cluster") or {}):
-        raise ValueError("TF_CONFIG has parameter servers, which need a model_fn; use a script of your own")
-    return ClusterTask.from_tf_config(tf_config, synchronous=has_several_tasks(tf_config))
+    try:
+        tf_config = read_tf_config()
+        if TaskType.PS in (tf_config.get("cluster") or {}):
+            raise ValueError("TF_CONFIG has parameter servers, which need a model_fn; use a script of your own")
+        return ClusterTask.from_tf_config(tf_config, synchronous=has_several_tasks(tf_config))
+    except TypeError as error:  # the class of RunConfig's errors, as in tf.estimator
+        raise ValueError(f"TF_CONFIG is wrong: {error}; correct or unset it") from error
 
 
 def has_several_tasks(tf_config: dict) -> bool:

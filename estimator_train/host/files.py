@@ -16,9 +16,16 @@ _START_TIME = time.time()  # of this process, about
 _CLOCK_SKEW = 60.0  # seconds by which the clock of a file server may be behind
 
 
-def printable(path: str) -> str:
-    """Returns the path with non-UTF-8 bytes escaped, for example as \\udcff, so that any stream can print it."""
-    return path.encode(errors="backslashreplace").decode()
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Returns a path or a name that any stream can print and that does not control a terminal.
+
+    Non-UTF-8 bytes are escaped, for example as \\udcff, and so are control characters, for example as \\x1b.
+    """
+    text = CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return text.encode(errors="backslashreplace").decode()
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -33,7 +40,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
         return
     part = unfinished(path)
     try:
-        with open(part, "wb") as file:
+        with open(part, "wb", opener=no_link) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -42,6 +49,11 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
         if os.path.lexists(part):
             os.remove(part)
         raise
+
+
+def no_link(path: str, flags: int) -> int:
+    """An opener for `open` that refuses links: in somebody else's directory, they may lead to any file."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _write_whole_remotely(path, content):

@@ -23,7 +23,7 @@ from estimator_train.host.paths import is_remote
 
 # Errors of a read-only directory, in which training fails anyway as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
-_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO)
 
 _HELD = set()  # of (folder, thread)
 

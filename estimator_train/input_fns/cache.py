@@ -20,6 +20,7 @@ from estimator_train.host.dataset_iterators import iterate
 from estimator_train.host.files import write_whole
 from estimator_train.host.free_memory import free_memory
 from estimator_train.host.host_memory import aligned_empty, lazy_zeros
+from estimator_train.host.paths import is_remote
 from estimator_train.input_fns.decoding import decoded, fault_of_file
 from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.session.private_names import eager_mode
@@ -138,9 +139,17 @@ def key_of_files(paths, image_size, fast):
     """Returns a hex digest of the files' current state and of the settings that the decoded images depend on."""
     key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
     for path in paths:
-        stat = tf.io.gfile.stat(os.fsencode(path))
-        key.update(json.dumps([path, stat.length, stat.mtime_nsec]).encode())
+        key.update(json.dumps([path, *_size_and_time(path)]).encode())
     return key.hexdigest()[:16]
+
+
+def _size_and_time(path):
+    # Not the inode or the time of its last change: these differ if data are unpacked or mounted again.
+    if is_remote(path):
+        stat = tf.io.gfile.stat(path)
+        return stat.length, stat.mtime_nsec
+    status = os.stat(path)  # gfile.stat has whole seconds only
+    return status.st_size, status.st_mtime_ns
 
 
 def _check_room(where, free, number, image_size, channels=1):

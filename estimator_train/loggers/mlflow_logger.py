@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ class MLflowLogger(Logger):
         try:
             run = mlflow.start_run(run_id(folder, "mlflow"), _experiment_id(mlflow), Path(folder).absolute().name)
         except mlflow.exceptions.MlflowException as error:
-            raise ValueError(f"MLflow could not open a run for {folder}: {error}") from error
+            reason = re.sub(r"//[^/\s]*@", "//", str(error))  # without the password of MLFLOW_TRACKING_URI
+            raise ValueError(f"MLflow could not open a run for {folder}: {reason}") from error
         keep_run_id(folder, "mlflow", run.info.run_id)
         self._params = run.data.params
 

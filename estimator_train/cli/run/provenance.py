@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 import shlex
 import subprocess
@@ -52,10 +53,25 @@ def _devices(names):
 
 
 def _git_commit():
-    """Returns the current directory's commit, with "-dirty" if files have changed; None outside a repository."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    """Returns the current directory's commit, with "-dirty" if files have changed; None outside a repository.
+
+    The repository may be somebody else's, so none of the programs that its configuration names is run.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        commit = _git("rev-parse", "--verify", "HEAD").stdout.strip()
+        filters = _git("config", "--null", "--name-only", "--get-regexp", r"^filter\.").stdout.split("\0")[:-1]
     except FileNotFoundError:  # git is not installed
         return None
-    return done.stdout.strip() or None
+    if not commit or any("=" in name for name in filters):  # -c could not turn such a filter off
+        return commit or None
+    without = [part for name in filters for part in ("-c", f"{name}=")]
+    programs_off = ["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"]
+    differs = _git(*without, "diff", "--quiet", *programs_off, "HEAD").returncode == 1
+    return f"{commit}-dirty" if differs else commit
+
+
+def _git(*arguments):
+    """Runs git without the monitor, the hooks and the downloads that a repository's configuration may ask for."""
+    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
+    environment = os.environ | {"GIT_NO_LAZY_FETCH": "1"}
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, env=environment)
