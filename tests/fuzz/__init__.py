@@ -1,0 +1,12 @@
+"""Random cases: `python -m tests.fuzz KIND --seed S --cases N` looks where no test does.
+
+Each kind is a module here with three functions:
+
+    draw(rng: random.Random) -> dict                      a random case, which json can write
+    check(case: dict, directory: Path) -> None            raises if the case fails; the directory is empty
+    smaller(case: dict) -> Iterator[dict]                 simpler variants, the boldest first
+
+`draw` and `smaller` run in the campaign's own process and `check` in another, which imports TensorFlow once for many
+cases. A case that kills that process, or exceeds its time limit, fails like any other, and the campaign goes on. The
+shrunk case is printed as JSON, so that a test can call `check` with it.
+"""

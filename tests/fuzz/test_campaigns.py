@@ -1,0 +1,42 @@
+"""The campaigns' frame, and a short run of each kind."""
+
+import pytest
+
+from tests.fuzz import __main__ as campaigns
+from tests.fuzz import toy
+from tests.fuzz.process import CheckingProcess
+
+SHORT = {"keras": (1, 20)}  # seed and cases
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SHORT)
+def test_a_short_campaign_finds_nothing(kind, monkeypatch, capsys):
+    seed, cases = SHORT[kind]
+    monkeypatch.setattr("sys.argv", ["fuzz", kind, "--seed", str(seed), "--cases", str(cases)])
+    assert campaigns.main() == 0, capsys.readouterr().out
+
+
+def test_a_campaign_prints_the_seed_and_the_shrunk_case_of_each_failure(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["fuzz", "toy", "--seed", "3", "--cases", "3"])
+    assert campaigns.main() == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "--seed 3 --only 0" in next(line for line in lines if line.startswith("FAILED"))
+    assert '{"number": 21}' in lines
+    assert lines[-1].startswith("3 cases, ")
+
+
+def test_a_campaign_survives_cases_that_hang_or_kill_their_process():
+    with CheckingProcess("toy", 2) as process:
+        assert "TimeoutError: no result after 2 s" in process.failure({"number": 99})
+        assert process.failure({"number": 1}) is None
+        assert "ProcessEnded: exit code -9" in process.failure({"number": 98})
+        assert process.failure({"number": 1}) is None
+        assert process.failure({"number": 30}).endswith("ValueError: 30 is above 20")
+
+
+def test_a_case_is_not_shrunk_to_another_failure():
+    def check(case):
+        return None if case["number"] < 5 else "KeyError: a" if case["number"] < 30 else "ValueError: b"
+
+    assert campaigns.shrink({"number": 80}, "ValueError: b", toy.smaller, check)[0] == {"number": 30}
