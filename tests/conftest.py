@@ -5,11 +5,13 @@ import io
 import logging
 import os
 import signal
+import tempfile
 
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.pop("TF_CONFIG", None)
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="estimator_train-tests-")  # records of trusted runs
 
 # isort: split
 import numpy as np

@@ -21,6 +21,7 @@ from estimator_train.cli.commands.run import run
 from estimator_train.cli.commands.train import train
 from estimator_train.cli.synonyms import meant_by
 from estimator_train.cli.termination import Terminated, raising_terminated
+from estimator_train.host.files import printable
 
 _EXAMPLES = """\b
 Examples:
@@ -85,7 +86,7 @@ def main():
             error.possibilities = meant_by(error)
         prefix = click.style("estimator_train:", fg="red")
         lines = getattr(error.__cause__, "lines", [error.format_message()])  # set by errors that need several lines
-        message = "\n".join(" ".join(line.split()) for line in lines)
+        message = "\n".join(printable(" ".join(line.split())) for line in lines)
         click.echo(f"{prefix} {message}", err=True, color=color)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):

@@ -44,7 +44,9 @@ def append(model_dir, checkpoint, metrics, result=None):
 
 
 def _append(path, line):
-    with open(path, "ab+", buffering=0, opener=no_link) as file:  # unbuffered: a single write keeps the lines of several processes apart
+    with open(
+        path, "ab+", buffering=0, opener=no_link
+    ) as file:  # unbuffered: a single write keeps the lines of several processes apart
         file.write(_end_of_torn_line(file) + line)
         os.fsync(file.fileno())
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import click
 
 from estimator_train import datasets
+from estimator_train.cli import trust
 from estimator_train.distribution.cluster_task import this_task
-from estimator_train.host.files import write_whole
+from estimator_train.host.files import CONTROL, printable, write_whole
 from estimator_train.host.model_dirs import absolute
 from estimator_train.host.paths import as_path, is_remote
 from estimator_train.models import Optimization, parse_phases
@@ -76,20 +77,26 @@ class Settings:
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
             settings = cls(**values | lists)
             _check_types(settings)
+            _check_names(settings.class_names)
             settings.in_phases()
         except (TypeError, ValueError) as error:
             raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
         return settings
 
     @classmethod
-    def of_run(cls, model_dir):
-        """Returns the settings of the run in `model_dir`, which must exist."""
+    def of_run(cls, model_dir, trusts=None):
+        """Returns the settings of the run in `model_dir`, which must exist.
+
+        `trusts` is the value of --trust-run, or None if the command neither runs nor writes what run.json names.
+        """
         check_model_dir(model_dir)
         if not as_path(model_dir).is_dir():
             raise click.ClickException(f"{model_dir}: there is no such folder; give the folder of a run")
         settings = cls.load(model_dir)
         if settings is None:
             raise click.ClickException(f"{model_dir} holds no run: it has no run.json")
+        if trusts is not None:
+            trust.check(run_file(model_dir), dataclasses.asdict(settings), trusts)
         return settings
 
     def check_same(self, earlier, model_dir):
@@ -175,6 +182,13 @@ def _is_of(value, kind):
     return type(value) is tuple and all(isinstance(item, each) for item in value) and (is_any_length or len(value) == 2)
 
 
+def _check_names(names):
+    """Raises ValueError for a name that would control the terminal."""
+    for name in names:
+        if CONTROL.search(name):
+            raise ValueError(f"the class {printable(name)} has control characters; rename it")
+
+
 def run_file(model_dir):
     """Returns the path of run.json, which describes a run."""
     return as_path(model_dir, "run.json")
@@ -255,7 +269,9 @@ def open_data(dataset, data_dir, *, limit, split, seed, task="classification", d
     if not draw and dataset == datasets.NAMES[0]:
         options["draw"] = False
     with one_line_errors():
-        return datasets.open_dataset(dataset, data_dir, limit=limit, limit_seed=seed or 0, **options)
+        data = datasets.open_dataset(dataset, data_dir, limit=limit, limit_seed=seed or 0, **options)
+        _check_names(data.class_names)
+        return data
 
 
 @contextlib.contextmanager
@@ -325,11 +341,22 @@ def check_model_dir(model_dir):
     for path in [*(folder / name for name in _FILES), *folder.glob("model.ckpt-*.*")]:
         if path.exists() and not path.is_file():
             raise click.ClickException(f"{path} is not a file, but a run keeps a file of that name; move it elsewhere")
+    if not is_remote(model_dir):
+        _check_links(folder)
     for path in (folder / name for name in _FOLDERS):
         if path.exists() and not path.is_dir():
             raise click.ClickException(
                 f"{path} is not a folder, but a run keeps a folder of that name; move it elsewhere"
             )
+
+
+def _check_links(folder):
+    """Checks that nothing a run writes in `folder`, which may be somebody else's, is a link to a place outside."""
+    inside = os.path.realpath(folder) + os.sep
+    named = [folder / name for name in ("evaluations.jsonl", "training.lock", *_FOLDERS)]
+    for path in [*named, *folder.glob("export/*")]:
+        if path.is_symlink() and not os.path.realpath(path).startswith(inside):
+            raise click.ClickException(f"{path} is a link that leads out of the run; remove it")
 
 
 def _text(value):

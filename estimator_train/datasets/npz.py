@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
+
+
+_MOST_CLASSES = 100_000  # each has an output of the model
+_MOST_TIMES = 1100  # by which deflate makes data smaller, at most
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,6 +106,10 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ArrayDataset
         _check(path, f"x_{side}", arrays[f"x_{side}"], f"y_{side}", arrays[f"y_{side}"])
     labels = {name: arrays[name].astype(np.int64) for name in ("y_train", "y_test")}  # tf.one_hot takes no uint64
     number = 1 + max(int(arrays["y_train"].max()), int(arrays["y_test"].max()))
+    if number > _MOST_CLASSES:
+        raise ValueError(f"{path}: y_train or y_test has class {number - 1}; number the classes from 0")
+    if arrays.get("class_names", np.arange(1)).ndim != 1:
+        raise ValueError(f"{path}: class_names must have shape (n,), got {arrays['class_names'].shape}")
     class_names = tuple(map(str, arrays.get("class_names", range(number))))
     if len(class_names) < number:
         raise ValueError(
@@ -121,8 +133,11 @@ def _read(path):
     names = ("x_train", "y_train", "x_test", "y_test")
     try:
         with path.open("rb") as opened, np.load(opened) as file:
-            arrays = {name: file[name] for name in (*names, "class_names") if name in file}
-    except (ValueError, zipfile.BadZipFile, TypeError, AttributeError) as error:  # pickles, torn files, single arrays
+            there = [name for name in (*names, "class_names") if name in file]
+            for name in there:
+                _check_member(file.zip, name)
+            arrays = {name: file[name] for name in there}
+    except _UNREADABLE as error:
         raise ValueError(f"{path} is not an npz file of arrays: {error}") from error
     missing = [name for name in names if name not in arrays]
     if missing:
@@ -130,9 +145,32 @@ def _read(path):
     return arrays
 
 
+# Pickles, torn files and single arrays; encrypted members, unknown compression, and headers that cannot be parsed.
+_UNREADABLE = (
+    *(ValueError, TypeError, AttributeError, EOFError, RuntimeError, OverflowError, SyntaxError, OSError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, MemoryError),
+)
+
+
+def _check_member(archive, name):
+    """Checks that an array's member has the bytes that its header claims, because NumPy allocates these at once."""
+    members = [member for member in archive.infolist() if member.filename in (name, f"{name}.npy")]
+    if len(members) != 1:
+        raise ValueError(f"it has {len(members)} arrays {name}")
+    with archive.open(members[0]) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    claimed, packed = math.prod(shape) * dtype.itemsize, members[0].compress_size
+    if claimed > members[0].file_size or members[0].file_size > _MOST_TIMES * (packed + 1):
+        raise ValueError(f"{name} claims the shape {shape} of {dtype}, but has {packed} bytes")
+
+
 def _check(path, x_name, x, y_name, y):
     if x.ndim not in (3, 4) or x.shape[3:] not in ((), (1,), (3,)):
         raise ValueError(f"{path}: {x_name} must be images of shape (n, height, width[, 1 or 3]), got {x.shape}")
+    if x.dtype.kind not in "buif" or 0 in x.shape[1:3]:
+        raise ValueError(f"{path}: {x_name} must be images of integers or floats, got {x.dtype} of shape {x.shape}")
     if y.ndim != 1 or y.dtype.kind not in "iu" or (y.size and y.min() < 0):
         raise ValueError(f"{path}: {y_name} must be class indices of shape (n,), got {y.dtype} of shape {y.shape}")
     if len(x) != len(y) or not len(x):

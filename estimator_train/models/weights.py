@@ -49,10 +49,23 @@ def load_file(model: keras.Model, weights: str | os.PathLike[str]) -> None:
     """
     check_weights(weights)
     try:
+        _check_sizes(weights)
         model.load_weights(weights)
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, TypeError, AttributeError, RuntimeError, MemoryError) as error:
         reason = str(error).split("\n")[0]
         raise ValueError(f"weights file {weights} does not fit {model.name}: {reason}") from error
+
+
+def _check_sizes(weights):
+    """Raises ValueError if a dataset claims more values than the file can hold, because h5py allocates them at once."""
+    import h5py
+
+    def check(name, node):
+        if isinstance(node, h5py.Dataset) and node.nbytes > 1100 * (node.id.get_storage_size() + 1000):
+            raise ValueError(f"{name} claims the shape {node.shape}, but has {node.id.get_storage_size()} bytes")
+
+    with h5py.File(weights) as file:
+        file.visititems(check)
 
 
 def application(

@@ -15,6 +15,7 @@ from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_pr
 from estimator_train.cli.parameters import OutputFile
 from estimator_train.cli.settings import Settings, open_data
 from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.cli.trust import trust_option
 
 _EXAMPLES = """\b
 Examples:
@@ -28,6 +29,7 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @model_dir_option
 @checkpoint_option
+@trust_option
 @click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, best first.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values with all digits, one number per row.")
@@ -37,7 +39,7 @@ Examples:
     metavar="FILE",
     help="Write each example's classes and probabilities as comma-separated values.",
 )
-def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, predictions):
+def evaluate(model_dir, checkpoint, trust_run, all_checkpoints, as_json, as_csv, predictions):
     """Evaluate the newest checkpoint of a run, or others.
 
     The data and the model are those of the run. Checkpoints are ranked by accuracy (by macro F1 for several labels, by
@@ -50,7 +52,7 @@ def evaluate(model_dir, checkpoint, all_checkpoints, as_json, as_csv, prediction
         raise click.ClickException("--json and --csv exclude each other; give one")
     if predictions and all_checkpoints:
         raise click.ClickException("--predictions is for a single checkpoint; leave out --all")
-    settings = Settings.of_run(model_dir)
+    settings = Settings.of_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if predictions and not (settings.class_names or settings.task == "regression"):
         raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")

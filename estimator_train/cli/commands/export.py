@@ -11,6 +11,7 @@ from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.parameters import Text
 from estimator_train.cli.settings import Settings, check_folder, one_line_errors
 from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.cli.trust import trust_option
 from estimator_train.host.packages import check_installed
 from estimator_train.host.paths import is_remote
 
@@ -36,6 +37,7 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @model_dir_option
 @checkpoint_option
+@trust_option
 @click.option(
     "--format",
     "file_format",
@@ -52,14 +54,14 @@ Examples:
     required=True,
     help="Directory to write to; a SavedModel becomes this directory.",
 )
-def export(model_dir, checkpoint, file_format, out):
+def export(model_dir, checkpoint, trust_run, file_format, out):
     """Export the trained model of a run.
 
     The SavedModel of a run on images takes encoded JPEG or PNG files as image_bytes; its signature
     images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. Those are written
     only if they match predict on a batch of the run's evaluation data.
     """
-    settings = Settings.of_run(model_dir)
+    settings = Settings.of_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if is_remote(out):
         raise click.ClickException(f"--out {out}: give a folder on this machine, and copy the files from there")

@@ -14,6 +14,7 @@ import tabulate
 from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
 from estimator_train.cli.settings import Settings
 from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.cli.trust import trust_option
 from estimator_train.datasets.images import subfolders
 from estimator_train.host.files import printable
 from estimator_train.host.paths import as_path, is_remote
@@ -28,10 +29,11 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @model_dir_option
 @checkpoint_option
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values with all digits.")
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
-def predict(model_dir, checkpoint, as_json, as_csv, images):
+def predict(model_dir, checkpoint, trust_run, as_json, as_csv, images):
     """Predict the classes of images with their probabilities, or their labels or numbers.
 
     A FOLDER stands for all JPEG and PNG files in it and its subfolders. Unreadable files are named on standard error,
@@ -39,7 +41,7 @@ def predict(model_dir, checkpoint, as_json, as_csv, images):
     """
     if as_json and as_csv:
         raise click.ClickException("--json and --csv exclude each other; give one")
-    settings = Settings.of_run(model_dir)
+    settings = Settings.of_run(model_dir, trust_run)
     if not settings.dataset:
         raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)

@@ -8,6 +8,7 @@ from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_pr
 from estimator_train.cli.commands.evaluate import data_of_run
 from estimator_train.cli.settings import Settings
 from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.cli.trust import trust_option
 
 _EXAMPLES = """\b
 Example:
@@ -18,13 +19,14 @@ Example:
 @click.command(epilog=_EXAMPLES)
 @model_dir_option
 @checkpoint_option
-def report(model_dir, checkpoint):
+@trust_option
+def report(model_dir, checkpoint, trust_run):
     """Write a report of a run: one HTML file with curves, metrics and the worst mistakes.
 
     This evaluates the checkpoint. The file, report/report.html in the directory of the run, is self-contained; the
     plots are next to it as PNG files. Training writes the same report when it ends.
     """
-    settings = Settings.of_run(model_dir)
+    settings = Settings.of_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     data = data_of_run(settings, model_dir) if settings.dataset else None
 

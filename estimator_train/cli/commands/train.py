@@ -11,7 +11,7 @@ import cloup
 from click.core import ParameterSource
 
 from estimator_train import datasets, models, recipes
-from estimator_train.cli import environment
+from estimator_train.cli import environment, trust
 from estimator_train.cli.checkpoint_flag import best_checkpoint
 from estimator_train.cli.commands import training_flags
 from estimator_train.cli.conflicts import check_conflicts, flag_of
@@ -64,6 +64,9 @@ _INSTEAD_OF = {
     ),
 }
 
+# Flags that say what kind of run a file describes; `trust.check` reads them.
+_KINDS = ("dataset", "recipe")
+
 _STEPS_OF_RATE_TEST = 100
 
 # Flags that are not settings of a recipe but work with every recipe.
@@ -95,9 +98,12 @@ class _RepeatingCommand(cloup.Command):
             flags = flags_of(path)
             _check_same_system(flags, {name: ctx.params[name] for name in given}, path)
             ctx.default_map = {name: value for name, value in flags.items() if name not in replaced}
+            trust.check(
+                path, ctx.default_map | {name: None for name in given if name not in _KINDS}, ctx.params["trust_run"]
+            )
             ctx.params.clear()
             rest = super().parse_args(ctx, args)
-        del ctx.params["config"]
+        del ctx.params["config"], ctx.params["trust_run"]
         return rest
 
 
@@ -188,6 +194,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     if dry_run:
         return 0
 
+    trust.remember(dataclasses.asdict(settings) | dataclasses.asdict(training))
     if flags.find_learning_rate:
         with starting_tensorflow(verbosity):
             from estimator_train.cli.run.rate_test import find_learning_rate
@@ -233,6 +240,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
     _say_if_it_starts_anew(model_dir)
     if dry_run:
         return 0
+    trust.remember({"recipe": flags.recipe, **settings})
     with starting_tensorflow(verbosity):
         from estimator_train.cli.run import recipe_training
 

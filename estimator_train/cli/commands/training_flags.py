@@ -238,6 +238,11 @@ OUTPUT = cloup.option_group(
         help="The run.json of a run to repeat; other flags override it.",
     ),
     cloup.option(
+        "--trust-run",
+        is_flag=True,
+        help="Run the functions and write to the folders that an unknown run.json names.",
+    ),
+    cloup.option(
         "--log",
         type=Loggers(),
         metavar="NAME,NAME",
