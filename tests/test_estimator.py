@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import traceback
 
 import numpy as np
 import pytest
@@ -772,3 +773,42 @@ def test_a_model_dir_that_tensorflow_takes_for_a_pattern_is_refused_at_once(name
     with pytest.raises(ValueError, match="takes for a pattern; rename it"):
         et.Estimator(lambda features: None, config=et.RunConfig(tmp_path / name))
     assert os.listdir(tmp_path) == []
+
+
+# wrong arguments and models' errors
+
+
+def test_what_is_passed_in_the_place_of_something_else_is_told_with_the_mend(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    with pytest.raises(TypeError, match=r"Hooks must be a SessionRunHook, given: .*; pass .* as CallbacksHook"):
+        estimator.train(rows(), hooks=[keras.callbacks.TerminateOnNaN()])
+    for method in (estimator.train, estimator.evaluate, lambda dataset: list(estimator.predict(dataset))):
+        with pytest.raises(TypeError, match="must be callable, given: .*; pass a function that creates and returns"):
+            method(rows()())
+    with pytest.raises(TypeError, match="must be callable"):
+        et.TrainSpec(rows()())
+    with pytest.raises(TypeError, match="must be a function, given: .*; pass it to model_to_estimator"):
+        et.Estimator(keras.Sequential([layers.Dense(1)]))
+
+
+@pytest.mark.parametrize("method", ["train", "evaluate"])
+def test_missing_labels_are_told(method, tmp_path):
+    model = keras.Sequential([layers.Dense(3, input_shape=(12,))])
+    model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
+    estimator = et.model_to_estimator(model, model_dir=tmp_path)
+    with pytest.raises(ValueError, match="Target data is missing: .* loss=categorical_crossentropy"):
+        getattr(estimator, method)(lambda: rows()().map(lambda features, labels: features))
+
+
+def test_an_error_in_a_model_has_a_traceback_as_short_as_fits(tmp_path):
+    estimator = counting_estimator(tmp_path)
+    with pytest.raises(ValueError, match="expected shape=.*None, 12") as raised:
+        estimator.train(rows(examples=5))
+    assert len("".join(traceback.format_exception(raised.value)).splitlines()) < 60
+    tf.debugging.disable_traceback_filtering()
+    try:
+        with pytest.raises(ValueError, match="expected shape=.*None, 12") as raised:
+            estimator.train(rows(examples=5))
+    finally:
+        tf.debugging.enable_traceback_filtering()
+    assert len("".join(traceback.format_exception(raised.value)).splitlines()) > 100

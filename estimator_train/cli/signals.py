@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+import time
 
 import click
 import tensorflow as tf
@@ -17,6 +18,7 @@ from estimator_train.distribution import synchronous
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 
 _NUMBERS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # if workers receive different ones, the last counts
+_TWICE_SECS = 2  # a signal to the process and one to its group arrive within this time
 
 
 class Stopped(Exception):
@@ -27,8 +29,8 @@ class StopOnSignal(SessionRunHook):
     """A hook that stops training after the current step if SIGINT, SIGTERM or SIGHUP arrives inside its `with` block.
 
     Before training begins, while a model is copied or features are cached, the signal raises `Stopped` immediately,
-    because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM does not, because
-    some senders signal both the process and its group. A signal that the process ignored from the start, as nohup does
+    because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM or SIGHUP does so only if
+    it comes seconds later, because some senders signal both the process and its group. A signal that the process ignored from the start, as nohup does
     with SIGHUP, stays ignored. After the block, SIGTERM and SIGHUP are ignored if a signal was received inside it.
 
     In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved. Tasks that wait
@@ -96,10 +98,10 @@ class StopOnSignal(SessionRunHook):
     def _note(self, number):
         leave_lost_terminal()
         if not self._is_said and number in self._handlers:
-            self._is_said, self.received = True, self.received or number
+            self._is_said, self.received, self._said_at = True, self.received or number, time.monotonic()
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
                 click.echo(f"estimator_train: {number.name}: stopping; Ctrl-C now stops at once", err=True)
-        elif number == signal.SIGINT:
+        elif number == signal.SIGINT or time.monotonic() - self._said_at > _TWICE_SECS:
             os._exit(128 + number)
 
 

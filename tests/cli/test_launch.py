@@ -194,6 +194,24 @@ def test_a_launch_that_is_terminated_stops_its_processes(number, code, script, t
             os.kill(pid, 0)
 
 
+@pytest.mark.slow
+def test_a_launch_that_is_killed_takes_its_processes_along(script, tmp_path):
+    path = script(
+        f"import os, pathlib, time\npathlib.Path({str(tmp_path)!r}, f'pid-{{os.getpid()}}').touch()\ntime.sleep(100)\n"
+    )
+    command = [sys.executable, "-m", "estimator_train", "launch", "--workers", "2", "--", "run", str(path)]
+    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    end = time.monotonic() + 60
+    while len(pids := [int(file.name[4:]) for file in tmp_path.glob("pid-*")]) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_text() for pid in pids):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert len(pids) == 2
+
+
 def test_nothing_to_start_is_an_error():
     done = launch("--workers", 2)
     assert done.returncode == 2

@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 import warm_python
 
+from estimator_train import loggers
 from estimator_train.cli.run import prediction, reporting
 from estimator_train.cli.signals import StopOnSignal, Stopped
 from estimator_train.cli.termination import raising_terminated
@@ -144,6 +145,17 @@ def test_a_second_ctrl_c_ends_a_step_that_waits(start, errors, tmp_path):
     assert "saved" not in errors()
 
 
+def test_a_second_sigterm_seconds_later_ends_a_step_that_waits(start, errors, tmp_path):
+    process = start(train="waiting_input_fn")
+    wait_for_file(process, tmp_path, "waiting", errors)
+    process.send_signal(signal.SIGTERM)
+    wait_until(process, lambda: "SIGTERM: stopping" in errors(), errors)
+    time.sleep(2.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=LIMIT) == 143
+
+
 ON_TERMINAL = """
 import os, sys
 from estimator_train.cli import main
@@ -259,6 +271,13 @@ def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command
     assert stopping == f"estimator_train: {number.name}: stopping; Ctrl-C now stops at once"
     assert re.fullmatch(f"estimator_train: {said.format(name=number.name)}", stopped)
     assert not (tmp_path / "run" / "training.json").exists()
+
+
+def test_ctrl_c_while_a_logger_opens_is_one_line(command, own_flags, monkeypatch):
+    send_in(monkeypatch, loggers, "open_logger", signal.SIGINT)
+    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", "3", "--quiet", "--log", "csv")
+    assert code == 130
+    assert errors.splitlines()[1:] == ["estimator_train: stopped by SIGINT before the training began"]
 
 
 def test_a_signal_in_a_command_that_does_not_train_is_one_line(command, trained, scans, monkeypatch, tmp_path):

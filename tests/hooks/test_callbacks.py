@@ -249,3 +249,62 @@ def test_what_cannot_be_served_is_refused(classifier, data, batches, tmp_path):
 
     with pytest.raises(ValueError, match="this Estimator has a model_fn; use SessionRunHooks"):
         et.Estimator(model_fn, tmp_path).train(batches(data[0], 4), hooks=[et.CallbacksHook([])])
+
+
+def swap_model():
+    model = model_of("keras")
+    model.compile(importlib.import_module("keras").optimizers.SGD(0.1, use_ema=True), "categorical_crossentropy")
+    return model
+
+
+def test_swapped_averages_end_in_the_last_checkpoint_as_in_fit(data, batches, tmp_path):
+    callbacks = importlib.import_module("keras").callbacks
+    fitted = swap_model()
+    fit_data = batches(data, 16, None)()
+    fitted.fit(
+        fit_data, epochs=2, steps_per_epoch=STEPS, callbacks=[callbacks.SwapEMAWeights(swap_on_epoch=True)], verbose=0
+    )
+    estimator = et.model_to_estimator(swap_model(), model_dir=tmp_path)
+    hook = et.CallbacksHook([callbacks.SwapEMAWeights(swap_on_epoch=True)], STEPS)
+    estimator.train(batches(data, 16, None), hooks=[hook], max_steps=2 * STEPS)
+    model = swap_model()
+    tf.train.Checkpoint(model).read(estimator.latest_checkpoint()).expect_partial()
+    for weight, other in zip(model.get_weights(), fitted.get_weights(), strict=True):
+        np.testing.assert_allclose(weight, other, rtol=1e-5, atol=1e-6)
+
+
+class StopsIn(keras.callbacks.Callback):
+    """Stops in the second epoch's third step, and keeps the names of the logs of epochs."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps, self.logs = 0, []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps += 1
+        self.model.stop_training = self.steps == STEPS + 3
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.logs.append((epoch, sorted(logs)))
+
+
+def test_an_epoch_that_a_callback_cuts_short_is_validated_as_in_fit(classifier, train_and_evaluate, fit):
+    expected, ours = StopsIn(), StopsIn()
+    fit(classifier("sgd"), [expected])
+    estimator, _ = train_and_evaluate(classifier("sgd"), [ours])
+    assert ours.logs == expected.logs
+    assert "val_loss" in ours.logs[1][1]
+    assert estimator.latest_checkpoint().endswith(f"-{STEPS + 3}")
+
+
+def test_calls_of_several_steps_are_those_of_fit(classifier, data, batches, tmp_path):
+    expected, ours = Events(), Events()
+    model = classifier("sgd")
+    model.compile("sgd", "categorical_crossentropy", steps_per_execution=4)
+    model.fit(batches(data, 16, None)(), epochs=2, steps_per_epoch=STEPS, callbacks=[expected], verbose=0)
+    config = et.RunConfig(tmp_path, steps_per_loop=4)  # with summaries and log lines
+    estimator = et.model_to_estimator(classifier("sgd", metrics=()), config=config)
+    estimator.train(batches(data, 16, None), hooks=[et.CallbacksHook(ours, STEPS)], max_steps=2 * STEPS)
+    assert [event for event in ours.seen if "batch" in event[0]] == [
+        event for event in expected.seen if "batch" in event[0]
+    ]

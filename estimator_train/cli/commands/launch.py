@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import itertools
 import json
 import os
@@ -17,6 +19,7 @@ import click
 
 _PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
 _POLL_SECS = 0.2
+_PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 _GRACE_SECS = 10  # from SIGTERM to SIGKILL
 
 
@@ -86,6 +89,7 @@ def _start(cluster, job, index, arguments):
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        preexec_fn=functools.partial(_end_with, os.getpid()),
     )
 
     def show():
@@ -96,6 +100,13 @@ def _start(cluster, job, index, arguments):
     process.shown = threading.Thread(target=show, daemon=True)
     process.shown.start()
     return process
+
+
+def _end_with(parent: int) -> None:
+    """Makes Linux send SIGTERM to this process when the process `parent` ends, even by SIGKILL."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has just ended
+        os._exit(128 + signal.SIGTERM)
 
 
 def _wait(processes):
