@@ -50,7 +50,7 @@ class CheckingProcess:
 
     def _start(self):
         self._checked = 0
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed by _end
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.process", self._kind],
             cwd=Path(__file__).parents[2],
@@ -74,6 +74,7 @@ def _answer(kind):
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     module = importlib.import_module(f"tests.fuzz.{kind}")
+    getattr(module, "prepare", lambda: None)()
     for line in sys.stdin:
         failure = None
         with tempfile.TemporaryDirectory(prefix="fuzz") as directory:
