@@ -90,7 +90,8 @@ def main(folder, last_step):
             model.run_eagerly = True
             model.optimizer.finalize_variable_values = lambda variables: None  # fit ends with the moving averages
             model.fit(input_fn(), verbose=0, shuffle=False)
-            if not all(np.allclose(one, other, rtol=0, atol=1e-6) for one, other in zip(weights, model.get_weights())):
+            pairs = zip(weights, model.get_weights(), strict=True)
+            if not all(np.allclose(one, other, rtol=0, atol=1e-6) for one, other in pairs):
                 print(case, "has other numbers than fit")
             print(case, "done", file=sys.stderr)
 
