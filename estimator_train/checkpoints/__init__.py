@@ -106,7 +106,8 @@ def _state(model_dir):
             f"{os.path.join(model_dir, 'checkpoint')} names {state.model_checkpoint_path}, which is outside "
             f"{model_dir}; copy that checkpoint there, delete the file, or use warm_start_from."
         )
-    listed = zip(state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps or itertools.repeat(0.0))
+    times = state.all_model_checkpoint_timestamps or itertools.repeat(0.0)
+    listed = zip(state.all_model_checkpoint_paths, times, strict=False)
     inside = {own: time for path, time in listed if (own := _inside(model_dir, path))}
     cleaned = type(state)()
     cleaned.CopyFrom(state)

@@ -29,9 +29,10 @@ class StopOnSignal(SessionRunHook):
     """A hook that stops training after the current step if SIGINT, SIGTERM or SIGHUP arrives inside its `with` block.
 
     Before training begins, while a model is copied or features are cached, the signal raises `Stopped` immediately,
-    because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM or SIGHUP does so only if
-    it comes seconds later, because some senders signal both the process and its group. A signal that the process ignored from the start, as nohup does
-    with SIGHUP, stays ignored. After the block, SIGTERM and SIGHUP are ignored if a signal was received inside it.
+    because there is nothing to save. A second Ctrl-C kills the process immediately. A second SIGTERM or SIGHUP does so
+    if it comes seconds later, because some senders signal both the process and its group. A signal that the process
+    ignored from the start, as nohup does with SIGHUP, stays ignored. After the block, SIGTERM and SIGHUP are ignored if
+    a signal was received inside it.
 
     In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved. Tasks that wait
     for them to finish, such as an evaluator, thus do not take the training for complete.

@@ -69,7 +69,7 @@ def _named(settings):
     dataset = str(settings.get("dataset"))
     if settings.get("recipe") or dataset in _DRAWN or dataset.startswith("tfds:"):
         named.append(settings.get("data_dir"))
-    return [str(name) for name in named if name]
+    return list(dict.fromkeys(str(name) for name in named if name))
 
 
 def _record(name):

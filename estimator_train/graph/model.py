@@ -122,7 +122,7 @@ class GraphModel(PreparedModel):
 
         with _new_graph(config, strategy) as graph:
             features, labels, input_hooks = make_input()
-            with warm_start.noting_optimizer_variables() as optimizer_variables:
+            with warm_start.noting_layer_variables() as layer_variables:
                 tf.distribute.get_strategy().extended.call_for_each_replica(build, args=(features, labels))
             spec = specs[0] if len(specs) == 1 else combine_specs(specs)
             if mode == ModeKeys.TRAIN:
@@ -130,7 +130,7 @@ class GraphModel(PreparedModel):
                 _read_global_step_before_updates()
             keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
-                warm_start.apply(self._warm_start_from, optimizer_variables)
+                warm_start.apply(self._warm_start_from, layer_variables)
             if _add_saver(spec.scaffold, config) and checkpoint_path is not None:
                 checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
@@ -142,11 +142,11 @@ class GraphModel(PreparedModel):
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(config, None):
                 receiver = receiver_fn()
-                with warm_start.noting_optimizer_variables() as optimizer_variables:
+                with warm_start.noting_layer_variables() as layer_variables:
                     spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
                 outputs = spec.export_outputs if mode == ModeKeys.PREDICT else supervised_outputs(spec)
                 if checkpoint_path is None and self._warm_start_from is not None:
-                    warm_start.apply(self._warm_start_from, optimizer_variables)
+                    warm_start.apply(self._warm_start_from, layer_variables)
                 saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
                 saver = saver if isinstance(saver, v1.train.Saver) else v1.train.Saver(sharded=True)
                 meta_graph = {

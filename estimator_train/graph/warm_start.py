@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 v1 = tf.compat.v1
+log = tf.get_logger()
 
 _OPTIMIZERS = (v1.train.Optimizer, keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
 
@@ -75,19 +76,20 @@ def check(warm_start_from):
 
 
 @contextlib.contextmanager
-def noting_optimizer_variables():
-    """Yields a list that collects the variables which optimizers create inside the block, in a v1 graph.
+def noting_layer_variables():
+    """Yields a list that collects the variables which layers create inside the block, in a v1 graph.
 
-    The graph itself does not distinguish them from the model's, so the call stack is searched for an optimizer.
+    The graph itself does not tell BatchNorm's statistics from other non-trainable variables, such as a learning rate,
+    so the call stack is searched for a layer. An optimizer's variables are never a layer's.
     """
     variables = []
 
     def creator(next_creator, **settings):
         variable = next_creator(**settings)
         frame = inspect.currentframe()
-        while frame is not None and not isinstance(frame.f_locals.get("self"), _OPTIMIZERS):
+        while frame is not None and not isinstance(frame.f_locals.get("self"), (keras.layers.Layer, *_OPTIMIZERS)):
             frame = frame.f_back
-        if frame is not None:
+        if frame is not None and isinstance(frame.f_locals["self"], keras.layers.Layer):
             variables.append(variable)
         return variable
 
@@ -95,30 +97,48 @@ def noting_optimizer_variables():
         yield variables
 
 
-def apply(warm_start_from, optimizer_variables):
+def apply(warm_start_from, layer_variables):
     """Initializes variables of the default graph from the checkpoint; call it once all variables exist.
 
-    A path selects all variables of the model, including BatchNorm's statistics, but not the global step or the list
-    `optimizer_variables`, so the new optimizer keeps its learning rate. Non-trainable variables that the checkpoint
-    lacks keep their initial values.
+    A path selects the trainable variables, and those non-trainable ones in the checkpoint that are state of the model:
+    variables of layers, which the list `layer_variables` holds, and variables that UPDATE_OPS move. Others, such as a
+    learning rate, keep their initial values.
 
     Raises:
       ValueError: If a selected variable is not in the checkpoint or has another shape there.
     """
-    tf.get_logger().info("Warm-starting with WarmStartSettings: %s", warm_start_from)
+    log.info("Warm-starting with WarmStartSettings: %s", warm_start_from)
     if isinstance(warm_start_from, WarmStartSettings):
         v1.train.warm_start(_checkpoint(warm_start_from.ckpt_to_initialize_from), *warm_start_from[1:])
         return
     path = _checkpoint(os.fspath(warm_start_from))
     saved = {name for name, _ in tf.train.list_variables(path)}
     trained = {id(variable) for variable in v1.trainable_variables()}
-    not_of_model = {id(variable) for variable in [v1.train.get_global_step(), *optimizer_variables]}
+    state = set(map(id, layer_variables)) | _moved_by_updates()
     chosen = [
         variable
         for variable in v1.global_variables()
-        if id(variable) not in not_of_model and (id(variable) in trained or variable.op.name in saved)
+        if id(variable) in trained or (id(variable) in state and variable.op.name in saved)
     ]
+    taken = sorted(variable.op.name for variable in chosen if id(variable) not in trained)
+    log.info("Warm-starting all trainable variables, and these that are not trained: %s", ", ".join(taken) or "none")
     v1.train.warm_start(path, vars_to_warm_start=chosen)
+
+
+def _moved_by_updates():
+    """Returns the ids of the global variables that the ops in the collection UPDATE_OPS assign."""
+    queue = [getattr(update, "op", update) for update in v1.get_collection(v1.GraphKeys.UPDATE_OPS)]
+    seen = set(queue)
+    while queue:
+        op = queue.pop()
+        new = {*op.control_inputs, *(tensor.op for tensor in op.inputs)} - seen
+        seen |= new
+        queue += new
+    return {
+        id(variable)
+        for variable in v1.global_variables()
+        if any(op in seen and "Assign" in op.type for op in variable.op.outputs[0].consumers())
+    }
 
 
 def _checkpoint(path):

@@ -93,8 +93,9 @@ class CallbacksHook(EpochHook):
         if self._callbacks is None:  # not None if the session was recreated after an error
             with self._as_in_fit():
                 # Of an unknown number of epochs, callbacks learn the last one before it ends.
-                knows_epochs = self.steps_per_epoch and self._last_step < math.inf
-                epochs = math.ceil(self._last_step / self.steps_per_epoch) if knows_epochs else math.inf
+                epochs: float = math.inf
+                if self.steps_per_epoch and self._last_step < math.inf:
+                    epochs = math.ceil(self._last_step / self.steps_per_epoch)
                 self._callbacks = self._adapter.callback_list(self._model, self._given, self.steps_per_epoch, epochs)
                 self._model.stop_training = False
                 self._callbacks.on_train_begin()

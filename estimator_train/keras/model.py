@@ -135,7 +135,7 @@ class KerasModel(PreparedModel):
             def predictions_of(features):
                 return predict(state.adapter, state.model, state.model.predict_step, features)
 
-            # A function of its own, because a custom gradient is saved with what it captures from the function it is in.
+            # A custom gradient is saved with the tensors that it captures from its own function.
             traced = tf.function(predictions_of, autograph=False)
 
             def serve(features):

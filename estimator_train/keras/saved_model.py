@@ -34,7 +34,8 @@ def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
 
     wrapped = v1.wrap_function(build, [])
     root = tf.Module()
-    root.parts = _variables_and_resources(model_root)  # not the model itself, all of whose layers Keras would trace
+    # Not the model itself, all of whose layers Keras would trace; nor does it list metrics that Keras 3 layers update.
+    root.parts = [*_variables_and_resources(model_root), *wrapped.graph.variables]
     functions = {key: _function(wrapped, signature) for key, signature in defs.items()}
     with object_based.root_logger_left_alone():
         _save(root, directory, functions)

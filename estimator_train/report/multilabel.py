@@ -61,9 +61,10 @@ def multilabel(names: Sequence[str], labels: np.ndarray, probabilities: np.ndarr
     if probabilities.min() < 0 or probabilities.max() > 1:
         raise ValueError("the model's outputs are not probabilities; end it with a sigmoid")
     is_label, is_predicted = labels > 0.5, probabilities >= THRESHOLD
-    by_label = metrics.precision_recall_fscore_support(is_label, is_predicted, average=None, zero_division=0)
-    if len(names) == 1:  # scikit-learn treats a single column as classes 0 and 1
-        by_label = [values[-1:] for values in by_label]
+    positive = [True] if len(names) == 1 else None  # scikit-learn treats a single column as classes 0 and 1
+    by_label = metrics.precision_recall_fscore_support(
+        is_label, is_predicted, labels=positive, average=None, zero_division=0
+    )
     precision, recall, f1, support = (values.tolist() for values in by_label)
     indices = range(len(names))
     roc_auc = [area_of(metrics.roc_auc_score, is_label[:, index], probabilities[:, index]) for index in indices]

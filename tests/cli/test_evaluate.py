@@ -240,7 +240,7 @@ def test_wrong_flags_are_one_line(command, trained, flags, message):
 def test_predictions_need_classes(command, settings, tmp_path):
     own = dataclasses.replace(settings, dataset=None, input_fn="a:b", eval_input_fn="a:b", class_names=())
     own.save(tmp_path / "run")
-    code, _, errors = command("evaluate", "--model-dir", "run", "--predictions", "p.csv")
+    code, _, errors = command("evaluate", "--model-dir", "run", "--predictions", "p.csv", "--trust-run")
     assert code == 2
     assert errors == "estimator_train: --predictions needs classes, and the run in run has none\n"
 

@@ -12,13 +12,15 @@ v1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode, params):
-    """Grows every variable by 1 a step; "statistic" is not trained."""
+    """Grows every variable by 1 a step; "statistic" and "rate" are not trained."""
+    rate = v1.get_variable("rate", [], initializer=v1.constant_initializer(params.get("rate", 1.0)), trainable=False)
     names = params["names"]
     trained = [v1.get_variable(name, [], initializer=v1.zeros_initializer()) for name in names]
     statistic = v1.get_variable("statistic", [], initializer=v1.zeros_initializer(), trainable=False)
     loss = -tf.add_n(trained) * tf.reduce_mean(features)
-    step = v1.train.MomentumOptimizer(1.0, 0.0).minimize(loss, v1.train.get_global_step())
-    train_op = tf.group(step, statistic.assign_add(1.0))
+    step = v1.train.MomentumOptimizer(rate, 0.0).minimize(loss, v1.train.get_global_step())
+    v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update := statistic.assign_add(1.0))
+    train_op = tf.group(step, update)
     predictions = {name: variable + 0 * features for name, variable in zip(names, trained, strict=True)}
     return et.EstimatorSpec(mode, predictions, loss, train_op)
 
@@ -46,6 +48,22 @@ def start(tmp_path):
 
 def values(estimator, *names):
     return [float(estimator.get_variable_value(name)) for name in names]
+
+
+def batch_norm(features, labels, mode, params):
+    net = v1.layers.batch_normalization(features[:, None], training=mode == et.ModeKeys.TRAIN, momentum=0.5)
+    v1.get_variable("rate", initializer=params["rate"], trainable=False)
+    train_op = tf.group(v1.assign_add(v1.train.get_global_step(), 1), v1.get_collection(v1.GraphKeys.UPDATE_OPS))
+    return et.EstimatorSpec(mode, {"x": net}, tf.reduce_mean(net), train_op)
+
+
+def test_a_string_takes_statistics_but_no_learning_rate_in_any_mode(tmp_path, caplog):
+    old = et.Estimator(batch_norm, tmp_path / "old", params={"rate": 0.01}).train(ones, steps=2)
+    new = et.Estimator(batch_norm, tmp_path / "new", params={"rate": 0.5}, warm_start_from=old.model_dir)
+    assert next(new.predict(ones))["x"] == next(old.predict(ones))["x"] != 1
+    new.train(ones, steps=1)
+    assert values(new, "rate", "batch_normalization/moving_mean") == [0.5, 0.875]
+    assert "not trained: batch_normalization/moving_mean, batch_normalization/moving_variance" in caplog.text
 
 
 def test_a_string_starts_all_variables_but_the_step(trained, start):

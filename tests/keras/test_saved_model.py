@@ -2,6 +2,7 @@
 
 import os
 
+import keras as keras3
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -114,3 +115,67 @@ def test_training_modes_are_refused(estimator, tmp_path):
     with pytest.raises(ValueError, match="only be exported for 'infer'"):
         estimator.experimental_export_all_saved_models(tmp_path / "export", {"train": raw()})
     assert not (tmp_path / "export").exists() or os.listdir(tmp_path / "export") == []
+
+
+@tf.custom_gradient
+def scaled(x):
+    y = tf.sigmoid(x)
+    return y, lambda gradient: 5 * gradient * y
+
+
+def served_and_predicted(estimator, folder):
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    loaded = tf.saved_model.load(estimator.export_saved_model(folder, raw()).decode())
+    (served,) = loaded.signatures["serving_default"](x=tf.constant(x)).values()
+    predicted = estimator.predict(lambda: tf.data.Dataset.from_tensors(x))
+    return served, np.stack([next(iter(example.values())) for example in predicted]), loaded
+
+
+@pytest.mark.parametrize("kind", [keras, keras3], ids=["tf_keras", "keras3"])
+def test_custom_gradients_with_captures_are_exported(kind, tmp_path):
+    layers = [kind.layers.Dense(3, "swish"), kind.layers.Activation(scaled), kind.layers.Dense(2)]
+    model = kind.Sequential([kind.Input([4], name="x"), *layers])
+    model.compile("sgd", "mse")
+    estimator = et.model_to_estimator(lambda: model, model_dir=tmp_path / "run")
+    served, predicted, loaded = served_and_predicted(estimator, tmp_path / "export")
+    np.testing.assert_allclose(served, predicted, atol=1e-6)
+    signature = loaded.signatures["serving_default"]
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(next(iter(signature(x=tf.ones([1, 4])).values())))
+    with tf.GradientTape() as expected:
+        expected_loss = tf.reduce_sum(model(tf.ones([1, 4])))
+    gradients = tape.gradient(loss, [v for v in signature.variables if v.shape == [4, 3]])
+    weight = model.trainable_variables[0]
+    weight = weight.value if kind is keras3 else weight
+    np.testing.assert_allclose(gradients[0], expected.gradient(expected_loss, weight), atol=1e-5)
+
+
+def test_a_gradient_that_cannot_be_saved_is_left_out(tmp_path, caplog):
+    factor = tf.constant(3.0)  # an eager tensor, which SavedModels cannot hold for a gradient
+    tripled = tf.custom_gradient(lambda x: (tf.identity(x), lambda gradient: factor * gradient))
+    model = keras.Sequential([keras.Input([4], name="x"), keras.layers.Activation(tripled), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    estimator = et.model_to_estimator(lambda: model, model_dir=tmp_path / "run")
+    served, predicted, _ = served_and_predicted(estimator, tmp_path / "export")
+    np.testing.assert_allclose(served, predicted, atol=1e-6)
+    assert "only served: Found invalid capture" in caplog.text
+
+
+class Measured(keras3.layers.Layer):
+    """Updates a metric in `call`."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.mean = keras3.metrics.Mean()
+
+    def call(self, inputs):
+        self.mean.update_state(inputs)
+        return inputs
+
+
+def test_a_keras3_layer_with_a_metric_is_exported(tmp_path):
+    model = keras3.Sequential([keras3.Input([4], name="x"), Measured(), keras3.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    estimator = et.model_to_estimator(model, model_dir=tmp_path / "run")
+    served, predicted, _ = served_and_predicted(estimator, tmp_path / "export")
+    np.testing.assert_allclose(served, predicted, atol=1e-6)

@@ -63,3 +63,8 @@ def test_what_is_shown_of_an_example():
     assert tasks.short(tasks.truth("multilabel", ("a", "b", "c"), np.zeros(3))) == "none"
     assert tasks.prediction("classification", ("a", "b", "c"), output) == "c"
     assert tasks.short(tasks.prediction("regression", (), np.array([0.123456]))) == "0.1235"
+
+
+def test_a_single_label_without_positives_scores_0():
+    result = tasks.result("multilabel", ["cat"], np.zeros([3, 1]), np.zeros([3, 1])).labels["cat"]
+    assert (result.precision, result.recall, result.f1, result.support) == (0, 0, 0, 0)

@@ -106,7 +106,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         report = metrics and reporter().write()
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         log_files(loggers, [run_file(model_dir), report, best and os.path.dirname(best)])
-    checkpoint = as_typed(model_dir, estimator.latest_checkpoint())
+    checkpoint = as_typed(model_dir, estimators[-1].latest_checkpoint())
     if stop.received:
         if task.is_chief and run_file(model_dir).exists():
             click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
