@@ -150,7 +150,14 @@ def test_a_folder_in_place_of_the_checkpoint_file_is_refused_for_training(run, m
         estimator.train(input_fn, steps=1)
 
 
-def test_a_checkpoint_file_that_names_what_is_gone_says_what_to_delete(run, make_estimator):
-    (run / "checkpoint").write_text('model_checkpoint_path: "/was/there/model.ckpt-4"\n')
-    with pytest.raises(checkpoints.CheckpointError, match=r"delete .*run/checkpoint to resume from .*run/model.ckpt-4"):
+def test_a_checkpoint_file_that_names_what_lies_elsewhere_is_refused(run, make_estimator):
+    (run / "checkpoint").write_text('model_checkpoint_path: "/was/there/model.ckpt-9"\n')
+    with pytest.raises(checkpoints.CheckpointError, match=r"run/checkpoint names /was/there/model.ckpt-9.*delete the file"):
         make_estimator().train(input_fn, steps=1)
+
+
+def test_a_run_whose_checkpoint_file_names_its_former_place_goes_on(run, make_estimator):
+    state = (run / "checkpoint").read_text()
+    (run / "checkpoint").write_text(state.replace('"model.ckpt', '"/was/there/model.ckpt'))
+    make_estimator().train(input_fn, steps=1)
+    assert make_estimator().latest_checkpoint() == str(run / "model.ckpt-5")

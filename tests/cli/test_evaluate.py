@@ -151,7 +151,10 @@ def test_examples_that_are_no_files_are_numbered(command, trained, monkeypatch, 
     images = np.random.default_rng(0).random((5, 24, 32, 3), "float32")
     batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 1, 1, 0, 1]])).batch(3)
     made = types.SimpleNamespace(
-        class_names=("bright", "dark"), train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches
+        class_names=("bright", "dark"),
+        train_input_fn=lambda **_: None,
+        eval_input_fn=lambda **_: lambda: batches,
+        image_paths=lambda: None,
     )
     monkeypatch.setattr(datasets, "open_dataset", lambda *_, **__: made)
     flags = ["--model-dir", trained.model_dir, "--checkpoint", f"{trained.model_dir}/model.ckpt-6"]

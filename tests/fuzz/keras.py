@@ -402,7 +402,7 @@ def _functional(case, keras):
         shared = keras.layers.Dense(int(joined.shape[-1]), activation="tanh", name="shared")
         joined = shared(shared(joined))
     if case["add_loss"]:
-        joined = _activity_layer(keras)(joined)
+        joined = _activity_layer(keras)()(joined)
     outputs = [_head(output, keras, f"y{i}")(joined) for i, output in enumerate(case["outputs"])]
     names = [f"y{i}" for i in range(len(outputs))]
     named = dict(zip(names, outputs, strict=True))
