@@ -152,19 +152,20 @@ def restore(parts, attached, path, trains=False):
         _restore_of_215(attached["estimator_global_step"], parts, path, trains)
         return False
     ours, saved = _slots(parts), slots.saved(path)
-    are_by_name = bool(ours) and list(ours) != list(saved)
+    # After another choice of frozen layers, or of a schedule for a constant rate, they are at other places of the list.
+    are_by_name = bool(ours) and list(ours.items()) != list(saved.items())
     root = private_names.without_slots(parts.root) if are_by_name or (ours and not trains) else parts.root
     _read(root, attached, parts, path)
     if are_by_name and trains:
-        _restore_slots(ours, saved, _weights_by_key(parts), path)
+        _restore_slots(parts, ours, saved, path)
     come_later = bool(saved) and not ours and parts.optimizer is not None
     if come_later:
         private_names.forget_values_to_come(parts.optimizer)  # they would be assigned by position
     return come_later and trains
 
 
-def _restore_slots(ours, saved, weights, path):
-    """Restores the slots `ours`, such as Adam's moments, by the names of their weights.
+def _restore_slots(parts, ours, saved, path):
+    """Restores the slots `ours`, such as Adam's moments, by the names of their weights, or by their order if it is the same.
 
     A weight without slots in the checkpoint, because it was frozen, keeps the initial ones. So do all weights if the
     optimizer is another one, except for their moving averages.
@@ -172,7 +173,7 @@ def _restore_slots(ours, saved, weights, path):
     Raises:
       CheckpointError: the names of the slots do not identify the weights.
     """
-    if saved and not (slots.is_identified(saved) and slots.is_identified(ours)):
+    if saved and list(ours) != list(saved) and not (slots.is_identified(saved) and slots.is_identified(ours)):
         raise CheckpointError(
             f"Checkpoint {path} has {len(saved)} variables of the optimizer, whose names do not tell the weights that "
             f"they belong to, and the model has {len(ours)}; use the same optimizer and freeze the same layers, or "
@@ -185,12 +186,12 @@ def _restore_slots(ours, saved, weights, path):
             "Checkpoint %s is of another optimizer, whose slots are %s; the slots %s start without state.",
             *(path, ", ".join(sorted(there)), ", ".join(sorted(here))),
         )
-    reader = reader_of(path)
-    for (key, slot), variable in ours.items():
+    reader, variables, weights = reader_of(path), _parts_of_optimizer(parts), _weights_by_key(parts)
+    for (key, slot), place in ours.items():
         if (key, slot) in saved and not (is_other and slot in here):
-            variable.assign(reader.get_tensor(saved[key, slot] + _VALUE))
+            variables[place].assign(reader.get_tensor(saved[key, slot] + _VALUE))
         elif slot == slots.AVERAGE:
-            variable.assign(weights[key])
+            variables[place].assign(weights[key])
     if saved and not is_other:
         count = len({key for key, _ in ours} - {key for key, _ in saved})
         log.info(
@@ -224,11 +225,12 @@ def has_slots_of_others(parts, path):
 
 
 def _slots(parts):
+    return slots.existing(_parts_of_optimizer(parts), _weights_by_key(parts))
+
+
+def _parts_of_optimizer(parts):
     optimizer = getattr(parts.root, "optimizer", None)
-    if optimizer is None:
-        return {}
-    of_optimizer = {f"optimizer/{key}": part for key, part in parts_by_key(optimizer).items()}
-    return slots.existing(of_optimizer, _weights_by_key(parts))
+    return {} if optimizer is None else {f"optimizer/{key}": part for key, part in parts_by_key(optimizer).items()}
 
 
 class StateInMemory:

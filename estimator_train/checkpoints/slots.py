@@ -31,17 +31,16 @@ def saved(path):
 
 
 def existing(parts, weights):
-    """Returns the slots that an optimizer has created so far, a dict like that of `saved`, but to the variables.
+    """Returns the slots that an optimizer has created so far, a dict like that of `saved`.
 
     Args:
       parts: dict of keys in checkpoints to the optimizer's parts.
       weights: dict of keys in checkpoints to the model's weights.
     """
-    slots = _by_weight(
+    return _by_weight(
         {key: parts[key].name.removesuffix(":0") for key in _in_order(parts)},
         {key: weight.name.removesuffix(":0") for key, weight in weights.items()},
     )
-    return {slot: parts[key] for slot, key in slots.items()}
 
 
 def averages(path, trained=()):

@@ -548,16 +548,16 @@ def compute_output_spec(function, *arguments):
 def parts_of_optimizer(optimizer):
     """Returns the trackable parts of a Keras 3 optimizer by name, without the list of variables that it updates.
 
-    With that list, TensorFlow would name a model's variables by their place in the optimizer. In the list of the
-    optimizer's own variables, the place of the learning rate is left free, because a schedule has no variable.
+    With that list, TensorFlow would name a model's variables by their place in the optimizer. The list of the optimizer's
+    own variables lacks the learning rate, which is saved as a hyperparameter.
     """
     optimizer._trainable_variables  # noqa: B018, fails if the name is gone, unlike leaving it out
     parts = tf.train.TrackableView.children(optimizer)
     others = {name: part for name, part in parts.items() if name != "_trainable_variables"}
     others["_variables"] = tf.Module()
-    listed = [variable for variable in optimizer._variables if variable is not optimizer._learning_rate]
-    for number, variable in enumerate(listed):
-        setattr(others["_variables"], str(number and number + 1), variable)
+    for number, variable in enumerate(optimizer._variables):
+        if variable is not optimizer._learning_rate:
+            setattr(others["_variables"], str(number), variable)
     return others
 
 

@@ -114,7 +114,7 @@ OwnStep = type("OwnStep", (keras.Sequential,), {"train_step": own_step})
 OwnStep3 = type("OwnStep3", (keras_3.Sequential,), {"train_step": own_step})
 
 
-def equal_layers(kind, frozen, **options):
+def equal_layers(kind, frozen, rate=0.1, **options):
     """Builds a model of `kind`, a class, with the layers numbered in `frozen` frozen."""
     library = keras_3 if issubclass(kind, keras_3.Model) else keras
     library.utils.set_random_seed(1)
@@ -122,7 +122,7 @@ def equal_layers(kind, frozen, **options):
     model.build((None, 4))
     for index in frozen:
         model.layers[index].trainable = False
-    model.compile(library.optimizers.SGD(0.1, momentum=0.9, **options), "mse")
+    model.compile(library.optimizers.SGD(rate, momentum=0.9, **options), "mse")
     return model
 
 
@@ -164,6 +164,31 @@ def test_slots_follow_in_steps_of_ones_own_and_in_keras_3(before, after, kind, r
     for (layer, slot), value in again.items():
         initial = kernels[layer] if slot == "average" else 0 * value
         np.testing.assert_array_equal(value, first.get((layer, slot), initial), err_msg=f"{layer} {slot}")
+
+
+SCHEDULE = keras_3.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+
+
+def test_slots_in_keras_3_follow_when_a_schedule_replaces_the_rate_and_back(tmp_path):
+    before = {}
+    for step, rate in enumerate((0.1, SCHEDULE, 0.1)):
+        model = equal_layers(keras_3.Sequential, (), rate)
+        estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path)).train(fours(), steps=1)
+        if before:
+            _, again = kernels_and_slots_in(tmp_path / f"model.ckpt-{step}")  # saved again when training goes on
+            np.testing.assert_equal(again, before)
+        _, before = kernels_and_slots_in(estimator.latest_checkpoint())
+        assert len(before) == 3
+
+
+def test_a_keras_3_model_with_a_schedule_reads_its_slots(tmp_path):
+    model = equal_layers(keras_3.Sequential, (), SCHEDULE)
+    estimator = et.model_to_estimator(model, config=et.RunConfig(tmp_path)).train(fours(), steps=2)
+    model.optimizer.build(model.trainable_variables)
+    tf.train.Checkpoint(model).read(estimator.latest_checkpoint()).expect_partial()
+    _, saved = kernels_and_slots_in(estimator.latest_checkpoint())
+    read = [variable.numpy() for variable in model.optimizer.variables if variable.path.endswith("kernel_momentum")]
+    np.testing.assert_equal(read, [saved[key] for key in sorted(saved)])
 
 
 @pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
