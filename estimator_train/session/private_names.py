@@ -548,8 +548,8 @@ def compute_output_spec(function, *arguments):
 def parts_of_optimizer(optimizer):
     """Returns the trackable parts of a Keras 3 optimizer by name, without the list of variables that it updates.
 
-    With that list, TensorFlow would name a model's variables by their place in the optimizer. The list of the optimizer's
-    own variables lacks the learning rate, which is saved as a hyperparameter.
+    With that list, TensorFlow would name a model's variables by their place in the optimizer. The list of the
+    optimizer's own variables lacks the learning rate, which is saved as a hyperparameter.
     """
     optimizer._trainable_variables  # noqa: B018, fails if the name is gone, unlike leaving it out
     parts = tf.train.TrackableView.children(optimizer)

@@ -355,7 +355,7 @@ WRONG = [
     (["predict", "--model-dir", "run"], "Missing argument"),
     (["predict", "file"], "--model-dir"),
     (["predict", "--model-dir", "empty", "file"], "holds no run"),
-    (["predict", "--model-dir", "own", "file"], "own was trained with an input_fn, not on a dataset of images"),
+    (["predict", "--model-dir", "own", "--trust-run", "file"], "own was trained with an input_fn, not on a dataset"),
     (["predict", "--model-dir", "run", "--json", "--csv", "file"], "--json and --csv exclude each other"),
     (["predict", "--model-dir", "run", "--checkpoint", "run/x", "file"], "there is no such checkpoint"),
     (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),

@@ -134,7 +134,7 @@ def check(case: dict, directory: Path) -> None:
         given(_data(case, 1, 1)[0])
 
     def estimator(name):
-        keras.utils.set_random_seed(case["seed"])  # Keras draws the weights of an unbuilt model, RunConfig's seed does not
+        keras.utils.set_random_seed(case["seed"])  # of the weights of an unbuilt model, which Keras draws
         config = et.RunConfig(
             model_dir=str(directory / name),
             tf_random_seed=case["seed"],
