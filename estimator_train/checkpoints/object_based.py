@@ -165,7 +165,7 @@ def restore(parts, attached, path, trains=False):
 
 
 def _restore_slots(parts, ours, saved, path):
-    """Restores the slots `ours`, such as Adam's moments, by the names of their weights, or by an order that is the same.
+    """Restores the slots `ours`, such as Adam's moments, by the names of their weights, or by their order, if equal.
 
     A weight without slots in the checkpoint, because it was frozen, keeps the initial ones. So do all weights if the
     optimizer is another one, except for their moving averages.
