@@ -4,7 +4,8 @@ A case trains without a break, and again in two halves with an Estimator each; b
 The weights are compared with fit's unless a layer draws random numbers, the precision is mixed, or batches are
 accumulated: Keras does not repeat these numbers itself.
 
-Left out: Nadam of tf_keras and several evaluations at once.
+Left out: Nadam of tf_keras, and breaks in a training with recurrent dropout of tf_keras, whose draws in a loop are not
+those of the position.
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ def check(case: dict, directory: Path) -> None:
     if case["new_estimator"]:
         broken = estimator("broken")
     broken.train(input_fn(train_data, skipped), max_steps=STEPS)
-    _same_checkpoints(unbroken.latest_checkpoint(), broken.latest_checkpoint(), exact=case["replicas"] == 1)
+    drawn = {name for part in case["inputs"] for name in part["layers"]} & RANDOM
+    if case["generation"] == "keras" or "recurrent_dropout" not in drawn:
+        _same_checkpoints(unbroken.latest_checkpoint(), broken.latest_checkpoint(), exact=case["replicas"] == 1)
     kept = case["config"]["keep_checkpoint_max"]
     found = len(tf.train.get_checkpoint_state(broken.model_dir).all_model_checkpoint_paths)
     assert not kept or found <= kept, f"{found} checkpoints are kept instead of {kept}"
@@ -182,7 +185,7 @@ def check(case: dict, directory: Path) -> None:
     if case["precision"]:
         return
     reference = _reference(case, keras, given, strategy)
-    if case["built"] and accumulated == 1 and not any(set(part["layers"]) & RANDOM for part in case["inputs"]):
+    if case["built"] and accumulated == 1 and not drawn:
         data = tf.data.Dataset.from_tensor_slices(train_data).batch(BATCH * case["replicas"])
         reference.fit(data, epochs=1, shuffle=False, verbose=0)
         fitted = reference.get_weights()
