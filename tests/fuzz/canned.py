@@ -106,7 +106,8 @@ def _tf215():
     """Returns a function that gives a case to a process of TensorFlow 2.15 and returns its outcome."""
     errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, as long as the process
     process = subprocess.Popen(
-        [os.environ[VARIABLE], canned_program.__file__],
+        [os.environ[VARIABLE], "-m", canned_program.__name__],  # as a script, it would import keras.py beside it
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

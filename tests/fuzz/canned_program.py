@@ -1,6 +1,6 @@
 """Trains a canned estimator on TensorFlow 2.15's own tf.estimator or on estimator_train, and returns its numbers.
 
-    python tests/fuzz/canned_program.py
+    python -m tests.fuzz.canned_program
 
 The command, run by a Python with TensorFlow 2.15, reads a case per line, as JSON, and prints the numbers of each.
 """
