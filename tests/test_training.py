@@ -140,6 +140,18 @@ def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estim
     assert estimator.config.save_checkpoints_secs == 600
 
 
+def test_added_metrics_are_part_of_evaluations_during_training(tmp_path):
+    estimator = et.add_metrics(
+        keras_estimator(et.RunConfig(tmp_path)), lambda labels: {"label": v1.metrics.mean(labels)}
+    )
+    found = []
+    exporter = et.FinalExporter("unused", receiver)
+    exporter.export = lambda **arguments: found.append(arguments["eval_result"]["label"])
+    eval_spec = et.EvalSpec(AT_5, exporters=exporter, every_steps=1)
+    et.train_and_evaluate(estimator, et.TrainSpec(FAR, 2), eval_spec)
+    assert found == [5, 5]
+
+
 @of_model_fn
 def test_skipped_evaluations_are_logged(make_estimator, log_lines):
     et.train_and_evaluate(make_estimator(), et.TrainSpec(FAR, max_steps=9), et.EvalSpec(AT_5))

@@ -94,7 +94,7 @@ class KerasModel(PreparedModel):
                 with hook_graph.graph.as_default():
                     parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
                     metrics = spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config)
-                spec = spec._replace(eval_metric_ops=metrics)
+                    spec = spec._replace(eval_metric_ops=metrics)
             triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
             creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers)
             give_back = stack.pop_all().close
