@@ -7,14 +7,14 @@ import os
 import click
 
 from estimator_train.cli import completion, environment
-from estimator_train.cli.parameters import Text
+from estimator_train.cli.parameters import Folder
 from estimator_train.cli.plan import newest_checkpoint
 from estimator_train.host.model_dirs import checkpoints_among
 from estimator_train.host.paths import as_path
 
 model_dir_option = click.option(
     "--model-dir",
-    type=Text(),
+    type=Folder(),
     metavar="FOLDER",
     required=True,
     envvar=environment.MODEL_DIR,
@@ -24,7 +24,7 @@ model_dir_option = click.option(
 
 checkpoint_option = click.option(
     "--checkpoint",
-    type=Text(),
+    type=Folder(),
     metavar="best|latest|STEP|PATH",
     default="latest",
     show_default=True,

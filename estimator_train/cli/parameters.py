@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 
 import click
 
 from estimator_train import loggers
+from estimator_train.host.paths import absolute, is_remote, is_utf_8
 from estimator_train.models.phases import parse_phases
 
 _MOST = 2**31 - 1
@@ -23,6 +25,17 @@ class Text(click.ParamType):
         if not value:
             self.fail("it is empty; give a value, or leave out the flag.", param, ctx)
         return value
+
+
+class Folder(Text):
+    """A path that means the same to TensorFlow, which needs UTF-8 and takes link/.. for the folder of the link."""
+
+    def convert(self, value, param, ctx):
+        path = super().convert(value, param, ctx)
+        if not is_utf_8(path):
+            self.fail(f"{path!a} is not UTF-8, which TensorFlow needs; rename it.", param, ctx)
+        same = is_remote(path) or os.path.realpath(path) == os.path.realpath(os.path.normpath(path))
+        return path if same else absolute(path)
 
 
 class Loggers(click.ParamType):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
-from estimator_train.host.paths import is_remote
+from estimator_train.host import paths
 
 _GLOB = set("*?[\\") - {os.sep}
 
@@ -15,15 +14,20 @@ _GLOB = set("*?[\\") - {os.sep}
 def absolute(model_dir: str | os.PathLike[str]) -> str:
     """Returns `model_dir` as an absolute path, which remains valid after os.chdir; remote paths are unchanged.
 
+    TensorFlow would replace link/.. by the link's own folder, so a path with ".." is resolved.
+
     Raises:
-      ValueError: TensorFlow would interpret the path as a pattern, and neither find nor delete its checkpoints.
+      ValueError: the path is not UTF-8, or TensorFlow would interpret it as a pattern, and neither find nor delete its
+        checkpoints.
     """
     path = os.fspath(model_dir)
-    if path and not is_remote(path) and not os.path.isabs(path):
-        path = str(Path(path).absolute())  # unlike os.path.abspath, correct for link/..
+    if path and (not os.path.isabs(path) or ".." in path.split(os.sep)):
+        path = paths.absolute(path)
     signs = sorted(_GLOB & set(path))
     if signs:
         raise ValueError(f"model_dir {path} has {' '.join(signs)}, which TensorFlow takes for a pattern; rename it")
+    if not paths.is_utf_8(path):
+        raise ValueError(f"model_dir {path!a} is not UTF-8, which TensorFlow needs; rename it")
     return path
 
 

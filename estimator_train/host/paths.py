@@ -26,8 +26,15 @@ def as_path(*parts: str | os.PathLike[str]) -> Path | RemotePath:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Returns `path` as an absolute path; remote paths are unchanged."""
-    return os.fspath(path) if is_remote(path) else os.path.abspath(path)
+    """Returns `path` as an absolute path without "..", which may follow a link; remote paths are unchanged."""
+    if is_remote(path):
+        return os.fspath(path)
+    return os.path.realpath(path) if ".." in Path(path).parts else os.path.abspath(path)
+
+
+def is_utf_8(path: str | os.PathLike[str]) -> bool:
+    """Returns whether TensorFlow can use the name; Python reads other bytes of a name as surrogates."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in os.fspath(path))
 
 
 def local(path: str | os.PathLike[str]) -> Path:

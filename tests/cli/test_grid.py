@@ -117,3 +117,17 @@ def test_records_are_not_taken_for_images(command, tmp_path):
 def test_records_of_something_else_are_one_line(examples, message, command, tmp_path):
     code, _, errors = _train(command, "tfrecord", _tfrecord(tmp_path, examples), "run", "--quiet")
     assert code == 2 and message in errors and "Traceback" not in errors
+
+
+def test_a_run_behind_a_link_is_one_folder_to_all_commands(command, tmp_path):
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "deep")
+    _check(_train(command, "npz", _npz(tmp_path), "link/../run", "--quiet"))
+    assert (tmp_path / "elsewhere" / "run" / "model.ckpt-2.index").exists() and not (tmp_path / "run").exists()
+    assert "model.ckpt-2" in _check(command("evaluate", "--model-dir", "link/../run"))
+
+
+@pytest.mark.parametrize("flag", ["--model-dir", "--data-dir", "--cache"])
+def test_a_folder_that_is_not_utf_8_is_one_line(flag, command):
+    code, _, errors = command(flag, "run\udcff")
+    assert code == 2 and "is not UTF-8, which TensorFlow needs; rename it" in errors and "Traceback" not in errors

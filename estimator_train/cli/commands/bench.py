@@ -15,7 +15,7 @@ import click
 
 from estimator_train import datasets, recipes
 from estimator_train.cli import completion
-from estimator_train.cli.parameters import Count, Text
+from estimator_train.cli.parameters import Count, Folder, Text
 from estimator_train.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
 from estimator_train.cli.startup import starting_tensorflow
 
@@ -61,7 +61,11 @@ class _Counts(click.ParamType):
     help="Dataset to train on instead.",
 )
 @click.option(
-    "--data-dir", type=Text(), metavar="FOLDER", shell_complete=completion.folders, help="Directory of the data files."
+    "--data-dir",
+    type=Folder(),
+    metavar="FOLDER",
+    shell_complete=completion.folders,
+    help="Directory of the data files.",
 )
 @click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
@@ -70,7 +74,7 @@ class _Counts(click.ParamType):
 )
 @click.option(
     "--out",
-    type=Text(),
+    type=Folder(),
     metavar="FOLDER",
     default="bench",
     show_default=True,

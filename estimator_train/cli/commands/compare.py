@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from estimator_train.cli.parameters import OutputFile
+from estimator_train.cli.parameters import Folder, OutputFile
 from estimator_train.cli.settings import Settings
 from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.report import comparison
@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("model_dirs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.argument("model_dirs", type=Folder(), nargs=-1, required=True, metavar="RUN RUN...")
 @click.option(
     "--out",
     type=OutputFile(),

@@ -6,7 +6,7 @@ import click
 import tabulate
 
 from estimator_train import datasets as data_sets
-from estimator_train.cli.parameters import Text
+from estimator_train.cli.parameters import Folder
 from estimator_train.cli.settings import one_line_errors
 
 
@@ -28,7 +28,7 @@ def datasets(context):
 @click.argument("name")
 @click.option(
     "--data-dir",
-    type=Text(),
+    type=Folder(),
     metavar="FOLDER",
     help="Directory to download to.  [default: where training without --data-dir looks]",
 )

@@ -8,7 +8,7 @@ import click
 
 from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
 from estimator_train.cli.commands.evaluate import data_of_run
-from estimator_train.cli.parameters import Text
+from estimator_train.cli.parameters import Folder
 from estimator_train.cli.settings import Settings, check_folder, one_line_errors
 from estimator_train.cli.startup import starting_tensorflow
 from estimator_train.cli.trust import trust_option
@@ -49,7 +49,7 @@ Examples:
 )
 @click.option(
     "--out",
-    type=Text(),
+    type=Folder(),
     metavar="DIR",
     required=True,
     help="Directory to write to; a SavedModel becomes this directory.",

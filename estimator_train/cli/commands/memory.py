@@ -13,7 +13,7 @@ from estimator_train import datasets, models, recipes
 from estimator_train.cli import completion
 from estimator_train.cli.commands.train import must_be_downloaded
 from estimator_train.cli.conflicts import Excludes, Needs, check_conflicts
-from estimator_train.cli.parameters import Count, ImageSize, Text
+from estimator_train.cli.parameters import Count, Folder, ImageSize, Text
 from estimator_train.cli.settings import Settings, one_line_errors, open_data
 from estimator_train.cli.startup import starting_tensorflow
 
@@ -51,7 +51,7 @@ _RULES = (
 )
 @click.option(
     "--data-dir",
-    type=Text(),
+    type=Folder(),
     metavar="FOLDER",
     shell_complete=completion.folders,
     help="Directory of the dataset's files.",

@@ -8,7 +8,18 @@ import cloup
 from estimator_train import datasets, loggers, models, recipes
 from estimator_train.cli import completion, environment
 from estimator_train.cli.monitor import Metric
-from estimator_train.cli.parameters import SEED, Augmentations, Count, ImageSize, Loggers, Number, Phases, Steps, Text
+from estimator_train.cli.parameters import (
+    SEED,
+    Augmentations,
+    Count,
+    Folder,
+    ImageSize,
+    Loggers,
+    Number,
+    Phases,
+    Steps,
+    Text,
+)
 from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
 
 FUNCTION = "FILE:FUNCTION"
@@ -24,7 +35,7 @@ MOST_USED = cloup.option_group(
     ),
     cloup.option(
         "--data-dir",
-        type=Text(),
+        type=Folder(),
         metavar="FOLDER",
         shell_complete=completion.folders,
         help="Directory of the dataset's files, or its single file.",
@@ -62,7 +73,7 @@ MOST_USED = cloup.option_group(
     cloup.option("--gpus", type=Count(), metavar="N", help="Train on the first N GPUs."),
     cloup.option(
         "--model-dir",
-        type=Text(),
+        type=Folder(),
         metavar="FOLDER",
         shell_complete=completion.folders,
         envvar=environment.MODEL_DIR,
@@ -83,7 +94,7 @@ DATA = cloup.option_group(
     ),
     cloup.option(
         "--cache",
-        type=Text(),
+        type=Folder(),
         metavar="memory|features|FOLDER",
         shell_complete=completion.folders,
         help="Cache decoded images in memory or in a directory, or cache the outputs of the model's frozen layers.",
@@ -97,7 +108,7 @@ MODEL = cloup.option_group(
     "Model",
     cloup.option(
         "--weights",
-        type=Text(),
+        type=Folder(),
         metavar="FILE",
         shell_complete=completion.files,
         help="Initial weights: a file, imagenet or none.",
