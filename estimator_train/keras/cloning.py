@@ -15,6 +15,7 @@ from tf_keras import layers
 
 from estimator_train.checkpoints import object_based
 from estimator_train.keras import graph_mode, placement
+from estimator_train.keras.unsuitable import UnsuitableModelError
 from estimator_train.session import private_names
 
 ADVICE = (
@@ -80,7 +81,7 @@ class ModelSource:
         `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.
         """
         if precision is not None and self._scales_loss:
-            raise ValueError(
+            raise UnsuitableModelError(
                 "The model scales its loss, so it already uses mixed precision; leave out mixed_precision."
             )
         with strategy.scope():
@@ -196,7 +197,7 @@ def clone(model, custom_objects, clone_layer=None):
             if placement.kept(copy):
                 _update_without_xla(copy)
         except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
-            raise ValueError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+            raise UnsuitableModelError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
     return copy
 
 

@@ -20,6 +20,7 @@ from estimator_train.keras.keras3_cloning import (
     scale_loss,
     scales_loss,
 )
+from estimator_train.keras.unsuitable import UnsuitableModelError
 from estimator_train.session import private_names
 
 __all__ = [  # and the functions below
@@ -40,7 +41,7 @@ _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 def check_trains_on(model, strategy):
     """Raises ValueError if the replicas of `strategy` cannot train `model`."""
     if scales_loss(model) and strategy.num_replicas_in_sync > 1:
-        raise ValueError(
+        raise UnsuitableModelError(
             f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
             f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
         )
@@ -361,7 +362,7 @@ def callback_list(model, callbacks, steps_per_epoch, epochs):
     """
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
-            raise ValueError(
+            raise UnsuitableModelError(
                 f"The model is of Keras 3, but {callback!r} is of tf_keras; use the Keras 3 callback. If it derives "
                 "from tf.keras' Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
             )

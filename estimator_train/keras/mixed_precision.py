@@ -5,6 +5,7 @@ from __future__ import annotations
 import tf_keras as keras
 
 from estimator_train.keras.cloning import clone_optimizer
+from estimator_train.keras.unsuitable import UnsuitableModelError
 
 
 def clone_layer(model, precision):
@@ -48,7 +49,7 @@ def scale_loss(model):
     if isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer):
         return
     if not isinstance(model.optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
-        raise ValueError(
+        raise UnsuitableModelError(
             f'mixed_precision="float16" scales the loss, which {type(model.optimizer).__name__} does not support; use '
             'a Keras optimizer, or "bfloat16".'
         )

@@ -17,6 +17,7 @@ from estimator_train.keras.cloning import (
     lookups,
     statistics,
 )
+from estimator_train.keras.unsuitable import UnsuitableModelError
 from estimator_train.session import private_names
 
 __all__ = ["check", "clone", "in_eager_mode", "lookups", "statistics"]  # and the functions below
@@ -201,7 +202,9 @@ def callback_list(model, callbacks, steps_per_epoch, epochs):
     """
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
-            raise ValueError(f"The model is of tf_keras, but {callback!r} is of Keras 3; use the tf_keras callback.")
+            raise UnsuitableModelError(
+                f"The model is of tf_keras, but {callback!r} is of Keras 3; use the tf_keras callback."
+            )
     return keras.callbacks.CallbackList(callbacks, model=model, epochs=epochs, steps=steps_per_epoch, verbose=0)
 
 

@@ -42,3 +42,29 @@ def test_a_keras_3_model_is_trained_evaluated_and_exported_in_every_format(run, 
     assert expected != 0
     np.testing.assert_allclose(built.predict(np.ones([1, 1]), verbose=0), expected, atol=1e-6)
     np.testing.assert_allclose(served, expected, atol=1e-6)
+
+
+OWN_CODE = """
+import keras
+import tensorflow as tf
+import tf_keras
+
+def build():
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+def input_fn():
+    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.ones([1, 1])))
+
+def callbacks():
+    return [tf_keras.callbacks.TerminateOnNaN()]
+"""
+
+
+def test_callbacks_of_the_other_keras_are_one_line(command, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_CODE)
+    own = ["--input-fn", "own.py:input_fn", "--eval-input-fn", "own.py:input_fn", "--model", "own.py:build"]
+    code, _, errors = command(*own, "--max-steps", "1", "--callbacks", "own.py:callbacks")
+    assert code == 2 and "Traceback" not in errors
+    assert errors.startswith("estimator_train: The model is of Keras 3, but ") and errors.count("\n") == 1

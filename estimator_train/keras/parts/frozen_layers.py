@@ -6,7 +6,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.keras.parts.layer_graph import (
-    LayerGraphError,
     Segment,
     SubModel,
     calls_within,
@@ -16,6 +15,7 @@ from estimator_train.keras.parts.layer_graph import (
     side_effects,
 )
 from estimator_train.keras.parts.recomputation import into_segments
+from estimator_train.keras.unsuitable import UnsuitableModelError
 
 
 def split(model, strategy, *, recompute=False):
@@ -30,8 +30,8 @@ def split(model, strategy, *, recompute=False):
       recompute: whether the backward pass of the trained part recomputes activations; see `recomputation`.
 
     Raises:
-      LayerGraphError: If the model is of a custom class or does not know its input, no frozen layers lead it, frozen
-        layers follow one whose outputs vary, or their outputs are masked.
+      UnsuitableModelError: If the model is of a custom class or does not know its input, no frozen layers lead it,
+        frozen layers follow one whose outputs vary, or their outputs are masked.
     """
     with strategy.scope():
         calls, outputs = calls_within(model, "frozen_features")
@@ -44,13 +44,13 @@ def split(model, strategy, *, recompute=False):
     frozen = needed_calls(frozen, _ids(cut))
     if not any(call.layer.weights for call in frozen):
         at = f": {reasons[0]}" if reasons else ""
-        raise LayerGraphError(
+        raise UnsuitableModelError(
             f"No frozen layers lead the model {model.name}{at}; set trainable = False on its first layers before "
             "compile, or train it without frozen_features."
         )
     for tensor in cut:
         if is_masked(tensor):
-            raise LayerGraphError(
+            raise UnsuitableModelError(
                 f"Layer {tensor.node.layer.name}, the last frozen layer, outputs a mask, which cannot be kept; train "
                 "without frozen_features."
             )
@@ -76,7 +76,7 @@ def _leading(model, calls, effects):
         reason = next((after[id(tensor)] for tensor in call.keras_inputs if id(tensor) in after), None)
         if reason and call.layer.weights and not is_trained:
             why, fix = reason
-            raise LayerGraphError(
+            raise UnsuitableModelError(
                 f"{why}, so the frozen layers after it, such as {call.layer.name}, cannot be computed once for each "
                 f"example; {fix}, or train without frozen_features."
             )

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train.checkpoints.object_based import parts_by_key
+from estimator_train.keras.unsuitable import UnsuitableModelError
 from estimator_train.session import private_names
 
 # Stateful operations that do not change the state.
@@ -21,10 +22,6 @@ _READS = (
     *("ReadVariableOp", "VarHandleOp", "VariableShape", "ResourceGather", "ResourceGatherNd"),
     *("LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "Assert"),
 )
-
-
-class LayerGraphError(ValueError):
-    """The model cannot be divided in the way that an option asks for."""
 
 
 def calls_within(model, option):
@@ -38,20 +35,20 @@ def calls_within(model, option):
       option: the setting that needs the calls, for error messages.
 
     Raises:
-      LayerGraphError: If the model is of a custom class, or does not know its input.
+      UnsuitableModelError: If the model is of a custom class, or does not know its input.
     """
     if not isinstance(model, keras.Model):
-        raise LayerGraphError(
+        raise UnsuitableModelError(
             f"{model.name} is a Keras 3 model, and only tf_keras models can be taken apart; train it without "
             f"{option}, or build it with tf_keras."
         )
     if not is_functional(model):
-        raise LayerGraphError(
+        raise UnsuitableModelError(
             f"{model.name} is of the custom class {type(model).__name__}, and only functional and Sequential models "
             f"can be taken apart; train it without {option}."
         )
     if not model.inputs:
-        raise LayerGraphError(f"{model.name} does not know its input yet; make keras.Input(...) its first layer.")
+        raise UnsuitableModelError(f"{model.name} does not know its input yet; make keras.Input(...) its first layer.")
     calls = calls_of(model)
     if not any(_is_graph(call.layer) for call in calls):
         return calls, model.outputs
@@ -99,7 +96,7 @@ def _call_layers(model, inputs, training, calls, option):
             calls.append(outputs[0].node)
             takes_training = "training" in calls[-1].call_kwargs  # Keras drops arguments that a layer does not accept
             if of_layer is not None and not takes_training and _has_layers(layer):
-                raise LayerGraphError(
+                raise UnsuitableModelError(
                     f"Layer {layer.name} contains layers, but its call takes no argument `training` for them; "
                     f"train without {option}."
                 )

@@ -8,7 +8,6 @@ import math
 import tensorflow as tf
 
 from estimator_train.keras.parts.layer_graph import (
-    LayerGraphError,
     Segment,
     SubModel,
     calls_within,
@@ -17,6 +16,7 @@ from estimator_train.keras.parts.layer_graph import (
     outputs_of,
     side_effects,
 )
+from estimator_train.keras.unsuitable import UnsuitableModelError
 
 
 def recomputing(model, strategy):
@@ -31,7 +31,7 @@ def recomputing(model, strategy):
       model: a compiled functional or Sequential `tf_keras` model, created in the scope of `strategy`.
 
     Raises:
-      LayerGraphError: If the model is of a custom class, does not know its input, or passes masks on.
+      UnsuitableModelError: If the model is of a custom class, does not know its input, or passes masks on.
     """
     with strategy.scope():
         calls, outputs = calls_within(model, "recompute")
@@ -50,7 +50,7 @@ def into_segments(calls, outputs, kept_as_it_is):
     """
     masked = [call.layer.name for call in calls if any(map(is_masked, tf.nest.flatten(call.outputs)))]
     if masked:
-        raise LayerGraphError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")
+        raise UnsuitableModelError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")
     # Calls with side effects, such as an added loss, stay even if nothing uses their outputs.
     needed = {id(output) for output in outputs} | outputs_of(kept_as_it_is).keys()
     calls = needed_calls(calls, needed)

@@ -7,8 +7,8 @@ import tf_keras as keras
 from tensorflow.python.eager import context
 
 import estimator_train as et
-from estimator_train.keras.parts.layer_graph import LayerGraphError
 from estimator_train.keras.parts.recomputation import recomputing
+from estimator_train.keras.unsuitable import UnsuitableModelError
 
 layers = keras.layers
 
@@ -165,8 +165,8 @@ def test_models_that_cannot_be_taken_apart_are_refused():
     class Own(keras.Sequential):
         pass
 
-    with pytest.raises(LayerGraphError, match="is of the custom class Own, .*; train it without recompute"):
+    with pytest.raises(UnsuitableModelError, match="is of the custom class Own, .*; train it without recompute"):
         recomputing(Own([layers.Dense(1, input_shape=(2,))]), tf.distribute.get_strategy())
     masked = keras.Sequential([layers.Embedding(9, 2, mask_zero=True, input_shape=(3,)), layers.LSTM(2)])
-    with pytest.raises(LayerGraphError, match="Layer embedding.* outputs a mask, which would be lost"):
+    with pytest.raises(UnsuitableModelError, match="Layer embedding.* outputs a mask, which would be lost"):
         recomputing(masked, tf.distribute.get_strategy())
