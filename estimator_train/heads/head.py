@@ -29,6 +29,8 @@ class Head(abc.ABC):
             return head.create_estimator_spec(features, mode, logits, labels, tf.compat.v1.train.AdamOptimizer())
     """
 
+    _training_scope = "training"
+
     @property
     @abc.abstractmethod
     def name(self) -> str | None:
@@ -115,7 +117,7 @@ class Head(abc.ABC):
         self._summarize(MetricKeys.LOSS, loss)
         if regularization_losses:
             self._summarize(MetricKeys.LOSS_REGULARIZATION, tf.add_n(regularization_losses))
-        step = train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops)
+        step = train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops, self._training_scope)
         return EstimatorSpec(mode, predictions, loss, step)
 
     def _serving_outputs(self, predictions):
@@ -135,14 +137,14 @@ class Head(abc.ABC):
             v1.summary.scalar(self._summary_key(key), value)
 
 
-def train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops):
-    """Returns the op of a training step; arguments and errors are those of `Head.create_estimator_spec`."""
+def train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops, scope="training"):
+    """Returns the op of a training step; other arguments and errors are those of `Head.create_estimator_spec`."""
     if optimizer is not None and train_op_fn is not None:
         raise ValueError("train_op_fn and optimizer cannot both be set.")
     if optimizer is None and train_op_fn is None:
         raise ValueError("train_op_fn and optimizer cannot both be None.")
     # Checkpoints store the optimizer's variables under this scope.
-    with v1.name_scope(""), v1.name_scope("training"):
+    with v1.name_scope(""), v1.name_scope(scope):
         if optimizer is not None:
             return optimizers.train_op(optimizer, loss, trainable_variables, update_ops)
         return optimizers.with_update_ops(train_op_fn(loss), update_ops)

@@ -61,6 +61,10 @@ class MultiHead(Head):
             raise ValueError(f"The loss_reduction must be the same for different heads. Given: {reductions}")
         return reductions[0]
 
+    @property
+    def _training_scope(self):
+        return f"training_{len(self._heads)}"  # in checkpoints of tf.estimator, which opened "training" for each head
+
     def loss(
         self,
         labels: dict[str, Any],

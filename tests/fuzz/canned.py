@@ -19,6 +19,7 @@ from tests.fuzz import canned_program
 
 VARIABLE = "ESTIMATOR_TRAIN_TF215"
 TOLERANCE = 1e-5
+_UNINITIALIZED = "the iterator has not been initialized"  # so 2.15 fails, for a Baseline with an optimizer of Keras
 
 
 def draw(rng: random.Random) -> dict:
@@ -80,6 +81,8 @@ def check(case: dict, directory: Path) -> None:
 
     ours = canned_program.outcome(case, tf, keras, {"v1": v1, "v2": et}, str(directory))
     ours, theirs = json.loads(json.dumps(ours)), _tf215()(case)
+    if _UNINITIALIZED in theirs.get("message", "") and case["estimator"] == "Baseline":
+        return
     if "error" in theirs or "error" in ours:
         assert theirs.get("error") and ours.get("error"), f"ours {ours.get('message')}; TF 2.15 {theirs.get('message')}"
         return
@@ -230,6 +233,8 @@ def _head(rng, name=None):
     if kind == "MultiHead":
         heads = [_head(rng, f"h{index}") for index in range(rng.randrange(1, 4))]
         weights = {"head_weights": [rng.choice([0.5, 1.0, 2.0]) for _ in heads]} if rng.random() < 0.5 else {}
+        for each in heads:  # 2.15 refuses to train heads of different reductions
+            each["arguments"]["loss_reduction"] = heads[0]["arguments"].get("loss_reduction", "sum_over_batch_size")
         return {"kind": kind, "heads": heads, "arguments": weights}
     arguments = {"name": name} if name or rng.random() < 0.2 else {}
     if "name" in arguments:

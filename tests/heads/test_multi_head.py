@@ -76,6 +76,12 @@ def test_a_training_step_is_that_of_tf_215(run):
     assert run(spec.train_op, logits) == pytest.approx(np.array(expected), abs=2e-5)
 
 
+def test_optimizer_variables_have_the_names_of_tf_215(graph):
+    logits = v1.get_variable("logits", initializer=LOGITS)
+    spec_of(make_head(), ModeKeys.TRAIN, logits, keras.optimizers.legacy.Adam(0.5), [logits])
+    assert "training_2/Adam/logits/m" in {variable.op.name for variable in v1.global_variables()}
+
+
 def test_metrics_take_one_batch_after_the_other():
     head = MultiHead([RegressionHead(name="a")])
     metrics = head.metrics()
