@@ -1,12 +1,15 @@
 """The campaigns' frame, and a short run of each kind."""
 
+import random
+
 import pytest
 
+from estimator_train.cli.commands.train import train
 from tests.fuzz import __main__ as campaigns
-from tests.fuzz import toy
+from tests.fuzz import command, toy
 from tests.fuzz.process import CheckingProcess
 
-SHORT = {"keras": (1, 20)}  # seed and cases
+SHORT = {"keras": (1, 20), "command": (1, 12)}  # seed and cases
 
 
 @pytest.mark.slow
@@ -40,3 +43,13 @@ def test_a_case_is_not_shrunk_to_another_failure():
         return None if case["number"] < 5 else "KeyError: a" if case["number"] < 30 else "ValueError: b"
 
     assert campaigns.shrink({"number": 80}, "ValueError: b", toy.smaller, check)[0] == {"number": 30}
+
+
+def test_the_campaign_of_the_command_draws_every_flag_of_train():
+    words = set()
+    for seed in range(1000):
+        case = command.draw(random.Random(seed))
+        lines = [command.arguments(case["flags"]), command.arguments(case["resumed"] or {}), *case["verbs"]]
+        words |= {word.partition("=")[0] for line in lines for word in line}
+    flags = {flag for parameter in train.params for flag in parameter.opts if flag.startswith("--")}
+    assert flags - words == set()
