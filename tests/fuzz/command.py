@@ -86,7 +86,7 @@ def draw(rng: random.Random) -> dict:
     if not flags.keys() & {"epochs", "phases", "find-learning-rate"}:
         flags["max-steps"] = STEPS
     resumed = None
-    if rng.random() < 0.5:
+    if rng.random() < 0.4:
         resumed = {"resume": True, "model-dir": folder}
         if "phases" not in flags:
             resumed |= {"max-steps": STEPS + 2}
@@ -285,7 +285,7 @@ def _verbs(rng, folder, dataset):
         ["compare", "--", folder, rng.choice(["again", "again", folder, "elsewhere"])],
         rng.choice([["--resume", f"--model-dir={folder}", "--dry-run"], [*again, "--dry-run"]]),
     ]
-    kept = [verb for verb in verbs if rng.random() < 0.5]
+    kept = [verb for verb in verbs if rng.random() < 0.3]
     if rng.random() < 0.2 or any("again" in verb for verb in kept[:-1]):
         kept.insert(0, again)
     return kept
