@@ -34,8 +34,10 @@ class Folder(Text):
         path = super().convert(value, param, ctx)
         if not is_utf_8(path):
             self.fail(f"{path!a} is not UTF-8, which TensorFlow needs; rename it.", param, ctx)
-        same = is_remote(path) or os.path.realpath(path) == os.path.realpath(os.path.normpath(path))
-        return path if same else absolute(path)
+        if is_remote(path) or ".." not in path.split(os.sep):
+            return path
+        follows_link = os.path.realpath(path) != os.path.realpath(os.path.normpath(path))
+        return absolute(path) if follows_link else path
 
 
 class Loggers(click.ParamType):

@@ -29,7 +29,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
     """Returns `path` as an absolute path without "..", which may follow a link; remote paths are unchanged."""
     if is_remote(path):
         return os.fspath(path)
-    return os.path.realpath(path) if ".." in Path(path).parts else os.path.abspath(path)
+    return os.path.realpath(path) if ".." in os.fspath(path).split(os.sep) else os.path.abspath(path)
 
 
 def is_utf_8(path: str | os.PathLike[str]) -> bool:
