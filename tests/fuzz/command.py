@@ -79,7 +79,8 @@ def draw(rng: random.Random) -> dict:
     if flags["model"] == "mobilenet":
         flags["weights"] = rng.choice([WEIGHTS, WEIGHTS, "none"])
     if rng.random() < 0.85 or dataset in OWN:
-        flags["image-size"] = rng.choice(["16", "16x24", "32"]) if flags["model"] != "mobilenet" else "32"
+        sizes = {"own_images": ["16"], "own_vectors": ["16"]}.get(dataset, ["16", "16x24", "32"])
+        flags["image-size"] = rng.choice(sizes) if flags["model"] != "mobilenet" else "32"
     careful = rng.random() < 0.9
     for more in rng.sample(optional := list(_optional(rng, dataset, flags)), len(optional)):
         _add(flags, more, careful)
