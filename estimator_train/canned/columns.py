@@ -6,6 +6,7 @@ import re
 
 import tensorflow as tf
 
+from estimator_train.graph.saver import without_scope_in_tf215
 from estimator_train.session import private_names
 
 v1 = tf.compat.v1
@@ -46,7 +47,8 @@ def input_layer(features, columns):
         for column in columns:
             with _scope(column):
                 column.create_state(state)
-    return tf.concat([_dense(column, cache, state) for column in columns], axis=1)
+    with without_scope_in_tf215():  # shared embeddings, which are created when they are first looked up
+        return tf.concat([_dense(column, cache, state) for column in columns], axis=1)
 
 
 def linear_model(features, columns, units, sparse_combiner):
@@ -76,7 +78,8 @@ def linear_model(features, columns, units, sparse_combiner):
             ids, id_weights = map(_flat_sparse, column.get_sparse_tensors(cache, state))
             sums.append(tf.nn.safe_embedding_lookup_sparse(weight, ids, id_weights, sparse_combiner))
         else:
-            sums.append(tf.linalg.matmul(_dense(column, cache, state), weight))
+            with without_scope_in_tf215():
+                sums.append(tf.linalg.matmul(_dense(column, cache, state), weight))
     return tf.nn.bias_add(tf.math.add_n(sums), bias), weights, bias
 
 

@@ -236,19 +236,22 @@ def read_global_step(path):
     raise CheckpointError(f"Checkpoint {path} has no global step, so it was not written by an Estimator.")
 
 
-def check_same_shapes(variables, path):
+def check_same_shapes(variables, path, old_names):
     """Checks that `variables` have the shapes stored under their names in the name-based checkpoint at prefix `path`.
 
+    `old_names` is a function of the names in a checkpoint, which returns a dict of names to those there that differ.
     TensorFlow itself restores a variable of another shape without an error.
 
     Raises:
       CheckpointError: some shapes differ; the message names the variables.
     """
     saved = {name: tuple(shape) for name, shape in reader_of(path).get_variable_to_shape_map().items()}
+    names = old_names(saved)
     differences = [
         f"{name} is {saved[name]} in the checkpoint and {tuple(variable.shape)} in the model"
         for variable in variables
-        if (name := variable.name.removesuffix(":0")) in saved and not variable.shape.is_compatible_with(saved[name])
+        if (name := names.get(own := variable.name.removesuffix(":0"), own)) in saved
+        and not variable.shape.is_compatible_with(saved[name])
     ]
     if differences:
         raise other_model(path, differences)

@@ -15,6 +15,7 @@ from estimator_train.export import signatures, supervised_outputs
 from estimator_train.graph import warm_start
 from estimator_train.graph.inputs import features_and_labels
 from estimator_train.graph.replicas import combine_scaffolds, combine_specs, keep_whole_variables
+from estimator_train.graph.saver import Saver, old_names
 from estimator_train.graph.session import GraphSessionCreator
 from estimator_train.model_fn import (
     EstimatorSpec,
@@ -131,8 +132,8 @@ class GraphModel(PreparedModel):
             keep_whole_variables()
             if checkpoint_path is None and self._warm_start_from is not None:
                 warm_start.apply(self._warm_start_from, layer_variables)
-            if _add_saver(spec.scaffold, config) and checkpoint_path is not None:
-                checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path)
+            if _add_saver(spec.scaffold, config, checkpoint_path) and checkpoint_path is not None:
+                checkpoints.check_same_shapes(v1.global_variables(), checkpoint_path, old_names)
         path = None if mode == ModeKeys.TRAIN else checkpoint_path
         creator = GraphSessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
@@ -148,7 +149,7 @@ class GraphModel(PreparedModel):
                 if checkpoint_path is None and self._warm_start_from is not None:
                     warm_start.apply(self._warm_start_from, layer_variables)
                 saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
-                saver = saver if isinstance(saver, v1.train.Saver) else v1.train.Saver(sharded=True)
+                saver = saver if isinstance(saver, v1.train.Saver) else Saver(checkpoint_path)
                 meta_graph = {
                     "tags": [_TAGS[mode]],
                     "signature_def_map": signatures(receiver, outputs, serving_only=mode == ModeKeys.PREDICT),
@@ -268,12 +269,12 @@ def _read_global_step_before_updates():
                 private_names.run_after(op, reads)
 
 
-def _add_saver(scaffold, config):
+def _add_saver(scaffold, config, path):
     """Adds a saver of all variables to the collection, unless model_fn has its own; returns whether it did."""
     is_missing = scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS)
     if is_missing:
-        saver = v1.train.Saver(
-            sharded=True,
+        saver = Saver(
+            path,
             max_to_keep=config.keep_checkpoint_max,
             keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
             defer_build=True,

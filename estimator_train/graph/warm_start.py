@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train.graph.saver import old_names
+
 v1 = tf.compat.v1
 log = tf.get_logger()
 
@@ -122,7 +124,7 @@ def apply(warm_start_from, layer_variables):
     ]
     taken = sorted(variable.op.name for variable in chosen if id(variable) not in trained)
     log.info("Warm-starting all trainable variables, and these that are not trained: %s", ", ".join(taken) or "none")
-    v1.train.warm_start(path, vars_to_warm_start=chosen)
+    v1.train.warm_start(path, vars_to_warm_start=chosen, var_name_to_prev_var_name=old_names(saved))
 
 
 def _moved_by_updates():

@@ -1,0 +1,82 @@
+"""Saves a model_fn's variables by name, and restores them, also from 2.15's checkpoints of shared embeddings.
+
+The canned estimators of TensorFlow 2.15 create a shared embedding outside the model's scope and do not train it: their
+checkpoints have it without the scope in its name, and without slots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterator
+
+import tensorflow as tf
+
+from estimator_train.checkpoints import reader_of
+
+v1 = tf.compat.v1
+log = tf.get_logger()
+
+_OLD_NAMES = ("estimator_train", "names in 2.15")  # a collection; MetaGraphs hold only those named by a str
+
+
+@contextlib.contextmanager
+def without_scope_in_tf215() -> Iterator[None]:
+    """Notes that 2.15 saves the variables that the block creates without the current variable scope in their names."""
+    scope = f"{v1.get_variable_scope().name}/"
+
+    def creator(next_creator, **settings):
+        variable = next_creator(**settings)
+        v1.add_to_collection(_OLD_NAMES, (_name(variable), _name(variable).removeprefix(scope)))
+        return variable
+
+    with v1.variable_creator_scope(creator):
+        yield
+
+
+def old_names(saved: Container[str]) -> dict[str, str]:
+    """Returns a dict of variable names to 2.15's, for those of which a checkpoint with the names `saved` has 2.15's."""
+    noted = dict(v1.get_collection(_OLD_NAMES))
+    return {name: old for name, old in noted.items() if name not in saved and old in saved}
+
+
+class Saver(v1.train.Saver):
+    """Saves all variables of the default graph, and restores them from any checkpoint that it saved or from `path`.
+
+    Args:
+      path: path prefix of a checkpoint, perhaps with names of 2.15, or None.
+      options: as for `tf.compat.v1.train.Saver`.
+    """
+
+    def __init__(self, path: str | None, **options):
+        super().__init__(sharded=True, **options)
+        self._path, self._others = path, None
+        saved = {} if path is None else reader_of(path).get_variable_to_shape_map()
+        names = old_names(saved)
+        if not names:
+            return
+        log.info("Checkpoint %s has no slots of %s, so training starts with new ones.", path, ", ".join(names.values()))
+        variables = {_name(variable): variable for variable in v1.global_variables()}
+        slots = {
+            name for name in variables.keys() - names.keys() - saved.keys() if any(f"{each}/" in name for each in names)
+        }
+        restored = [_assign_saved(variables[name], path, old) for name, old in names.items()]
+        self._renamed_and_new = tf.group(*restored, *(variables[name].initializer for name in slots))
+        others = [variable for name, variable in variables.items() if name not in slots and name not in names]
+        self._others = v1.train.Saver([*others, *v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)])
+
+    def restore(self, sess, save_path):
+        if self._others is None or save_path != self._path:
+            super().restore(sess, save_path)
+        else:
+            self._others.restore(sess, save_path)
+            sess.run(self._renamed_and_new)
+
+
+def _assign_saved(variable, path, name):
+    """Returns an op that restores a variable under another name, which a Saver cannot do with mirrored ones."""
+    (value,) = tf.raw_ops.RestoreV2(prefix=path, tensor_names=[name], shape_and_slices=[""], dtypes=[variable.dtype])
+    return variable.assign(tf.ensure_shape(value, variable.shape))
+
+
+def _name(variable):
+    return variable.name.removesuffix(":0")
