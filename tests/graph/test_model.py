@@ -1,5 +1,6 @@
 """Estimator(model_fn): v1 graphs and sessions behind the common loop."""
 
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -193,6 +194,17 @@ def test_training_does_not_wait_for_a_session_that_takes_long_to_close(make_esti
     assert not closed.is_set()
     may_close.set()
     assert closed.wait(10)
+
+
+@pytest.mark.slow
+def test_evaluations_in_threads_give_the_numbers_of_one_thread(make_estimator):
+    estimator = make_estimator().train(numbers(8), steps=2)
+    datasets = [numbers(10), numbers(24, batch_size=3)]
+    expected = [estimator.evaluate(dataset) for dataset in datasets]
+    assert expected[0] != expected[1]
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda number: estimator.evaluate(datasets[number % 2]), range(50)))
+    assert found == expected * 25
 
 
 def test_a_seed_makes_initial_values_repeatable(make_estimator, tmp_path):
