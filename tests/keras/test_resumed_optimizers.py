@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 import warm_python
 
@@ -35,3 +36,29 @@ def test_nadam_resumes_with_the_numbers_of_an_unbroken_training(
 
     for one, other in zip(train("whole", 6), train("halves", 3, 6), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("generation", "apart"), [("tf_keras", 1e-6), ("keras", 0)])
+def test_batch_norm_over_replicas_resumes_but_for_the_last_bits_of_averages(
+    generation, apart, data, mirrored, tmp_path
+):
+    kerases = pytest.importorskip(generation)
+    layers = kerases.layers
+
+    def train(folder, *last_steps):
+        for last_step in last_steps:
+            kerases.utils.set_random_seed(7)
+            body = [layers.Dense(8, "tanh"), layers.BatchNormalization(momentum=0.9), layers.Dense(3)]
+            model = kerases.Sequential([kerases.Input((4,)), *body])
+            model.compile(kerases.optimizers.SGD(0.05), "mse")
+            config = et.RunConfig(str(tmp_path / folder), resume_input=True, train_distribute=mirrored(2))
+            estimator = et.model_to_estimator(model, config=config)
+            estimator.train(lambda: tf.data.Dataset.from_tensor_slices(data).batch(8).repeat(), max_steps=last_step)
+        names = [name for name in estimator.get_variable_names() if name.startswith(("layer", "_functional"))]
+        return {name: estimator.get_variable_value(name) for name in names}
+
+    whole, parts = train("whole", 12), train("parts", 3, 6, 9, 12)
+    assert whole.keys() == parts.keys() and len(whole) == 8
+    for name, values in whole.items():
+        np.testing.assert_allclose(parts[name], values, rtol=0, atol=apart if "moving" in name else 0, err_msg=name)
