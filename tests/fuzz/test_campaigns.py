@@ -1,6 +1,7 @@
 """The campaigns' frame, and a short run of each kind."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,6 +37,12 @@ def test_a_campaign_survives_cases_that_hang_or_kill_their_process():
         assert "ProcessEnded: exit code -9" in process.failure({"number": 98})
         assert process.failure({"number": 1}) is None
         assert process.failure({"number": 30}).endswith("ValueError: 30 is above 20")
+
+
+def test_a_kind_that_lists_its_cases_has_each_checked_once():
+    kind = SimpleNamespace(every=lambda: [{"number": number} for number in range(5)])
+    cases = [campaigns.case_of(kind, 3, number) for number in range(5)]
+    assert cases != kind.every() and sorted(case["number"] for case in cases) == [0, 1, 2, 3, 4]
 
 
 def test_a_case_is_not_shrunk_to_another_failure():

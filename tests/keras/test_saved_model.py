@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from tests.fuzz import applications
 
 v1 = tf.compat.v1
 
@@ -179,3 +180,27 @@ def test_a_keras3_layer_with_a_metric_is_exported(tmp_path):
     estimator = et.model_to_estimator(model, model_dir=tmp_path / "run")
     served, predicted, _ = served_and_predicted(estimator, tmp_path / "export")
     np.testing.assert_allclose(served, predicted, atol=1e-6)
+
+
+# The smallest of each family; both Kerases in turn. `python -m tests.fuzz applications` exports all of them.
+FAMILIES = [
+    ("tf_keras", "EfficientNetB0"),
+    ("keras", "EfficientNetV2B0"),
+    ("tf_keras", "MobileNet"),
+    ("keras", "MobileNetV2"),
+    ("tf_keras", "MobileNetV3Small"),
+    ("keras", "ResNet50"),
+    ("tf_keras", "ResNet50V2"),
+    ("keras", "DenseNet121"),
+    ("tf_keras", "VGG16"),
+    ("keras", "Xception"),
+    ("tf_keras", "InceptionV3"),
+    ("tf_keras", "NASNetMobile"),
+    ("keras", "ConvNeXtTiny"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("generation", "name"), FAMILIES)
+def test_each_family_of_applications_serves_what_predict_gives(generation, name, tmp_path):
+    applications.check({"generation": generation, "name": name}, tmp_path)
