@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_train import checkpoints
 from estimator_train.checkpoints import leftovers, object_based
-from estimator_train.checkpoints.saver_hook import saving_on_interrupt
+from estimator_train.checkpoints.saver_hook import give_save, saving_on_interrupt
 from estimator_train.distribution import synchronous
 from estimator_train.events import write_eval_metrics
 from estimator_train.export import InputReceiver, new_export_directory
@@ -218,11 +218,13 @@ class Estimator:
                 if last_step is not None:
                     v1.add_to_collection(step_outputs.LAST_STEP, last_step)
                 hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
+                savers = self._savers(hooks)
+                give_save(hooks, savers, run.spec.scaffold)
                 loss = None
                 try:
                     with (
                         v1.train.MonitoredSession(run.session_creator, hooks) as session,
-                        saving_on_interrupt(session, self._savers(hooks)),
+                        saving_on_interrupt(session, savers),
                     ):
                         while not session.should_stop():
                             _, loss = session.run([run.spec.train_op, run.spec.loss])

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 
@@ -91,6 +91,29 @@ class NoteStep(v1.train.CheckpointSaverListener):
 
     def after_save(self, session, global_step_value):
         self.step = global_step_value
+
+
+class SavingHook(v1.train.SessionRunHook):
+    """Base class of hooks that may save the steps done, as from another thread while the training waits for input.
+
+    Attributes:
+      save: a function of the session, set by the Estimator before training.
+    """
+
+    save: Callable[[v1.Session], None]
+
+
+def give_save(hooks: Iterable[v1.train.SessionRunHook], savers: list[SaverHook], scaffold: v1.train.Scaffold) -> None:
+    """Sets `save` of each `SavingHook` to a function that saves through the CheckpointSaverHooks `savers`."""
+
+    def save(session):
+        for saver in savers:
+            save_last_step(saver, session)
+        object_based.wait_for(scaffold.saver)
+
+    for hook in hooks:
+        if isinstance(hook, SavingHook):
+            hook.save = save
 
 
 @contextlib.contextmanager

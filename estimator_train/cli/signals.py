@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 
@@ -12,20 +13,24 @@ import click
 import tensorflow as tf
 import tqdm
 
+from estimator_train.checkpoints.saver_hook import SavingHook
 from estimator_train.cli.termination import leave_lost_terminal
 from estimator_train.distribution import synchronous
+from estimator_train.session.function_session import FunctionSession
 
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 
 _NUMBERS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # if workers receive different ones, the last counts
 _TWICE_SECS = 2  # a signal to the process and one to its group arrive within this time
+_HANGING_SECS = 5  # without a batch, after a signal
+_LOOKING_SECS = 0.5
 
 
 class Stopped(Exception):
     """Raised after a signal when there is nothing left to save; half an evaluation is worthless."""
 
 
-class StopOnSignal(SessionRunHook):
+class StopOnSignal(SavingHook):
     """A hook that stops training after the current step if SIGINT, SIGTERM or SIGHUP arrives inside its `with` block.
 
     Before training begins, while a model is copied or features are cached, the signal raises `Stopped` immediately,
@@ -34,11 +39,18 @@ class StopOnSignal(SessionRunHook):
     ignored from the start, as nohup does with SIGHUP, stays ignored. After the block, SIGTERM and SIGHUP are ignored if
     a signal was received inside it.
 
+    If the input then gives nothing for seconds, nobody may ever get to the end of the step: the steps done are saved
+    from another thread, `say_stopped` is called, and the process ends. That holds for Keras models, also while one is
+    evaluated.
+
     In synchronous training all processes stop, and each raises `Stopped` once the checkpoint is saved. Tasks that wait
     for them to finish, such as an evaluator, thus do not take the training for complete.
     """
 
-    def __init__(self, strategy=None):
+    def __init__(self, strategy=None, say_stopped=lambda number: None):
+        self._say_stopped = say_stopped
+        self._sessions = []  # of the training, then of the last evaluation in it
+        self._waiting = None  # for which batch of which session, since when
         self.received = None  # the first signal received, by this process or another
         self._is_said = False
         self._sums = synchronous.summing(strategy) if synchronous.spans_workers(strategy) else None
@@ -73,6 +85,13 @@ class StopOnSignal(SessionRunHook):
     def begin(self):
         self._waits_for_step = True
 
+    def after_create_session(self, session, coord):
+        self._sessions = [session]
+
+    def watch_evaluation(self, session):
+        """Ends the process after a signal if the input of an evaluation hangs."""
+        self._sessions = [*self._sessions[:1], session]
+
     def after_run(self, run_context, run_values):
         if self.received:
             run_context.request_stop()  # checkpoint hooks save at the end of the session
@@ -93,8 +112,16 @@ class StopOnSignal(SessionRunHook):
 
     def _watch(self, reader):
         with reader:
-            while number := reader.recv(1):
+            while True:
+                try:
+                    number = reader.recv(1)
+                except TimeoutError:
+                    self._end_if_input_hangs()
+                    continue
+                if not number:
+                    return
                 self._note(signal.Signals(number[0]))
+                reader.settimeout(_LOOKING_SECS)
 
     def _note(self, number):
         leave_lost_terminal()
@@ -105,12 +132,40 @@ class StopOnSignal(SessionRunHook):
         elif number == signal.SIGINT or time.monotonic() - self._said_at > _TWICE_SECS:
             os._exit(128 + number)
 
+    def _end_if_input_hangs(self):
+        sessions = [each for each in self._sessions if isinstance(each, FunctionSession)]
+        idle = [(each, each.batches_if_idle()) for each in sessions if each.batches_if_idle() is not None]
+        if self._waiting is None or self._waiting[0] != idle:
+            self._waiting = idle, time.monotonic()
+        elif idle and time.monotonic() - self._waiting[1] > _HANGING_SECS:
+            ((session, batch),) = idle
+            if session is not self._sessions[0]:  # the evaluation's: the training is saved
+                self._leave()
+            with session.steps_done():
+                try:
+                    self.save(session)
+                except (OSError, tf.errors.OpError) as error:
+                    click.echo(
+                        f"estimator_train: the last steps could not be saved: {str(error).splitlines()[0]}", err=True
+                    )
+                if session.batches_if_idle() == batch:
+                    self._leave()
+
+    def _leave(self):
+        with tqdm.tqdm.external_write_mode():
+            self._say_stopped(self.received)
+        sys.stdout.flush()
+        os._exit(128 + self.received)
+
 
 class StopEvaluation(SessionRunHook):
     """A hook that makes an evaluation raise `Stopped` once `stop`, a `StopOnSignal`, has received a signal."""
 
     def __init__(self, stop):
         self._stop = stop
+
+    def after_create_session(self, session, coord):
+        self._stop.watch_evaluation(session)
 
     def before_run(self, run_context):
         self._stop.check()

@@ -31,6 +31,8 @@ class Loop:
         self.batch_structure = {}  # the structure of the program's batch outputs in the last `trace`
         self._outputs = {}  # output variables of the function being traced, by the names of their values
         self._traced = {}  # the outputs and the batch structure of every traced function
+        with eager_mode(), tf.device("CPU:0"):
+            self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
 
     def trace(self, iterator):
         """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, wishes).
@@ -59,6 +61,15 @@ class Loop:
     def reset(self):
         """Resets accumulated state, such as metrics."""
         self._program.reset()
+        self._read.assign(self._done)  # they differ after an error
+
+    def batches_if_idle(self):
+        """Returns the number of batches read so far, or None if the step of one of them may be running.
+
+        Another thread that gets the same number twice knows that no variable has changed in between.
+        """
+        done = int(self._done.numpy())  # first, because it follows the other
+        return done if done == int(self._read.numpy()) else None
 
     # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
@@ -114,8 +125,13 @@ class Loop:
         The batch waits for `wanted` only, because a function runs ops as soon as their inputs are available. Timestamps
         alone run in the order of the code, so the time is never earlier than the one before.
         """
-        empty = functools.partial(tf.experimental.Optional.empty, iterator.element_spec)
-        batch = tf.cond(wanted, iterator.get_next_as_optional, empty)
+
+        def read():
+            batch = iterator.get_next_as_optional()
+            self._read.assign_add(tf.cast(batch.has_value(), tf.int64))  # before the batch leaves the cond
+            return batch
+
+        batch = tf.cond(wanted, read, functools.partial(tf.experimental.Optional.empty, iterator.element_spec))
         has_next = batch.has_value()
         with tf.control_dependencies([has_next]):
             arrived = tf.timestamp()
@@ -157,6 +173,7 @@ class Loop:
             self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
         with tf.control_dependencies([op for op in graph.get_operations()[before:] if op.op_def.is_stateful]):
             ended = tf.timestamp()
+            self._done.assign_add(1)
         if examples is None:
             examples = self._strategy.reduce(tf.distribute.ReduceOp.SUM, count, axis=None)
         self._program.add_examples(examples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 import tensorflow as tf
@@ -19,6 +20,7 @@ class StepRunner:
 
     Attributes:
       agreement: the `synchronous.Agreement` for training in several processes; None in a single process.
+      returning: a lock that a call takes before it returns, so that another thread can save meanwhile.
     """
 
     def __init__(self, state, program, make_dataset, config, checkpoint_path, last_step, epochs=()):
@@ -44,6 +46,8 @@ class StepRunner:
         trains_with_others = self._trains and synchronous.spans_workers(state.strategy)
         self.agreement = synchronous.Agreement(config) if trains_with_others else None
         self._sessions = 0
+        self._is_called = False
+        self.returning = threading.Lock()
         self._iterators = [iter(make_dataset())]  # only the current one
         weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
         self.global_step = self._first_step = int(state.global_step.numpy())
@@ -85,19 +89,33 @@ class StepRunner:
             self._loop = loop
             _, self._call = loop.trace(self._iterator)
         wishes = self.agreement.wishes() if self.agreement else ()
+        step = self.global_step
         try:
+            self._is_called = True
             with synchronous.explaining_lost_worker(self._state.strategy):
                 values = self._call(self._iterator, self._count(), wishes)
         except KeyboardInterrupt:  # Python raises it once the steps are done
-            self.global_step = int(self._state.global_step.numpy())
+            self.count_steps_done()
             raise
+        finally:
+            self._is_called = False
+            with self.returning:
+                pass
         if wishes and values[step_outputs.SAVES]:
             self.agreement.save()
         if self._trains:
-            if self.global_step == self._first_step:
+            if step == self._first_step:
                 self._log_batch(values)
-            self.global_step += int(values[step_outputs.STEPS])
+            self.global_step = step + int(values[step_outputs.STEPS])
         return values
+
+    def batches_if_idle(self):
+        """Returns the number of batches read if a call in another thread waits for the next one, or else None."""
+        return self._loop.batches_if_idle() if self._is_called else None
+
+    def count_steps_done(self):
+        """Sets `global_step` to the steps that an unfinished call has done."""
+        self.global_step = int(self._state.global_step.numpy())
 
     def _log_batch(self, values):
         """Logs how many examples a step takes, because scripts written for `fit` multiply the batch by the replicas."""

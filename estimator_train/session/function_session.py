@@ -8,6 +8,7 @@ from the step's values. Named tensors, ops added by a hook's `begin()` and v1 su
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import numpy as np
@@ -156,6 +157,20 @@ class FunctionSession:
     def close(self):
         if self._session is not None:
             self._session.close()
+
+    def batches_if_idle(self):
+        """Returns the number of batches read if another thread is in `run` and waits for input, or else None."""
+        with eager_mode():
+            return self._steps.batches_if_idle()
+
+    @contextlib.contextmanager
+    def steps_done(self):
+        """While another thread waits in `run`, gives the steps done to the block, and keeps that thread waiting."""
+        with self._steps.returning:
+            with eager_mode():
+                self._steps.count_steps_done()
+            with self.graph.as_default():
+                yield
 
     def _element(self, fetch):
         """Looks up a name in the graph; returns anything else, such as a tensor or a sparse tensor, unchanged."""

@@ -49,6 +49,21 @@ def waiting_input_fn():
 
     return data(examples)
 
+def seven_examples():
+    yield from [([[1.0]], [[2.0]])] * 7
+    yield from hanging()
+
+def hanging():
+    pathlib.Path("waiting").touch()
+    time.sleep(600)
+    yield
+
+def hanging_input_fn():
+    return data(seven_examples)
+
+def hanging_eval_input_fn():
+    return data(hanging)
+
 def eval_input_fn():
     return train_input_fn().take(3)
 
@@ -143,6 +158,30 @@ def test_a_second_ctrl_c_ends_a_step_that_waits(start, errors, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=LIMIT) == 130
     assert "saved" not in errors()
+
+
+@pytest.mark.parametrize(
+    ("flags", "steps"),
+    [((), 7), (("--steps-per-loop", "4"), 7), (("--replicas", "2"), 2), (("--evaluate-every", "4"), 4)],
+    ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
+)
+def test_sigterm_while_the_input_hangs_saves_the_steps_done_within_seconds(flags, steps, start, errors, tmp_path):
+    inputs = ("train_input_fn", "hanging_eval_input_fn") if "--evaluate-every" in flags else ("hanging_input_fn",)
+    process = start(*flags, "--save-checkpoints-steps", "1000000", train=inputs[0], evaluate=inputs[-1])
+    wait_for_file(process, tmp_path, "waiting", errors)
+    time.sleep(1)  # the steps end
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=LIMIT) == 143
+    assert f"stopped by SIGTERM with run/model.ckpt-{steps} saved; continue with: " in errors()
+    assert errors().count("estimator_train: ") == 2 and "Traceback" not in errors()
+    assert not list(tmp_path.glob("run/eval/events*"))
+    first, last = (weight_at(tmp_path / "run" / f"model.ckpt-{step}") for step in (0, steps))
+    assert abs((2 - last) - (2 - first) * 0.9**steps) < 1e-5
+
+
+def weight_at(checkpoint):
+    (name,) = (name for name, _ in tf.train.list_variables(str(checkpoint)) if "kernel/.ATTR" in name)
+    return float(tf.train.load_variable(str(checkpoint), name).squeeze())
 
 
 def test_a_second_sigterm_seconds_later_ends_a_step_that_waits(start, errors, tmp_path):

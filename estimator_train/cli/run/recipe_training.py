@@ -35,15 +35,19 @@ def train(name, settings, model_dir, replicas, verbosity):
     keep_run = functools.partial(save_run, model_dir, {"recipe": name, **settings}, training=replicas, **about)
     timing = TimingHook(model_dir)
     hooks = [_AtBegin(keep_run), timing] if quiet else [_AtBegin(keep_run), timing, ProgressHook()]
-    with run_errors(), one_line_errors(), contextlib.suppress(Stopped), StopOnSignal(strategy) as stop:
+
+    def say_stopped(number):
+        click.echo(stopped_line(number, tf.train.latest_checkpoint(model_dir), model_dir), err=True)
+
+    stop = StopOnSignal(strategy, say_stopped)
+    with run_errors(), one_line_errors(), contextlib.suppress(Stopped), stop:
         metrics = recipe.train(model_dir, **arguments, strategy=strategy, hooks=[*hooks, stop, StopAfterTraining(stop)])
-    checkpoint = tf.train.latest_checkpoint(model_dir)
     if stop.received:
-        click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
+        say_stopped(stop.received)
         return 128 + stop.received
     if not quiet:
         click.echo(timing_lines(timing.summary(), model_dir, metrics["global_step"]))
-    click.secho(metrics_line(checkpoint, metrics), bold=True)
+    click.secho(metrics_line(tf.train.latest_checkpoint(model_dir), metrics), bold=True)
     return 0
 
 

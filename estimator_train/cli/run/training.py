@@ -81,7 +81,17 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
     metrics = None
     in_folder = _in_folder(model_dir) if task.is_chief else contextlib.nullcontext()
     logs = opened_loggers(settings, training, model_dir) if task.is_chief else contextlib.nullcontext([])
-    with run_errors(), contextlib.suppress(Stopped), StopOnSignal(strategy) as stop, in_folder, logs as loggers:
+
+    def say_stopped(number):
+        if run_file(model_dir).exists():
+            checkpoint = as_typed(model_dir, estimators[-1].latest_checkpoint())
+            click.echo(stopped_line(number, checkpoint, model_dir), err=True)
+        else:
+            click.echo(f"estimator_train: stopped by {number.name} before the training began", err=True)
+
+    say_stopped = say_stopped if task.is_chief else _say_nothing
+    stop = StopOnSignal(strategy, say_stopped)
+    with run_errors(), contextlib.suppress(Stopped), stop, in_folder, logs as loggers:
         if task.is_chief:
             _save_run_file(settings, training, data, model_dir, last_step, strategy)
         hooks = [*hooks, *logger_hooks(loggers, training, per_epoch, every)]
@@ -106,12 +116,8 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         report = metrics and reporter().write()
         best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
         log_files(loggers, [run_file(model_dir), report, best and os.path.dirname(best)])
-    checkpoint = as_typed(model_dir, estimators[-1].latest_checkpoint())
     if stop.received:
-        if task.is_chief and run_file(model_dir).exists():
-            click.echo(stopped_line(stop.received, checkpoint, model_dir), err=True)
-        elif task.is_chief:
-            click.echo(f"estimator_train: stopped by {stop.received.name} before the training began", err=True)
+        say_stopped(stop.received)
         return 128 + stop.received
     if metrics is None:  # the chief reports the last checkpoint
         return 0
@@ -123,6 +129,7 @@ def train(settings, training, data, model_dir, last_step, task, verbosity):
         fall = "fall" if monitor.direction == "min" else "rise"
         say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     say(f"the report is {report}")
+    checkpoint = as_typed(model_dir, estimators[-1].latest_checkpoint())
     click.secho(metrics_line(checkpoint, metrics), bold=True)
     if best and training.keep_best and task.is_alone:  # in a cluster, the evaluator keeps it
         say(f"the best checkpoint is kept as {best}: {monitor.metric} {_result_of(best)[monitor.metric]:.4f}")
