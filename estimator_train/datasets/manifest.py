@@ -26,6 +26,7 @@ ABOUT = About("classification, multilabel, regression", "any", "a CSV file with 
 
 _COLUMNS = ("path", "label", "split", "weight")  # the last two are optional
 _BETWEEN_LABELS = "|"
+_LARGEST = float(np.finfo(np.float32).max)
 _SHOWN = 10  # errors listed in a message
 
 
@@ -253,12 +254,11 @@ def _label(text, task):
 
 
 def _number(text, column):
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+    if not _is_number(text):
         raise ValueError(f"has the {column} {text!r}, which is not a number")
+    number = float(text)
+    if abs(number) > _LARGEST:
+        raise ValueError(f"has the {column} {text}, which float32 cannot hold")
     return number
 
 

@@ -169,7 +169,7 @@ def _check_member(archive, name):
 def _check(path, x_name, x, y_name, y):
     if x.ndim not in (3, 4) or x.shape[3:] not in ((), (1,), (3,)):
         raise ValueError(f"{path}: {x_name} must be images of shape (n, height, width[, 1 or 3]), got {x.shape}")
-    if x.dtype.kind not in "buif" or 0 in x.shape[1:3]:
+    if x.dtype.kind not in "buif" or x.dtype.itemsize > 8 or 0 in x.shape[1:3]:  # TensorFlow has no long doubles
         raise ValueError(f"{path}: {x_name} must be images of integers or floats, got {x.dtype} of shape {x.shape}")
     if y.ndim != 1 or y.dtype.kind not in "iu" or (y.size and y.min() < 0):
         raise ValueError(f"{path}: {y_name} must be class indices of shape (n,), got {y.dtype} of shape {y.shape}")

@@ -74,17 +74,23 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
     labels = folder / "labels.txt"
     if not labels.is_file():
         raise FileNotFoundError(f"there is no {labels}: write the name of each class on a line there")
+    try:
+        names = [line for line in labels.read_text().splitlines() if line]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{labels} is not UTF-8 text: {error}") from error
+    if not names:
+        raise ValueError(f"{labels} is empty: write the name of each class on a line there")
     train_paths, eval_paths = _files(folder, "train"), _files(folder, "test") or _files(folder, "val")
     numbers = []
-    for paths, names in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
+    for paths, pattern in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
         if not paths:
-            raise FileNotFoundError(f"{folder} has no TFRecord files named {names}")
+            raise FileNotFoundError(f"{folder} has no TFRecord files named {pattern}")
         numbers.append(sum(map(_count, paths)))
         if not numbers[-1]:
-            raise ValueError(f"the TFRecord files in {folder} named {names} have no records")
+            raise ValueError(f"the TFRecord files in {folder} named {pattern} have no records")
     return TfrecordDataset(
         name="tfrecord",
-        class_names=tuple(re.sub(r"^\d+:", "", line) for line in labels.read_text().splitlines() if line),
+        class_names=tuple(re.sub(r"^\d+:", "", line) for line in names),
         default_model="mobilenet_v2",
         default_epochs=5,
         image_size=(224, 224),

@@ -43,7 +43,7 @@ class MLflowLogger(Logger):
         try:
             run = mlflow.start_run(run_id(folder, "mlflow"), _experiment_id(mlflow), Path(folder).absolute().name)
         except mlflow.exceptions.MlflowException as error:
-            reason = re.sub(r"//[^/\s]*@", "//", str(error))  # without the password of MLFLOW_TRACKING_URI
+            reason = re.sub(r"//\S*@", "//", str(error))  # without the password of MLFLOW_TRACKING_URI
             raise ValueError(f"MLflow could not open a run for {folder}: {reason}") from error
         keep_run_id(folder, "mlflow", run.info.run_id)
         self._params = run.data.params

@@ -49,22 +49,32 @@ def load_file(model: keras.Model, weights: str | os.PathLike[str]) -> None:
     """
     check_weights(weights)
     try:
-        _check_sizes(weights)
+        _check_contents(weights)
         model.load_weights(weights)
     except (ValueError, KeyError, OSError, TypeError, AttributeError, RuntimeError, MemoryError) as error:
         reason = str(error).split("\n")[0]
         raise ValueError(f"weights file {weights} does not fit {model.name}: {reason}") from error
 
 
-def _check_sizes(weights):
-    """Raises ValueError if a dataset claims more values than the file can hold, because h5py allocates them at once."""
+def _check_contents(weights):
+    """Raises ValueError for values in other files, which could be anybody's, and for datasets that claim too many.
+
+    h5py allocates at once what a dataset claims to hold.
+    """
     import h5py
 
     def check(name, node):
+        if isinstance(node, h5py.Group):
+            elsewhere = any(isinstance(node.get(each, getlink=True), h5py.ExternalLink) for each in node)
+        else:
+            elsewhere = node.external or node.is_virtual
+        if elsewhere:
+            raise ValueError(f"{name} leads to another file")
         if isinstance(node, h5py.Dataset) and node.nbytes > 1100 * (node.id.get_storage_size() + 1000):
             raise ValueError(f"{name} claims the shape {node.shape}, but has {node.id.get_storage_size()} bytes")
 
     with h5py.File(weights) as file:
+        check("/", file)
         file.visititems(check)
 
 

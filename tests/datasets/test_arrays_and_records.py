@@ -1,5 +1,8 @@
 """npz files, Fashion-MNIST and TFRecord files."""
 
+import struct
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -59,11 +62,36 @@ def test_a_limit_of_an_npz_file_is_stratified(tmp_path):
         ({"y_train": np.zeros(12)}, "y_train must be class indices of shape .*, got float64"),
         ({"class_names": ["a", "b"]}, "has class 2, but there are 2 class_names"),
         ({"y_test": np.array([None])}, "is not an npz file of arrays"),
+        ({"y_train": np.arange(12) % 2 * 10**18}, f"y_train or y_test has class {10**18}; number the classes from 0"),
+        ({"x_train": np.zeros((12, 8, 6), [("r", "u1")])}, "x_train must be images of integers or floats, got "),
+        ({"x_train": np.zeros((12, 8, 6), complex)}, "must be images of integers or floats, got complex128"),
+        ({"x_train": np.zeros((12, 8, 6), "longdouble")}, "must be images of integers or floats, got (float128|longd)"),
+        ({"class_names": [["a", "b", "c"]]}, r"class_names must have shape \(n,\), got \(1, 3\)"),
     ],
 )
 def test_npz_files_of_something_else_are_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
         datasets.open_dataset("npz", save(tmp_path / "a.npz", **{**arrays(), **change}))
+
+
+@pytest.mark.parametrize("shape", ["(3000000000000000, 8, 6)", "(10000000000000000000000, 8, 6)"])
+def test_a_header_that_claims_more_than_the_file_has_is_refused(shape, tmp_path):
+    path = save(tmp_path / "a.npz", **{name: value for name, value in arrays().items() if name != "x_train"})
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x_train.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(100))
+    with pytest.raises(ValueError, match=r"x_train claims the shape .* but has \d+ bytes"):
+        datasets.open_dataset("npz", path)
+
+
+def test_an_array_that_is_there_twice_is_refused(tmp_path):
+    path = save(tmp_path / "a.npz", **arrays())
+    with zipfile.ZipFile(path, "a") as archive:
+        member = archive.read("x_train.npy")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("x_train.npy", member)
+    with pytest.raises(ValueError, match="it has 2 arrays x_train"):
+        datasets.open_dataset("npz", path)
 
 
 def test_what_is_no_npz_file_is_refused(tmp_path):
@@ -176,6 +204,12 @@ def test_bad_tfrecord_files_are_refused(records):
         datasets.open_dataset("tfrecord", records)
     torn.unlink()
     with pytest.raises(FileNotFoundError, match=r"no TFRecord files named test\* or val\*"):
+        datasets.open_dataset("tfrecord", records)
+    (records / "labels.txt").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match="labels.txt is not UTF-8 text"):
+        datasets.open_dataset("tfrecord", records)
+    (records / "labels.txt").write_text("\n")
+    with pytest.raises(ValueError, match="labels.txt is empty: write the name of each class"):
         datasets.open_dataset("tfrecord", records)
     (records / "labels.txt").unlink()
     with pytest.raises(FileNotFoundError, match="there is no .*labels.txt: write the name of each class"):

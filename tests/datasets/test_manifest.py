@@ -1,11 +1,13 @@
 """CSV manifests: what they may hold, how they are split, and how their bad rows are named."""
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from estimator_train import datasets
+from estimator_train.cli.plan import _files
 
 
 @pytest.fixture
@@ -85,6 +87,7 @@ def test_all_bad_rows_are_named_with_their_lines_at_once(manifest):
     rows = [
         ("1", "1.5", "train", "1"), ("gone", "2", "train", "1"), ("2", "two", "train", "1"), ("3", "2", "trian", "1"),
         ("4", "2", "train", "-1"), ("", "2", "train", "1"), ("5", "2"), ("6", "nan", "train", "1"),
+        ("7", "-1e39", "train", "1"),
     ]  # fmt: skip
     path = manifest(("path", "label", "split", "weight"), *rows, missing=["gone"])
     with pytest.raises(ValueError) as caught:
@@ -98,8 +101,17 @@ def test_all_bad_rows_are_named_with_their_lines_at_once(manifest):
             "line 7 has no path",
             "line 8 has 2 values for 4 columns",
             "line 9 has the label 'nan', which is not a number",
+            "line 10 has the label -1e39, which float32 cannot hold",
         ]
     )
+
+
+def test_addresses_beside_relative_paths_are_planned(manifest, tmp_path):
+    path = manifest(("path", "label"), *((f"{number}", "ab"[number % 2]) for number in range(6)))
+    with path.open("a") as file:
+        file.write(f"file://{tmp_path}/0,a\n")
+    data = open_manifest(path)
+    assert _files(SimpleNamespace(data_dir=path), data) == path
 
 
 def test_of_many_bad_rows_ten_are_named(manifest):

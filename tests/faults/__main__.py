@@ -26,6 +26,7 @@ COUNTS = {
     "kills": 100,
     "resumed_input": 100,  # all there are
     "signals": 60,
+    "tables": 200,  # all there are
 }
 
 

@@ -1,6 +1,10 @@
 """Tries a few faults of each campaign; `python -m tests.faults` tries as many as docs/reliability.md reports."""
 
 import importlib
+import os
+import resource
+import subprocess
+import sys
 
 import pytest
 
@@ -8,7 +12,7 @@ from tests.faults import __main__ as campaigns
 from tests.faults import folders
 from tests.faults.runs import Row
 
-# Images have a separate test, and tests/distribution kills tasks of clusters.
+# Images and tables have a separate test, and tests/distribution kills tasks of clusters.
 COUNTS = {
     "archives": 100,
     "checkpoints": 10,
@@ -27,6 +31,17 @@ COUNTS = {
 def test_a_few_faults_break_no_promise(name, tmp_path):
     rows = importlib.import_module(f"tests.faults.{name}").run(COUNTS[name], 1, tmp_path)
     assert rows and not [row for row in rows if row.fault]
+
+
+@pytest.mark.slow
+def test_odd_tables_and_weights_need_no_more_than_8_gib_of_addresses(tmp_path):
+    def limit_memory():
+        resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+
+    command = [sys.executable, "-m", "tests.faults", "tables", "--count", "60"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, preexec_fn=limit_memory, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
 def test_there_are_forty_kinds_of_damaged_folders():

@@ -51,6 +51,15 @@ def test_a_resumed_training_goes_on_with_its_run_and_keeps_its_params(store, tmp
     assert (run.info.status, run.data.params) == ("FINISHED", {"epochs": "1"})
 
 
+def test_the_password_of_the_server_is_in_no_error(store, tmp_path, monkeypatch):
+    def start_run(*arguments):
+        raise mlflow.exceptions.MlflowException("API request to https://me:pa@s/s:w@host:5000/api failed")
+
+    monkeypatch.setattr(mlflow, "start_run", start_run)
+    with pytest.raises(ValueError, match="API request to https://host:5000/api failed$"):
+        MLflowLogger(tmp_path)
+
+
 def test_a_run_that_mlflow_has_lost_is_named(store, tmp_path):
     (tmp_path / "loggers.json").write_text('{"mlflow": "0123456789abcdef0123456789abcdef"}')
     with pytest.raises(ValueError, match=r"MLflow could not open a run for .*: Run .0123456789abcdef"):

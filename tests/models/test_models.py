@@ -135,6 +135,32 @@ def test_an_hdf5_file_without_weights_is_refused(tmp_path):
         build("small_cnn", weights=path)
 
 
+@pytest.mark.parametrize(
+    ("replace", "message"),
+    [
+        (
+            lambda group, shape: group.create_dataset("kernel:0", (10**6, 10**6), "f4"),
+            "claims .* has 0 bytes",
+        ),
+        (lambda group, shape: group.create_dataset("kernel:0", shape, external=[("/etc/passwd", 0, 10**5)]), "leads"),
+        (lambda group, shape: group.__setitem__("kernel:0", h5py.ExternalLink("/etc/passwd", "/a")), "leads to"),
+    ],
+    ids=["huge", "external file", "external link"],
+)
+def test_weights_that_are_elsewhere_or_nowhere_are_refused(replace, message, tmp_path):
+    path = str(tmp_path / "weights.h5")
+    model = build("small_cnn")
+    model.save_weights(path)
+    (layer, *_) = (layer.name for layer in model.layers if layer.weights)
+    with h5py.File(path, "a") as file:
+        group = file[layer][layer]
+        shape = group["kernel:0"].shape
+        del group["kernel:0"]
+        replace(group, shape)
+    with pytest.raises(ValueError, match=f"{path} does not fit small_cnn: .*{message}"):
+        models.load_file(model, path)
+
+
 def test_what_is_no_weights_file_is_refused_before_the_model_is_built(tmp_path):
     text = tmp_path / "weights.h5"
     text.write_text("not found")

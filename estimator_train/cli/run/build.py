@@ -182,8 +182,10 @@ def run_errors():
         raise click.ClickException(str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
         raise click.ClickException(error.message.splitlines()[0]) from error
-    except tf.errors.OpError as error:
-        line = _bad_example(str(error)) or _raised_by_generator(str(error))
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        # TensorFlow quotes a bad record, and Python cannot decode the quotation.
+        message = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+        line = _bad_example(message) or _raised_by_generator(message)
         if line is None:
             raise
         raise click.ClickException(line) from error
@@ -203,6 +205,11 @@ def _bad_example(message):
     unfit = re.search(r"Key: (\S+?)\.  (?:Can't parse serialized Example|Data types don't match)", message)
     if unfit:
         return f"a TFRecord example must have one value of the right type as {unfit[1]}; write it again"
+    if "Could not parse example input" in message:
+        return "a record of the TFRecord files is not a tf.Example; leave it out"
+    damaged = re.search(r"corrupted record at (\d+)", message)
+    if damaged:
+        return f"a TFRecord file is damaged at byte {damaged[1]}; copy it again"
     torn = re.search(r"Invalid (?:JPEG|PNG) data, size \d+", message)
     return f"an image cannot be decoded: {torn[0]} bytes" if torn else None
 
