@@ -156,6 +156,18 @@ def test_a_checkpoint_file_that_names_what_lies_elsewhere_is_refused(run, make_e
         make_estimator().train(input_fn, steps=1)
 
 
+def test_checkpoints_of_another_run_that_the_file_lists_are_not_deleted(run, make_estimator, tmp_path):
+    other = shutil.copytree(run, tmp_path / "other")
+    for path in [*other.glob("model.ckpt-2.*")]:
+        path.rename(path.with_name(path.name.replace("-2", "-1")))
+    listed = ["/../other/model.ckpt-1", "/../other/model.ckpt-3", "/model.ckpt-4"]
+    lines = [f'all_model_checkpoint_paths: "{run}{path}"\n' for path in listed]
+    (run / "checkpoint").write_text(f'model_checkpoint_path: "{run}/model.ckpt-4"\n{"".join(lines)}')
+    make_estimator().train(input_fn, steps=4)
+    assert steps_in(other) == [1, 3, 4]
+    assert steps_in(run)[-3:] == [6, 7, 8]
+
+
 def test_a_run_whose_checkpoint_file_names_its_former_place_goes_on(run, make_estimator):
     state = (run / "checkpoint").read_text()
     (run / "checkpoint").write_text(state.replace('"model.ckpt', '"/was/there/model.ckpt'))

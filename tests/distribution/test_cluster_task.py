@@ -219,6 +219,22 @@ def test_an_address_that_is_not_a_string_raises_type_error():
         task_of({"chief": [2222]}, "chief")
 
 
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        ([], r"cluster in TF_CONFIG must be a JSON object"),
+        ({"chief": [2222], "worker": ["w:1"]}, "Task address 2222 must be bytes or unicode"),
+        ({"chief": ["c:1"], "worker": [10.5]}, "Task address 10.5 must be bytes or unicode"),
+        ({"chief": ["c:1"], "worker": {"0": 7}}, "Task address 7 must be bytes or unicode"),
+        ({"chief": [None], "worker": ["w:1"]}, "Task address None must be bytes or unicode"),
+    ],
+)
+def test_parts_of_other_types_are_one_line_to_the_command(set_tf_config, cluster, message):
+    set_tf_config({"cluster": cluster, "task": {"type": "chief", "index": 0}})
+    with pytest.raises(ValueError, match=f"^TF_CONFIG is wrong: .*{message}.*; correct or unset it$"):
+        this_task()
+
+
 def test_service_and_session_masters_are_those_of_tf_config():
     given = {"service": {"key": 1}, "session_master": "grpc://a:1", "eval_session_master": "grpc://b:1"}
     for place in ({}, {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}}):

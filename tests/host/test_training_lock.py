@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import threading
+from pathlib import Path
 
 import filelock
 import pytest
@@ -151,7 +152,7 @@ def test_an_address_is_not_locked(tmp_path, monkeypatch):
         assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(("number", "warned"), [(errno.ENOLCK, 1), (errno.EROFS, 0)])
+@pytest.mark.parametrize(("number", "warned"), [(errno.ENOLCK, 1), (errno.EINVAL, 1), (errno.EIO, 1), (errno.EROFS, 0)])
 def test_a_folder_that_cannot_be_locked_is_trained_in(number, warned, model_dir, warnings, monkeypatch):
     def acquire(self):
         raise OSError(number, os.strerror(number))
@@ -160,6 +161,20 @@ def test_a_folder_that_cannot_be_locked_is_trained_in(number, warned, model_dir,
     with training_lock(model_dir):
         pass
     assert len(warnings) == warned
+
+
+def test_a_lock_that_is_a_link_leaves_its_target_as_it_was(model_dir, tmp_path):
+    os.mkdir(model_dir)
+    (tmp_path / "precious").write_text("text")
+    os.symlink(tmp_path / "precious", os.path.join(model_dir, "training.lock"))
+    with pytest.raises(OSError, match="training.lock"), training_lock(model_dir):
+        pass
+    assert (tmp_path / "precious").read_text() == "text"
+
+
+def test_no_filelock_that_follows_links_is_allowed():
+    (bound,) = re.findall(r'"filelock>=([\d.]+)"', (Path(__file__).parents[2] / "setup.py").read_text())
+    assert tuple(map(int, bound.split("."))) >= (3, 20, 1)  # mends CVE-2025-68146
 
 
 def test_a_worker_that_is_not_the_chief_asks_for_no_lock(model_dir, classifier, data, batches, monkeypatch):

@@ -131,6 +131,15 @@ def test_other_files_sizes_and_options_have_a_cache_of_their_own(folder, tmp_pat
     assert decoded_anew() == 1
 
 
+def test_a_change_within_a_second_that_keeps_the_size_is_noticed(folder, tmp_path):
+    path = folder / "cat/00.png"
+    os.utime(path, ns=(10**18, 10**18))
+    make(folder, tmp_path)()
+    os.utime(path, ns=(10**18, 10**18 + 10**6))
+    make(folder, tmp_path)()
+    assert len(data_files(tmp_path)) == 2
+
+
 def test_half_a_cache_is_not_taken_for_a_whole_one(folder, tmp_path):
     expected = batches(make(folder, tmp_path))
     (data,) = data_files(tmp_path)

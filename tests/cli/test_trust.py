@@ -1,0 +1,158 @@
+"""What a run of somebody else may not do: run code, draw images, lead writes out of its folder, control a terminal."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from estimator_train.cli import trust
+from estimator_train.cli.run import build, provenance
+
+
+@pytest.fixture
+def own_run(command, own_flags, tmp_path, monkeypatch):
+    """A run of FILE:FUNCTIONs, whose file notes that it was run, and of which this machine knows nothing."""
+    assert command(*own_flags, "--model-dir", "run", "--max-steps", "1", "--quiet")[0] == 0
+    with (tmp_path / "own.py").open("a") as file:
+        file.write("\nopen('ran', 'w').close()\n")
+    build._load_file.cache_clear()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of another machine"))
+
+
+COMMANDS = {
+    "evaluate": (),
+    "predict": ("scan.jpeg",),
+    "report": (),
+    "export": ("--format", "saved_model", "--out", "out"),
+    "--resume": ("--max-steps", "2"),
+    "--config": ("run/run.json", "--model-dir", "again"),
+}
+
+
+def arguments(name, more):
+    first = [name] if name.startswith("--") else [name, "--model-dir", "run"]
+    return [*first, *(("--model-dir", "run") if name == "--resume" else ()), *more]
+
+
+def test_functions_that_a_run_names_are_run_only_if_asked_for(command, own_run, tmp_path, monkeypatch):
+    for name, more in COMMANDS.items():
+        code, _, errors = command(*arguments(name, more))
+        assert (code, errors.count("\n")) == (2, 1), (name, errors)
+        assert "run.json names " in errors and "own.py:train_input_fn" in errors
+        assert "which you have not used here before; read the code, then add --trust-run" in errors
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "again").exists()
+    assert command("evaluate", "--model-dir", "run", "--trust-run")[0] == 0
+    assert (tmp_path / "ran").exists()
+    assert command("evaluate", "--model-dir", "run")[0] == 0, "the user has said so once"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
+def test_a_question_on_a_terminal_decides(answer, code, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    asked = []
+    monkeypatch.setattr(trust.click, "confirm", lambda text, err: asked.append(text) or answer == "y")
+    settings = {"input_fn": "evil\x1b[2J.py:f"}
+    try:
+        trust.check("run/run.json", settings, False)
+        trust.check("run/run.json", settings, False)
+        assert code == 0
+    except trust.click.ClickException:
+        assert code == 2
+    assert asked == [r"run/run.json names evil\x1b[2J.py:f, which you have not used here before. Run or write to them?"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dataset": "synthetic_oct", "data_dir": "/there"},
+        {"dataset": "cats_vs_dogs", "data_dir": "/there"},
+        {"dataset": "tfds:cifar10", "data_dir": "/there"},
+        {"recipe": "unet3d", "data_dir": "/there"},
+        {"dataset": "images", "cache": "/there"},
+        {"callbacks": "/there"},
+        {"model": "/there:build"},
+    ],
+    ids=str,
+)
+def test_folders_and_functions_of_every_kind_are_asked_about(settings, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(trust.click.ClickException, match="run.json names /there"):
+        trust.check("run/run.json", settings, False)
+    trust.remember(settings)
+    trust.check("run/run.json", settings, False)
+
+
+def test_images_are_not_drawn_where_a_run_says(command, trained, tmp_path, monkeypatch):
+    shutil.copytree(trained.model_dir, "run")
+    path = tmp_path / "run" / "run.json"
+    run = json.loads(path.read_text())
+    run["settings"] |= {"dataset": "synthetic_oct", "data_dir": str(tmp_path / "elsewhere")}
+    path.write_text(json.dumps(run))
+    for name, more in COMMANDS.items():
+        code, _, errors = command(*arguments(name, more))
+        assert (code, errors.count("\n")) == (2, 1), (name, errors)
+        assert f"names {tmp_path}/elsewhere" in errors
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("name", ["evaluations.jsonl", "training.lock", "eval", "report", "export", "export/best"])
+def test_links_that_lead_out_of_a_run_are_refused(name, command, trained, tmp_path):
+    shutil.copytree(trained.model_dir, "run")
+    (tmp_path / "target").mkdir() if "." not in name else (tmp_path / "target").write_text("precious")
+    link = tmp_path / "run" / name
+    shutil.rmtree(link, ignore_errors=True)
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(tmp_path / "target")
+    for verb, more in COMMANDS.items():
+        if verb != "--config":
+            code, _, errors = command(*arguments(verb, more))
+            assert (code, errors.count("\n")) == (2, 1), (verb, errors)
+            assert f"run/{name} is a link that leads out of the run; remove it" in errors
+    assert (tmp_path / "target").is_dir() or (tmp_path / "target").read_text() == "precious"
+    assert not (tmp_path / "target").is_dir() or not os.listdir(tmp_path / "target")
+
+
+def test_git_runs_no_program_that_a_repository_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "evil.sh"
+    script.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    script.chmod(0o755)
+
+    def git(*arguments):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@example.org", *arguments], check=True)
+
+    git("init", "-q")
+    (tmp_path / "a.txt").write_text("a")
+    git("add", "a.txt")
+    git("commit", "-q", "-m", "first")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    assert provenance._git_commit() == head
+    (tmp_path / ".gitattributes").write_text("*.txt filter=evil diff=evil\n")
+    for name in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "diff.external"):
+        git("config", name, str(script))
+    (tmp_path / ".git" / "hooks").mkdir(exist_ok=True)
+    shutil.copy(script, tmp_path / ".git" / "hooks" / "post-index-change")
+    os.utime(tmp_path / "a.txt", (1, 1))  # git must read it to see that it is unchanged
+    assert provenance._git_commit() == head
+    (tmp_path / "a.txt").write_text("changed")
+    assert provenance._git_commit() == f"{head}-dirty"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_class_with_escape_sequences_does_not_reach_the_terminal(command, tmp_path, scans):
+    rows = [f"{path},{label}" for label in ("bright", "\x1b]0;evil\x07dark") for path in sorted(scans.glob("*/*"))[::8]]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label", *rows, *rows]))
+    code, output, errors = command("--dataset", "manifest", "--data-dir", "labels.csv", "--dry-run")
+    assert (code, "\x1b" in output + errors) == (2, False)
+    assert errors == ("estimator_train: the class \\x1b]0;evil\\x07dark has control characters; rename it\n")
+
+
+def test_an_error_that_quotes_a_file_does_not_control_the_terminal(command, tmp_path):
+    (tmp_path / "labels.csv").write_text("path,label\n\x1b[2Jnowhere.png,a\n")
+    code, output, errors = command("--dataset", "manifest", "--data-dir", "labels.csv", "--dry-run")
+    assert code == 2 and "\x1b" not in output + errors and r"\x1b[2Jnowhere.png" in errors
