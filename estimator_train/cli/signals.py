@@ -26,8 +26,11 @@ _HANGING_SECS = 5  # without a batch, after a signal
 _LOOKING_SECS = 0.5
 
 
-class Stopped(Exception):
-    """Raised after a signal when there is nothing left to save; half an evaluation is worthless."""
+class Stopped(BaseException):
+    """Raised after a signal when there is nothing left to save; half an evaluation is worthless.
+
+    A BaseException, so that the `except Exception` of a library that is interrupted lets it pass.
+    """
 
 
 class StopOnSignal(SavingHook):

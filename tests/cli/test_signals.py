@@ -312,9 +312,18 @@ def test_a_signal_in_each_phase_of_a_training_is_one_line(phase, number, command
     assert not (tmp_path / "run" / "training.json").exists()
 
 
-def test_ctrl_c_while_a_logger_opens_is_one_line(command, own_flags, monkeypatch):
-    send_in(monkeypatch, loggers, "open_logger", signal.SIGINT)
-    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", "3", "--quiet", "--log", "csv")
+@pytest.mark.parametrize("name", ["csv", "mlflow", "wandb"])
+def test_ctrl_c_while_a_logger_opens_is_one_line(name, command, own_flags, monkeypatch):
+    def open_logger(*arguments):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+        except Exception as error:  # as MLflow's client does while it waits for its server
+            raise ValueError("the logger could not be opened") from error
+
+    monkeypatch.setattr(loggers, "open_logger", open_logger)
+    monkeypatch.setattr(loggers, "check_installed", lambda name: None)
+    code, _, errors = command(*own_flags, "--model-dir", "run", "--max-steps", "3", "--quiet", "--log", name)
     assert code == 130
     assert errors.splitlines()[1:] == ["estimator_train: stopped by SIGINT before the training began"]
 
