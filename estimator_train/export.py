@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from estimator_train.host.files import this_process
+from estimator_train.host.files import remove, this_process
 
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
@@ -410,7 +410,7 @@ def remove_export(path):
     """Removes an export. It is renamed first, so a server never loads one that is half deleted."""
     temporary = _temporary(path)
     tf.io.gfile.rename(path, temporary)
-    tf.io.gfile.rmtree(temporary)
+    remove(temporary)
 
 
 def _temporary(path):

@@ -48,8 +48,7 @@ def remove_abandoned(folder: str) -> None:
 
 def _remove_from(folder, names):
     for name in names:
-        path = os.path.join(folder, name)
-        (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+        files.remove(os.path.join(folder, name))
     if names:
         log.info("Removed leftovers of an interrupted run from %s: %s", folder, ", ".join(names))
 

@@ -353,8 +353,8 @@ def check_model_dir(model_dir):
 def _check_links(folder):
     """Checks that nothing a run writes in `folder`, which may be somebody else's, is a link to a place outside."""
     inside = os.path.realpath(folder) + os.sep
-    named = [folder / name for name in ("evaluations.jsonl", "training.lock", *_FOLDERS)]
-    for path in [*named, *folder.glob("export/*")]:
+    named = [folder / name for name in ("evaluations.jsonl", "training.lock", "learning_rate.png", "images", *_FOLDERS)]
+    for path in [*named, *folder.glob("export/*"), *folder.glob("images/*"), *folder.glob("*_temp*")]:
         if path.is_symlink() and not os.path.realpath(path).startswith(inside):
             raise click.ClickException(f"{path} is a link that leads out of the run; remove it")
 

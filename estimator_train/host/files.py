@@ -51,6 +51,14 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
         raise
 
 
+def remove(path: str) -> None:
+    """Removes a file, a directory with its contents, or a link, but not what it leads to, which may be anywhere."""
+    import tensorflow as tf  # paths may be remote
+
+    is_directory = tf.io.gfile.isdir(path) and not os.path.islink(path)
+    (tf.io.gfile.rmtree if is_directory else tf.io.gfile.remove)(path)
+
+
 def no_link(path: str, flags: int) -> int:
     """An opener for `open` that refuses links: in somebody else's directory, they may lead to any file."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train import export
 from estimator_train.checkpoints import leftovers
 from estimator_train.host import files
 
@@ -94,3 +95,17 @@ def test_the_next_training_removes_it_and_an_evaluation_does_not(tmp_path):
     orphan.write_text("half")
     estimator.train(input_fn, max_steps=1)  # which has been trained already
     assert not orphan.exists()
+
+
+def test_a_link_is_removed_but_not_what_it_leads_to(tmp_path):
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "precious").touch()
+    os.utime(tmp_path / "target", (1, 1))
+    (tmp_path / "run" / "export" / "best").mkdir(parents=True)
+    link = tmp_path / "run" / "export" / "best" / "temp-1500000000"
+    link.symlink_to(tmp_path / "target")
+    leftovers.remove(str(tmp_path / "run"))
+    assert not link.is_symlink() and (tmp_path / "target" / "precious").exists()
+    link.with_name("1500000000").symlink_to(tmp_path / "target")
+    export.remove_export(str(link.with_name("1500000000")))
+    assert os.listdir(link.parent) == [] and (tmp_path / "target" / "precious").exists()

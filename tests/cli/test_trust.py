@@ -99,7 +99,9 @@ def test_images_are_not_drawn_where_a_run_says(command, trained, tmp_path, monke
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("name", ["evaluations.jsonl", "training.lock", "eval", "report", "export", "export/best"])
+@pytest.mark.parametrize(
+    "name", ["evaluations.jsonl", "training.lock", "eval", "report", "export", "export/best", "model.ckpt-2_temp"]
+)
 def test_links_that_lead_out_of_a_run_are_refused(name, command, trained, tmp_path):
     shutil.copytree(trained.model_dir, "run")
     (tmp_path / "target").mkdir() if "." not in name else (tmp_path / "target").write_text("precious")
