@@ -6,9 +6,12 @@ import shutil
 import sys
 import textwrap
 
+from estimator_train.host.files import printable
+
 
 def on_terminal(lines, indent=0):
     """Joins `lines`; on a terminal, wraps them to its width and indents continuation lines."""
+    lines = map(printable, lines)
     if sys.stdout.isatty():
         # Paths are never broken, so that they can be copied.
         options = {"width": shutil.get_terminal_size().columns, "break_long_words": False, "break_on_hyphens": False}

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from estimator_train.cli import trust
+from estimator_train.cli.messages import on_terminal
 from estimator_train.cli.run import build, provenance
 
 
@@ -158,3 +159,16 @@ def test_an_error_that_quotes_a_file_does_not_control_the_terminal(command, tmp_
     (tmp_path / "labels.csv").write_text("path,label\n\x1b[2Jnowhere.png,a\n")
     code, output, errors = command("--dataset", "manifest", "--data-dir", "labels.csv", "--dry-run")
     assert code == 2 and "\x1b" not in output + errors and r"\x1b[2Jnowhere.png" in errors
+
+
+def test_settings_of_a_run_do_not_control_the_terminal(command, trained, tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(trained.model_dir, name)
+        path = tmp_path / name / "run.json"
+        run = json.loads(path.read_text())
+        run["settings"]["weights"] = f"\x1b[1m{name}"
+        path.write_text(json.dumps(run))
+        (tmp_path / name / "evaluations.jsonl").write_text('{"step": 1, "checkpoint": "c", "metrics": {"loss": 1.0}}\n')
+    code, output, _ = command("compare", "a", "b")
+    assert code == 0 and r"\x1b[1ma" in output and r"\x1b[1mb" in output
+    assert list(on_terminal(["data  \x1b[2J"]).splitlines()) == [r"data  \x1b[2J"]

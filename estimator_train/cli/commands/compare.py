@@ -11,6 +11,7 @@ import click
 from estimator_train.cli.parameters import Folder, OutputFile
 from estimator_train.cli.settings import Settings
 from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.host.files import printable
 from estimator_train.report import comparison
 
 _EXAMPLES = """\b
@@ -55,7 +56,7 @@ def compare(model_dirs, out):
         from estimator_train.cli.run import comparing
 
     runs = comparing.compare(folders, out)
-    click.echo(comparison.table(runs))
+    click.echo("\n".join(map(printable, comparison.table(runs).splitlines())))
     for run in runs:
         if run.classes and run.predictions is None:
             again = shlex.join(["estimator_train", "evaluate", "--model-dir", run.name])
