@@ -139,7 +139,8 @@ def _moved_by_updates():
     return {
         id(variable)
         for variable in v1.global_variables()
-        if any(op in seen and "Assign" in op.type for op in variable.op.outputs[0].consumers())
+        for own in getattr(variable, "values", (variable,))  # those of each replica
+        if any(op in seen and "Assign" in op.type for op in own.op.outputs[0].consumers())
     }
 
 

@@ -81,7 +81,8 @@ def prepare_optimizers(model):
 
 
 def _nadams(model):
-    parts = tf.train.TrackableView(model).descendants()
+    # Variables are left alone: one that is asked for an attribute may sum over the processes of a cluster.
+    parts = [part for part in tf.train.TrackableView(model).descendants() if not isinstance(part, tf.Variable)]
     # A LossScaleOptimizer has the parts of its optimizer, but not the optimizer, as its parts.
     optimizers = [getattr(part, "inner_optimizer", part) for part in parts]
     return [optimizer for optimizer in optimizers if isinstance(optimizer, keras.optimizers.Nadam)]

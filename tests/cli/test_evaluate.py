@@ -218,7 +218,7 @@ def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_al
     example = tf.zeros([1, *settings.image_size, 3]), tf.constant([[0.0, 1.0]])
     estimator = model_to_estimator(build(settings.image_size), model_dir=tmp_path / "run")
     estimator.train(lambda: tf.data.Dataset.from_tensors(example))
-    code, output, errors = command("evaluate", "--model-dir", "run", "--predictions", "predictions.csv")
+    code, output, errors = command("evaluate", "--model-dir", "run", "--trust-run", "--predictions", "predictions.csv")
     assert code == 1 and not (tmp_path / "predictions.csv").exists()
     assert output.split()[:4] == ["checkpoint", "step", "loss", "-" * 12]
     assert "there are no metrics per class: the model gives" in errors

@@ -107,7 +107,7 @@ def test_a_model_of_other_outputs_is_refused(command, settings, scans, tmp_path)
     model = runpy.run_path(str(tmp_path / "two.py"))["build"](settings.image_size)
     example = tf.zeros([1, *settings.image_size, 3]), (tf.zeros([1, 2]), tf.zeros([1, 3]))
     model_to_estimator(model, model_dir=tmp_path / "run").train(lambda: tf.data.Dataset.from_tensors(example))
-    code, output, errors = command("predict", "--model-dir", "run", scans / "dark" / "0.jpeg")
+    code, output, errors = command("predict", "--model-dir", "run", "--trust-run", scans / "dark" / "0.jpeg")
     assert (code, output) == (2, "")
     assert "the model gives a (2,), b (3,) for an image, and predict needs one probability for each of the 2" in errors
 

@@ -10,7 +10,7 @@ from tests.fuzz import __main__ as campaigns
 from tests.fuzz import command, toy
 from tests.fuzz.process import CheckingProcess
 
-SHORT = {"keras": (1, 20), "command": (1, 12)}  # seed and cases
+SHORT = {"keras": (1, 8), "command": (1, 8)}  # seed and cases
 
 
 @pytest.mark.slow

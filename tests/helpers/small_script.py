@@ -19,7 +19,7 @@ def main(script, folder):
     rules = {there: here for there, here in test_docs.PYTHON.items() if here not in _DEVICES_OF_THE_TESTS}
     small = Path(folder, Path(script).name)
     small.write_text(test_docs.made_small(Path(script).read_text(), rules))
-    runpy.run_path(str(small), run_name="__main__")
+    runpy.run_path(str(small), {"small_backbone": test_docs.small_backbone}, "__main__")
 
 
 if __name__ == "__main__":
