@@ -13,8 +13,8 @@ import tabulate
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.datasets import drawn_tables, masked_images
-from estimator_train.recipes import segmentation
+from estimator_train.app.datasets import drawn_tables, masked_images
+from estimator_train.app.recipes import segmentation
 
 
 def main():

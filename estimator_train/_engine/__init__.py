@@ -1,0 +1,1 @@
+"""What runs underneath the library. Nothing here is public."""

@@ -1,0 +1,1 @@
+"""Input for replicas, and the tasks of a cluster."""

@@ -1,0 +1,1 @@
+"""The interface of input_fns, and the order of their examples."""

@@ -1,0 +1,1 @@
+"""The command, and its datasets, models, recipes and reports."""

@@ -1,0 +1,1 @@
+"""The names of tf.estimator and of TensorFlow 1."""
