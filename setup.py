@@ -37,7 +37,7 @@ setup(
     packages=find_packages(include=["estimator_train", "estimator_train.*"]),
     package_data={
         "estimator_train": ["py.typed", "*.pyi"],  # the hints count for those who install the package
-        "estimator_train.report": ["comparison.html", "report.html", "style.html"],
+        "estimator_train.app.report": ["comparison.html", "report.html", "style.html"],
     },
     python_requires=">=3.10",
     install_requires=[
@@ -95,5 +95,5 @@ setup(
             "ipykernel>=6.29",  # that kernel
         ],
     },
-    entry_points={"console_scripts": ["estimator_train = estimator_train.cli:main"]},
+    entry_points={"console_scripts": ["estimator_train = estimator_train.app.cli:main"]},
 )

@@ -72,7 +72,8 @@ def make(folder, numbers):
 
 def measure(folder, way):
     """Returns the columns of a row, from "listed, s" on."""
-    from estimator_train import datasets, input_fns
+    from estimator_train import input_fns
+    from estimator_train.app import datasets
 
     labels = [f"class-{index}" for index in range(CLASSES)]
     options = {"image_size": SIZE, "batch_size": BATCH, "num_epochs": None}

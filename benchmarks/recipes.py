@@ -21,7 +21,7 @@ import tensorflow as tf
 from tabulate import tabulate
 
 from benchmarks.runner import ROOT, environment, processor
-from estimator_train.events import read_eval_metrics
+from estimator_train._engine.events import read_eval_metrics
 
 PAGE = ROOT / "docs" / "distribution.md"
 BEGIN, END = "<!-- recipes: begin -->\n", "<!-- recipes: end -->\n"

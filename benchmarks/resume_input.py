@@ -16,7 +16,8 @@ from pathlib import Path
 import tensorflow as tf
 
 from benchmarks import scans
-from estimator_train import datasets, input_fns
+from estimator_train import input_fns
+from estimator_train.app import datasets
 
 EXAMPLES, DRAWN, BATCH, ROUNDS = 10_000, 200, 32, 5
 

@@ -11,7 +11,7 @@ def draw(folder, count):
     import numpy as np
     from PIL import Image
 
-    from estimator_train.datasets.synthetic_oct import CLASS_NAMES, draw_image
+    from estimator_train.app.datasets.synthetic_oct import CLASS_NAMES, draw_image
 
     num_bytes = 0
     for index in range(count):

@@ -5,7 +5,7 @@ import os
 import platform
 import sys
 
-from estimator_train.host import late_imports
+from estimator_train._engine.host import late_imports
 
 # TensorFlow reads both variables once, when it is first imported.
 if "tensorflow" not in sys.modules:
@@ -27,7 +27,7 @@ _HOMES = {
             "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor "
             "LinearClassifier LinearEstimator LinearRegressor"
         ),
-        "drop_in": "install",
+        "compat.drop_in": "install",
         "estimator": "Estimator",
         "exporter": (
             "BestCheckpointExporter BestExporter Exporter FinalExporter LatestExporter LoggerExporter compare_by"
@@ -44,23 +44,24 @@ _HOMES = {
             "StopAtStepHook SummarySaverHook TimingHook"
         ),
         "keras_estimator": "model_to_estimator",
-        "model_fn": "EstimatorSpec ModeKeys",
+        "_engine.model_fn": "EstimatorSpec ModeKeys",
         "canned.parse_example_spec": "classifier_parse_example_spec regressor_parse_example_spec",
         "run_config": "RunConfig",
-        "keras.devices.split": "split_over",
+        "_engine.keras.devices.split": "split_over",
         "training": "EvalSpec TrainSpec train_and_evaluate",
-        "graph.warm_start": "VocabInfo WarmStartSettings",
+        "_engine.graph.warm_start": "VocabInfo WarmStartSettings",
     }.items()
     for name in names.split()
 }
-_MODULES = ("conversion", "experimental", "export", "hooks", "input_fns", "inputs", "loggers")
+_MODULES = {name: name for name in ("experimental", "export", "hooks", "input_fns", "inputs", "loggers")}
+_MODULES["conversion"] = "app.conversion"
 
 __all__ = sorted([*_HOMES, *_MODULES])
 
 
 def __getattr__(name):
     if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
+        return importlib.import_module(f"{__name__}.{_MODULES[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

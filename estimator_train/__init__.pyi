@@ -1,12 +1,17 @@
 """Public names for type checkers and editors; `__init__.py` looks each of them up when it is first used."""
 
-from estimator_train import conversion as conversion
 from estimator_train import experimental as experimental
 from estimator_train import export as export
 from estimator_train import hooks as hooks
 from estimator_train import input_fns as input_fns
 from estimator_train import inputs as inputs
 from estimator_train import loggers as loggers
+from estimator_train._engine.graph.warm_start import VocabInfo as VocabInfo
+from estimator_train._engine.graph.warm_start import WarmStartSettings as WarmStartSettings
+from estimator_train._engine.keras.devices.split import split_over as split_over
+from estimator_train._engine.model_fn import EstimatorSpec as EstimatorSpec
+from estimator_train._engine.model_fn import ModeKeys as ModeKeys
+from estimator_train.app import conversion as conversion
 from estimator_train.canned import BaselineClassifier as BaselineClassifier
 from estimator_train.canned import BaselineEstimator as BaselineEstimator
 from estimator_train.canned import BaselineRegressor as BaselineRegressor
@@ -21,7 +26,7 @@ from estimator_train.canned import LinearEstimator as LinearEstimator
 from estimator_train.canned import LinearRegressor as LinearRegressor
 from estimator_train.canned.parse_example_spec import classifier_parse_example_spec as classifier_parse_example_spec
 from estimator_train.canned.parse_example_spec import regressor_parse_example_spec as regressor_parse_example_spec
-from estimator_train.drop_in import install as install
+from estimator_train.compat.drop_in import install as install
 from estimator_train.estimator import Estimator as Estimator
 from estimator_train.exporter import BestCheckpointExporter as BestCheckpointExporter
 from estimator_train.exporter import BestExporter as BestExporter
@@ -31,8 +36,6 @@ from estimator_train.exporter import LatestExporter as LatestExporter
 from estimator_train.exporter import LoggerExporter as LoggerExporter
 from estimator_train.exporter import compare_by as compare_by
 from estimator_train.extenders import add_metrics as add_metrics
-from estimator_train.graph.warm_start import VocabInfo as VocabInfo
-from estimator_train.graph.warm_start import WarmStartSettings as WarmStartSettings
 from estimator_train.heads import BinaryClassHead as BinaryClassHead
 from estimator_train.heads import Head as Head
 from estimator_train.heads import LogisticRegressionHead as LogisticRegressionHead
@@ -62,10 +65,7 @@ from estimator_train.hooks import StepCounterHook as StepCounterHook
 from estimator_train.hooks import StopAtStepHook as StopAtStepHook
 from estimator_train.hooks import SummarySaverHook as SummarySaverHook
 from estimator_train.hooks import TimingHook as TimingHook
-from estimator_train.keras.devices.split import split_over as split_over
 from estimator_train.keras_estimator import model_to_estimator as model_to_estimator
-from estimator_train.model_fn import EstimatorSpec as EstimatorSpec
-from estimator_train.model_fn import ModeKeys as ModeKeys
 from estimator_train.run_config import RunConfig as RunConfig
 from estimator_train.training import EvalSpec as EvalSpec
 from estimator_train.training import TrainSpec as TrainSpec

@@ -15,24 +15,25 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import checkpoints
-from estimator_train.checkpoints import leftovers, object_based
-from estimator_train.checkpoints.saver_hook import give_save, saving_on_interrupt
-from estimator_train.distribution import synchronous
-from estimator_train.events import write_eval_metrics
-from estimator_train.export import InputReceiver, new_export_directory
-from estimator_train.graph.model import GraphModel
-from estimator_train.graph.warm_start import WarmStartSettings
-from estimator_train.host import host_memory, model_dirs, time_spent
-from estimator_train.host.training_lock import training_lock
-from estimator_train.keras.generations import imported_kerases
-from estimator_train.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks, check_input_fn
+from estimator_train._engine import checkpoints
+from estimator_train._engine.checkpoints import leftovers, object_based
+from estimator_train._engine.checkpoints.saver_hook import give_save, saving_on_interrupt
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.events import write_eval_metrics
+from estimator_train._engine.export_directories import new_export_directory
+from estimator_train._engine.graph.model import GraphModel
+from estimator_train._engine.graph.warm_start import WarmStartSettings
+from estimator_train._engine.host import host_memory, model_dirs, time_spent
+from estimator_train._engine.host.training_lock import training_lock
+from estimator_train._engine.keras.generations import imported_kerases
+from estimator_train._engine.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks, check_input_fn
+from estimator_train._engine.session import step_outputs, write_graph
+from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train._engine.session.out_of_memory import explaining_oom
+from estimator_train._engine.session.predictor import Predictor
+from estimator_train._engine.training_hooks import EvalProgressHook, training_hooks
+from estimator_train.export import InputReceiver
 from estimator_train.run_config import RunConfig, TaskType, default_session_config
-from estimator_train.session import step_outputs, write_graph
-from estimator_train.session.full_disk import explaining_full_disk
-from estimator_train.session.out_of_memory import explaining_oom
-from estimator_train.session.predictor import Predictor
-from estimator_train.training_hooks import EvalProgressHook, training_hooks
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import checkpoints
+from estimator_train._engine import checkpoints
+from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.export_directories import exports_in, remove_export
+from estimator_train._engine.host.files import owner_of_unfinished, unfinished, write_whole
 from estimator_train.estimator import Estimator
-from estimator_train.events import read_eval_metrics
-from estimator_train.export import InputReceiver, exports_in, remove_export
-from estimator_train.host.files import owner_of_unfinished, unfinished, write_whole
+from estimator_train.export import InputReceiver
 from estimator_train.loggers import Logger
 
 log = tf.get_logger()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from estimator_train._engine.model_fn import argument_names
 from estimator_train.estimator import Estimator
-from estimator_train.model_fn import argument_names
 
 _ARGUMENTS = ("features", "labels", "predictions", "config")
 

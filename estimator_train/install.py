@@ -2,7 +2,7 @@
 
 import sys
 
-from estimator_train.drop_in import install
+from estimator_train.compat.drop_in import install
 
 install()
 # The import statement binds this entry to `estimator_train.install`, which must stay the function.

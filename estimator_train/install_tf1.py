@@ -1,5 +1,5 @@
 """Makes `import tensorflow` mean TensorFlow 1 for the rest of the program, on import of this module."""
 
-from estimator_train import tf1
+from estimator_train.compat import tf1
 
 tf1.install()

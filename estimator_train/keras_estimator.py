@@ -9,13 +9,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints
+from estimator_train._engine import checkpoints
+from estimator_train._engine.keras.generations import load_model, model_source
+from estimator_train._engine.keras.model import KerasModel
+from estimator_train._engine.session.private_names import eager_mode
 from estimator_train.estimator import Estimator
 from estimator_train.export import ExportOutput
-from estimator_train.keras.generations import load_model, model_source
-from estimator_train.keras.model import KerasModel
 from estimator_train.run_config import RunConfig
-from estimator_train.session.private_names import eager_mode
 
 
 def model_to_estimator(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_train.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
+from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
 
 __all__ = ["RunConfig", "TaskType"]
 

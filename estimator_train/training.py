@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, overload
 
 import tensorflow as tf
 
-from estimator_train import checkpoints
-from estimator_train.distribution import tasks
-from estimator_train.distribution.completion import marking_completion
+from estimator_train._engine import checkpoints
+from estimator_train._engine.distribution import tasks
+from estimator_train._engine.distribution.completion import marking_completion
+from estimator_train._engine.host import time_spent
+from estimator_train._engine.model_fn import EpochHook, InputFn, ModeKeys, check_hooks, check_input_fn
+from estimator_train._engine.session.timer import StepTimer
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
-from estimator_train.host import time_spent
-from estimator_train.model_fn import EpochHook, InputFn, ModeKeys, check_hooks, check_input_fn
-from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train import distribution
-from estimator_train.datasets import drawn_pets
-from estimator_train.recipes import cats_vs_dogs
+from estimator_train.app.datasets import drawn_pets
+from estimator_train.app.recipes import cats_vs_dogs
 
 IMAGE_SIZE = (224, 224)
 EPOCHS = 5

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 import estimator_train as et
 from estimator_train import distribution
-from estimator_train.models.cyclegan import build_cyclegan
-from estimator_train.recipes import cyclegan
-from estimator_train.report.image_grid import write_image_grid
+from estimator_train.app.models.cyclegan import build_cyclegan
+from estimator_train.app.recipes import cyclegan
+from estimator_train.app.report.image_grid import write_image_grid
 
 IMAGE_SIZE, FILTERS, MAX_STEPS = (64, 64), 32, 288
 

@@ -7,7 +7,7 @@ two phases.
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import datasets
+from estimator_train.app import datasets
 
 IMAGE_SIZE = (224, 224)
 EPOCHS = 5

@@ -8,8 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train import datasets, distribution, input_fns, models
-from estimator_train.report import classification
+from estimator_train import distribution, input_fns
+from estimator_train.app import datasets, models
+from estimator_train.app.report import classification
 
 MAX_STEPS = 2000
 

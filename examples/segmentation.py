@@ -7,8 +7,8 @@ Run it cell by cell in an editor, or all at once with `python examples/segmentat
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.datasets import drawn_tables, masked_images
-from estimator_train.recipes import segmentation
+from estimator_train.app.datasets import drawn_tables, masked_images
+from estimator_train.app.recipes import segmentation
 
 IMAGE_SIZE, BATCH_SIZE, EPOCHS = (128, 128), 8, 4
 

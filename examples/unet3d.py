@@ -7,9 +7,8 @@ Run it cell by cell in an editor, or all at once with `python examples/unet3d.py
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import distribution
-from estimator_train.keras.devices import memory_estimate
-from estimator_train.recipes import unet3d
+from estimator_train import distribution, memory_estimate
+from estimator_train.app.recipes import unet3d
 
 VOLUME, FILTERS, MAX_STEPS = 32, 8, 150
 

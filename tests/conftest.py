@@ -115,14 +115,14 @@ def classifier():
 
 @pytest.fixture
 def blank_plots(monkeypatch):
-    """Spares reports plots and Grad-CAM, which take seconds; tests/report and tests/cli/test_report.py draw them."""
-    from estimator_train.cli.run.reporting import Reporter  # matplotlib comes with it
+    """Spares reports plots and Grad-CAM, which take seconds; the tests of reports draw them."""
+    from estimator_train.app.cli.run.reporting import Reporter  # matplotlib comes with it
 
     file = io.BytesIO()
     Image.new("RGB", (1, 1)).save(file, "png")
     drawn = "compared_curves confusion_matrix curves learning_rate reliability samples scaling scatter throughput"
     for name in drawn.split():
-        monkeypatch.setattr(f"estimator_train.report.plots.{name}", lambda theme, *values: file.getvalue())
+        monkeypatch.setattr(f"estimator_train.app.report.plots.{name}", lambda theme, *values: file.getvalue())
     monkeypatch.setattr(Reporter, "_with_heat", lambda _, mistakes: mistakes)
 
 

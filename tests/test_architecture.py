@@ -13,17 +13,17 @@ _PACKAGE = Path(estimator_train.__file__).parent
 _MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 
 # The one module that may use private names of TensorFlow and Keras.
-_PRIVATE_NAMES = "session/private_names.py"
+_PRIVATE_NAMES = "_engine/session/private_names.py"
 
 # Private attributes of the package's own classes that modules use on other objects than self, or set through vars().
 _OWN = {
-    "drop_in/base_head.py": {"_check_is_sequence"},
-    "drop_in/canned_head.py": {"_serving_outputs", "_update", "_weigh"},
-    "drop_in/estimator.py": {"_config_with_model_dir"},
-    "drop_in/export.py": {"_tensor_dict"},
-    "drop_in/exporter.py": {"_SavedModelExporter"},
-    "drop_in/keras_lib.py": {"_model"},
-    "drop_in/old_members.py": {
+    "compat/drop_in/base_head.py": {"_check_is_sequence"},
+    "compat/drop_in/canned_head.py": {"_serving_outputs", "_update", "_weigh"},
+    "compat/drop_in/estimator.py": {"_config_with_model_dir"},
+    "compat/drop_in/export.py": {"_tensor_dict"},
+    "compat/drop_in/exporter.py": {"_SavedModelExporter"},
+    "compat/drop_in/keras_lib.py": {"_model"},
+    "compat/drop_in/old_members.py": {
         "_call_input_fn",
         "_create_tpu_estimator_spec",
         "_get_features_and_labels_from_input_fn",
@@ -33,13 +33,13 @@ _OWN = {
         "_params_in",
         "_vocabulary",
     },
-    "drop_in/optimizers.py": {"_as_legacy"},
+    "compat/drop_in/optimizers.py": {"_as_legacy"},
     "estimator.py": {"_assert_members_are_not_overridden", "_distribute_coordinator_mode"},
     "extenders.py": {"_model"},
-    "graph/model.py": {"_metric_fns"},
+    "_engine/graph/model.py": {"_metric_fns"},
     "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
     "run_config.py": {"_model_dir", "_normalize_and_check"},
-    "tf1/contrib/estimator.py": {
+    "compat/tf1/contrib/estimator.py": {
         "_BinaryLogisticHeadWithSigmoidCrossEntropyLoss",
         "_MultiClassHeadWithSoftmaxCrossEntropyLoss",
         "_head",
@@ -72,25 +72,25 @@ _MANY_PARAMETERS = {
         "DNNLinearCombinedRegressor.__init__",
     },
     "canned/linear.py": {"LinearClassifier.__init__", "LinearRegressor.__init__"},
-    "cli/commands/bench.py": {"bench"},
-    "drop_in/canned_head.py": {"_Head.create_estimator_spec"},
-    "drop_in/keras_lib.py": {"model_to_estimator"},
-    "drop_in/model_fns.py": {"_dnn_model_fn", "_linear_model_fn", "_linear_model_fn_v2", "dnn_model_fn_v2"},
-    "drop_in/sequential_head.py": {"SequentialHeadWrapper.create_estimator_spec"},
-    "drop_in/tpu/tpu_config.py": {"TPUConfig.__new__"},
-    "drop_in/tpu/tpu_estimator.py": {"TPUEstimator.__init__", "TPUEstimatorSpec.__new__"},
+    "app/cli/commands/bench.py": {"bench"},
+    "compat/drop_in/canned_head.py": {"_Head.create_estimator_spec"},
+    "compat/drop_in/keras_lib.py": {"model_to_estimator"},
+    "compat/drop_in/model_fns.py": {"_dnn_model_fn", "_linear_model_fn", "_linear_model_fn_v2", "dnn_model_fn_v2"},
+    "compat/drop_in/sequential_head.py": {"SequentialHeadWrapper.create_estimator_spec"},
+    "compat/drop_in/tpu/tpu_config.py": {"TPUConfig.__new__"},
+    "compat/drop_in/tpu/tpu_estimator.py": {"TPUEstimator.__init__", "TPUEstimatorSpec.__new__"},
     "heads/head.py": {"Head.create_estimator_spec"},
     "heads/multi_label_head.py": {"MultiLabelHead.__init__"},
     "input_fns/arrays.py": {"arrays"},
     "input_fns/image_files.py": {"image_files", "labelled_images"},
     "inputs.py": {"pandas_input_fn"},
     "keras_estimator.py": {"model_to_estimator"},
-    "model_fn.py": {"EstimatorSpec.__new__"},
-    "models/__init__.py": {"build_model"},
-    "recipes/cats_vs_dogs.py": {"train"},
-    "recipes/cyclegan.py": {"train"},
-    "recipes/segmentation.py": {"train"},
-    "recipes/unet3d.py": {"train"},
+    "_engine/model_fn.py": {"EstimatorSpec.__new__"},
+    "app/models/__init__.py": {"build_model"},
+    "app/recipes/cats_vs_dogs.py": {"train"},
+    "app/recipes/cyclegan.py": {"train"},
+    "app/recipes/segmentation.py": {"train"},
+    "app/recipes/unet3d.py": {"train"},
     "training.py": {"EvalSpec.__new__"},
 }
 
@@ -117,7 +117,7 @@ def test_files_that_the_map_names_exist():
 def test_only_contracts_and_settings_take_more_than_seven_parameters():
     found = {}
     for module, path in _modules().items():
-        if module.startswith("tf1/"):
+        if module.startswith("compat/tf1/"):
             continue
         for name, function in _functions(ast.parse(path.read_text())):
             parameters = function.args
@@ -128,7 +128,7 @@ def test_only_contracts_and_settings_take_more_than_seven_parameters():
 
 
 def test_the_loop_of_a_keras_model_is_made_of_program_strategy_and_global_step():
-    functions = dict(_functions(ast.parse((_PACKAGE / "keras" / "loop.py").read_text())))
+    functions = dict(_functions(ast.parse((_PACKAGE / "_engine/keras" / "loop.py").read_text())))
     parameters = [each.arg for each in functions["Loop.__init__"].args.args]
     assert parameters == ["self", "program", "strategy", "global_step"]
 
@@ -176,11 +176,11 @@ def test_private_names_of_tensorflow_and_keras_are_used_in_one_module():
         if module != _PRIVATE_NAMES
         for line, what in sorted(_private_uses(path.read_text(), _OWN.get(module, set())))
     ]
-    assert not offences, "Put these behind functions of session/private_names.py:\n" + "\n".join(offences)
+    assert not offences, "Put these behind functions of _engine/session/private_names.py:\n" + "\n".join(offences)
 
 
 def test_every_function_of_private_names_has_a_test():
-    path = Path(__file__).parent / "session" / "test_private_names.py"
+    path = Path(__file__).parent / "_engine/session" / "test_private_names.py"
     tested = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
     tree = ast.parse((_PACKAGE / _PRIVATE_NAMES).read_text())
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -227,7 +227,7 @@ def test_a_use_of_a_private_name_is_found(source):
         "graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)",
         "name.startswith('_')",
         "importlib.import_module('tensorflow.python.estimator.canned')",
-        "from estimator_train.cli import _own",
+        "from estimator_train.app.cli import _own",
     ],
 )
 def test_other_names_are_left_alone(source):

@@ -26,12 +26,12 @@ from PIL import Image
 
 from benchmarks.works import WORKS
 from estimator_train import distribution
-from estimator_train.cli import main
-from estimator_train.cli.commands.launch import launch
-from estimator_train.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
-from estimator_train.models import cyclegan as cyclegan_networks
-from estimator_train.models import small_cnn
-from estimator_train.recipes import cats_vs_dogs, cyclegan, unet3d
+from estimator_train.app.cli import main
+from estimator_train.app.cli.commands.launch import launch
+from estimator_train.app.datasets import drawn_tables, kaggle, oct2017, synthetic_oct
+from estimator_train.app.models import cyclegan as cyclegan_networks
+from estimator_train.app.models import small_cnn
+from estimator_train.app.recipes import cats_vs_dogs, cyclegan, unet3d
 
 ROOT = Path(__file__).parent.parent
 AT_ROOT = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING")]
@@ -51,12 +51,12 @@ NOT_RUN = {
     "python -m benchmarks": "they measure for minutes",
     "python -m pytest -m gpu": "its tests need GPUs",
     "python -m tests.faults": "its campaigns take minutes to hours",
-    "estimator_train bench ": "it trains in processes of its own; tests/cli has it",
-    "estimator_train --dataset hf": "its package is an extra; tests/datasets has it",
-    "estimator_train --dataset images --data-dir gs://": "it needs a bucket; tests/cli has runs in ram://",
-    "estimator_train --log mlflow,wandb": "neither is installed with the tests; tests/cli/test_log.py has it",
-    "estimator_train export --format onnx": "tf2onnx is not installed with the tests; tests/cli/test_export.py has it",
-    'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/cli has completion",
+    "estimator_train bench ": "it trains in processes of its own; tests/app/cli has it",
+    "estimator_train --dataset hf": "its package is an extra; tests/app/datasets has it",
+    "estimator_train --dataset images --data-dir gs://": "it needs a bucket; tests/app/cli has runs in ram://",
+    "estimator_train --log mlflow,wandb": "neither is installed with the tests; tests/app/cli/test_log.py has it",
+    "estimator_train export --format onnx": "the tests do not install tf2onnx; tests/app/cli/test_export.py has it",
+    'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/app/cli has completion",
 }
 
 # Appended to a training, where the last of two flags counts. VGG16 and MobileNetV2 would download their weights.
@@ -273,7 +273,7 @@ def instead_of_training(arguments, later):
     """Returns flags that make training short, or only plan it."""
     flags = dict(itertools.pairwise([*arguments, ""]))
     if "--recipe" in flags:
-        return "--dry-run"  # tests/recipes trains each
+        return "--dry-run"  # tests/app/recipes trains each
     name = "own" if "--input-fn" in flags else flags.get("--dataset", "synthetic_oct")
     run = Path(flags.get("--model-dir", f"runs/{name}"))
     if "--resume" in flags:  # a page's first goes on with the run

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import datasets, models
+from estimator_train.app import datasets, models
 
 PACKAGE = Path(et.__file__).parent
 FILES = [path.relative_to(PACKAGE.parent) for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]

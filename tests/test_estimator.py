@@ -11,9 +11,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import checkpoints
-from estimator_train.events import read_eval_metrics
-from estimator_train.session import function_session
+from estimator_train._engine import checkpoints
+from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.session import function_session
 
 layers = keras.layers
 v1 = tf.compat.v1
@@ -523,7 +523,7 @@ def test_runs_without_hooks_share_a_graph_and_hooks_add_to_one_of_their_own(tmp_
             super().__init__(specs)
             graphs.append(self.graph)
 
-    monkeypatch.setattr("estimator_train.keras.hook_graph.HookGraph", Noted)
+    monkeypatch.setattr("estimator_train._engine.keras.hook_graph.HookGraph", Noted)
     estimator = counting_estimator(tmp_path)
     estimator.train(rows(), max_steps=3)
 

@@ -5,7 +5,7 @@ import pytest
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.drop_in import keras_lib
+from estimator_train.compat.drop_in import keras_lib
 
 NAMES = ["model.keras", "model.h5", "model"]
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.events import read_eval_metrics
+from estimator_train._engine.events import read_eval_metrics
 
 HALVED = keras.optimizers.schedules.ExponentialDecay(1.0, decay_steps=1, decay_rate=0.5)
 

@@ -5,8 +5,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.keras.devices.memory_estimate import estimate, fits
-from estimator_train.recipes import unet3d
+from estimator_train.app.recipes import unet3d
+from estimator_train.memory_estimate import estimate, fits
 
 layers = keras.layers
 FLOAT = 4

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import estimator_train as et
-from estimator_train import datasets, input_fns
+from estimator_train import input_fns
+from estimator_train.app import datasets
 
 ROOT = Path(__file__).parent.parent
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.checkpoints import object_based
+from estimator_train._engine.checkpoints import object_based
 
 v1 = tf.compat.v1
 

@@ -16,7 +16,7 @@ import jedi
 import pytest
 
 import estimator_train as et
-from estimator_train import datasets, models, recipes
+from estimator_train.app import datasets, models, recipes
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "estimator_train"
@@ -30,10 +30,10 @@ def _below(package):
 PUBLIC = [
     "estimator_train",
     "estimator_train.canned.v1",
-    "estimator_train.conversion",
+    "estimator_train.app.conversion",
     "estimator_train.distribution",
-    "estimator_train.drop_in",
-    "estimator_train.drop_in.keras_lib",
+    "estimator_train.compat.drop_in",
+    "estimator_train.compat.drop_in.keras_lib",
     "estimator_train.estimator_v1",
     "estimator_train.experimental",
     "estimator_train.export",
@@ -41,12 +41,12 @@ PUBLIC = [
     "estimator_train.input_fns",
     "estimator_train.inputs",
     "estimator_train.loggers",
-    "estimator_train.keras.devices.memory_estimate",
-    "estimator_train.report.classification",
-    "estimator_train.report.diagnosis",
-    "estimator_train.report.image_grid",
-    "estimator_train.report.page",
-    "estimator_train.report.scaling",
+    "estimator_train.memory_estimate",
+    "estimator_train.app.report.classification",
+    "estimator_train.app.report.diagnosis",
+    "estimator_train.app.report.image_grid",
+    "estimator_train.app.report.page",
+    "estimator_train.app.report.scaling",
     *(name for room in (datasets, models, recipes) for name in [room.__name__, *_below(room)]),
 ]
 

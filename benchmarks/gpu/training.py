@@ -20,11 +20,12 @@ import tf_keras as keras
 from benchmarks.gpu import machine
 from benchmarks.gpu.from_memory import FromMemory
 from benchmarks.gpu.lines import MOBILENET, VGG16, Training
-from estimator_train import datasets, distribution, input_fns, models
-from estimator_train.datasets.dataset import Dataset
-from estimator_train.keras.devices.memory_estimate import estimate
-from estimator_train.models.classifier import freeze_backbone
-from estimator_train.recipes import cats_vs_dogs
+from estimator_train import distribution, input_fns
+from estimator_train.app import datasets, models
+from estimator_train.app.datasets.dataset import Dataset
+from estimator_train.app.models.classifier import freeze_backbone
+from estimator_train.app.recipes import cats_vs_dogs
+from estimator_train.memory_estimate import estimate
 
 
 class Work(NamedTuple):

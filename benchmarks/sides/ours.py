@@ -38,7 +38,7 @@ def npz_input(examples):
 
 
 def _training_epoch(dataset, data_dir, image_size, number):
-    from estimator_train import datasets
+    from estimator_train.app import datasets
 
     options = {"image_size": image_size, "batch_size": parts.BATCH, "num_epochs": 1}
     return parts.epoch_of(datasets.open_dataset(dataset, data_dir).train_input_fn(**options)(), number)
@@ -131,7 +131,7 @@ def trained_on(steps, every=None):
 def evaluate_files(files, replicas=1, as_command=False):
     """Evaluates files; `as_command` also collects the predictions that the command computes its class metrics from."""
     from estimator_train import distribution
-    from estimator_train.cli.run.evaluation import CollectPredictions
+    from estimator_train.app.cli.run.evaluation import CollectPredictions
 
     strategy = distribution.cpu_replicas(replicas) if replicas > 1 else None
     estimator, input_fn = _of_scans(eval_distribute=strategy), _images(files)
@@ -180,15 +180,16 @@ class _Clock(et.SessionRunHook):
 
 def flagship(files, epochs, frozen=False):
     def train(paths, epochs):
-        from estimator_train import input_fns, models
-        from estimator_train.models.classifier import freeze_backbone
+        from estimator_train import input_fns
+        from estimator_train.app import models
+        from estimator_train.app.models.classifier import freeze_backbone
 
         keras.backend.clear_session()
         model = models.build_model("vgg16", image_size=(224, 224), num_classes=len(parts.CLASSES), weights="none")
         freeze_backbone(model, "block4_pool")  # as in the peers; by default, random weights are trained
         images = {"file_pattern": paths, "labels": parts.CLASSES, "batch_size": parts.BATCH}
         if frozen:
-            from estimator_train.input_fns.frozen_features import frozen_features
+            from estimator_train._engine.input_fns.frozen_features import frozen_features
 
             examples = input_fns.image_files(**images, num_epochs=1)
             input_fn = frozen_features(examples, parts.BATCH, epochs, shuffle=True)

@@ -35,7 +35,7 @@ def vgg16(keras, optimizer, **compile_options):
 
 
 def small_cnn(keras, optimizer="adam", **compile_options):
-    """The network of estimator_train/models/small_cnn.py, for images of 32 x 32."""
+    """The network of estimator_train/app/models/small_cnn.py, for images of 32 x 32."""
     return _classifier(keras, (32, 32, 3), _small_cnn(keras), optimizer, **compile_options)
 
 

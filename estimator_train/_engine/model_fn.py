@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_train.distribution.synchronous import Agreement
-from estimator_train.export import ExportOutput, PredictOutput
+from estimator_train._engine.distribution.synchronous import Agreement
+from estimator_train._engine.export_outputs import ExportOutput, PredictOutput
 
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train.checkpoints.saver_hook import (
+from estimator_train._engine.checkpoints.saver_hook import (
     DiscardingSaverHook,
     SaverHook,
     add_listeners,
     prepare_listeners,
 )
-from estimator_train.distribution import synchronous
-from estimator_train.events import event_writer
-from estimator_train.session import private_names
-from estimator_train.session.timer import StepTimer
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.events import event_writer
+from estimator_train._engine.session import private_names
+from estimator_train._engine.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from estimator_train._engine.model_fn import FeatureColumn
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -15,7 +16,6 @@ from estimator_train.canned.canned_estimator import (
     optimizer_factory,
 )
 from estimator_train.heads import Head, RegressionHead
-from estimator_train.model_fn import FeatureColumn
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1

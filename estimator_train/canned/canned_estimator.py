@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.graph import optimizers
+from estimator_train._engine.graph.optimizers import train_op
+from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train.canned.api_versions import ApiV2
 from estimator_train.estimator import Estimator
-from estimator_train.graph import optimizers
-from estimator_train.graph.optimizers import train_op
-from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import Head
 from estimator_train.run_config import RunConfig
 

@@ -6,8 +6,8 @@ import re
 
 import tensorflow as tf
 
-from estimator_train.graph.saver import without_scope_in_tf215
-from estimator_train.session import private_names
+from estimator_train._engine.graph.saver import without_scope_in_tf215
+from estimator_train._engine.session import private_names
 
 v1 = tf.compat.v1
 

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 
+from estimator_train._engine.graph.warm_start import WarmStartSettings
+from estimator_train._engine.model_fn import FeatureColumn, ModeKeys
+from estimator_train._engine.session import private_names
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -17,11 +20,8 @@ from estimator_train.canned.canned_estimator import (
     summarize,
 )
 from estimator_train.canned.columns import check_columns, input_layer
-from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import Head, RegressionHead
-from estimator_train.model_fn import FeatureColumn, ModeKeys
 from estimator_train.run_config import RunConfig
-from estimator_train.session import private_names
 
 v1 = tf.compat.v1
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from estimator_train._engine.graph.warm_start import WarmStartSettings
+from estimator_train._engine.model_fn import FeatureColumn
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -19,9 +21,7 @@ from estimator_train.canned.canned_estimator import (
 from estimator_train.canned.columns import check_columns
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
-from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import Head, RegressionHead
-from estimator_train.model_fn import FeatureColumn
 from estimator_train.run_config import RunConfig
 
 

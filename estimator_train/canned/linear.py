@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
+from estimator_train._engine.graph.warm_start import WarmStartSettings
+from estimator_train._engine.model_fn import FeatureColumn
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -17,9 +19,7 @@ from estimator_train.canned.canned_estimator import (
     summarize,
 )
 from estimator_train.canned.columns import check_columns, linear_model
-from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import Head, RegressionHead
-from estimator_train.model_fn import FeatureColumn
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.model_fn import FeatureColumn
+from estimator_train._engine.model_fn import FeatureColumn
 
 
 def classifier_parse_example_spec(

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from estimator_train.distribution.cluster_task import ClusterTask, read_tf_config
-from estimator_train.distribution.server import check_address
-from estimator_train.session import private_names
+from estimator_train._engine.distribution.cluster_task import ClusterTask, read_tf_config
+from estimator_train._engine.distribution.server import check_address
 
 _OR_REPLICAS = "use --replicas {} for CPU replicas"
 
@@ -183,18 +182,3 @@ def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> N
     for gpu in tf.config.list_physical_devices("GPU") if gpus is None else gpus:
         if tf.config.get_logical_device_configuration(gpu) is None:
             tf.config.experimental.set_memory_growth(gpu, True)
-
-
-def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy:
-    """Returns `strategy` in a form that works in v1 graphs; for None, the current strategy.
-
-    MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs. A strategy that uses it is replaced by
-    an equivalent one with another reduction.
-    """
-    if strategy is None:
-        return tf.distribute.get_strategy()
-    is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
-    if is_mirrored and private_names.reduces_by_collectives(strategy):
-        devices = strategy.extended.worker_devices
-        return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
-    return strategy

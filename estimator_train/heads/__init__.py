@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from estimator_train._engine.model_fn import FeatureColumn
 from estimator_train.heads.binary_class_head import BinaryClassHead
 from estimator_train.heads.head import Head
 from estimator_train.heads.multi_class_head import MultiClassHead
 from estimator_train.heads.multi_head import MultiHead
 from estimator_train.heads.multi_label_head import MultiLabelHead
 from estimator_train.heads.regression_head import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
-from estimator_train.model_fn import FeatureColumn
 
 __all__ = [
     "BinaryClassHead",

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.model_fn import FeatureColumn
 from estimator_train.export import RegressionOutput
 from estimator_train.heads import checks, classes
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
 from estimator_train.heads.single_head import SingleHead
-from estimator_train.model_fn import FeatureColumn
 
 
 class BinaryClassHead(SingleHead):

@@ -9,10 +9,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.graph import optimizers
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train.export import PredictOutput
-from estimator_train.graph import optimizers
 from estimator_train.heads.keys import MetricKeys
-from estimator_train.model_fn import EstimatorSpec, ModeKeys
 
 v1 = tf.compat.v1
 DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

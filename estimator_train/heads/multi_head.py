@@ -8,10 +8,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.heads import checks
 from estimator_train.heads.head import DEFAULT_SIGNATURE, Head
 from estimator_train.heads.keys import MetricKeys
-from estimator_train.model_fn import ModeKeys
 
 
 class MultiHead(Head):

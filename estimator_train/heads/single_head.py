@@ -9,10 +9,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.model_fn import FeatureColumn
 from estimator_train.heads import checks
 from estimator_train.heads.head import Head
 from estimator_train.heads.keys import MetricKeys
-from estimator_train.model_fn import FeatureColumn
 
 v1 = tf.compat.v1
 

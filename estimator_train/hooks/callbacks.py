@@ -10,12 +10,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.checkpoints.object_based import wait_for
-from estimator_train.keras.generations import adapter_of, imported_kerases
-from estimator_train.model_fn import EpochHook
+from estimator_train._engine.checkpoints.object_based import wait_for
+from estimator_train._engine.keras.generations import adapter_of, imported_kerases
+from estimator_train._engine.model_fn import EpochHook
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.private_names import eager_mode
 from estimator_train.run_config import RunConfig
-from estimator_train.session import step_outputs
-from estimator_train.session.private_names import eager_mode
 
 v1 = tf.compat.v1
 

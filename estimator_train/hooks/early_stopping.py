@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from estimator_train import checkpoints
+from estimator_train._engine import checkpoints
+from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.session.timer import StepTimer
 from estimator_train.estimator import Estimator
-from estimator_train.events import read_eval_metrics
-from estimator_train.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()

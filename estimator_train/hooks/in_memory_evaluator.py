@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from estimator_train.checkpoints.object_based import ObjectSaver
+from estimator_train._engine.checkpoints.object_based import ObjectSaver
+from estimator_train._engine.model_fn import InputFn
 from estimator_train.estimator import Estimator
-from estimator_train.model_fn import InputFn
 from estimator_train.run_config import TaskType
 
 v1 = tf.compat.v1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.session import step_outputs
 from estimator_train.loggers import Logger
-from estimator_train.session import step_outputs
 
 v1 = tf.compat.v1
 

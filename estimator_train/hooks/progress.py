@@ -10,8 +10,8 @@ from typing import TextIO
 import tensorflow as tf
 import tqdm
 
-from estimator_train.host import time_spent
-from estimator_train.session import step_outputs
+from estimator_train._engine.host import time_spent
+from estimator_train._engine.session import step_outputs
 
 v1 = tf.compat.v1
 

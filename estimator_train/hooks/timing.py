@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.events import event_writer
-from estimator_train.host import time_spent
-from estimator_train.host.files import write_whole
-from estimator_train.session import step_outputs
+from estimator_train._engine.events import event_writer
+from estimator_train._engine.host import time_spent
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.session import step_outputs
 
 v1 = tf.compat.v1
 log = tf.get_logger()

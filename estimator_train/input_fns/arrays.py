@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.input_fns.order import number_batches, share_of_pipeline
+from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
 
 _BLOCK_BYTES = 2**20
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
+from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train.input_fns.changed_batches import ChangedBatches
-from estimator_train.input_fns.frozen_features import FrozenFeatures
 
 _DEGREES = 15.0
 _ZOOM = 0.15  # share of the sides

@@ -16,14 +16,14 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from estimator_train.host.dataset_iterators import iterate
-from estimator_train.host.files import write_whole
-from estimator_train.host.free_memory import free_memory
-from estimator_train.host.host_memory import aligned_empty, lazy_zeros
-from estimator_train.host.paths import is_remote
+from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.free_memory import free_memory
+from estimator_train._engine.host.host_memory import aligned_empty, lazy_zeros
+from estimator_train._engine.host.paths import is_remote
+from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train._engine.session.private_names import eager_mode
 from estimator_train.input_fns.decoding import decoded, fault_of_file
-from estimator_train.session.full_disk import explaining_full_disk
-from estimator_train.session.private_names import eager_mode
 
 _FORMAT = 1  # version of the file format in a cache directory
 

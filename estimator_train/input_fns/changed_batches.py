@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from estimator_train.distribution.replica_input import call_input_fn
-from estimator_train.input_fns.order import draw_seed
+from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train._engine.input_fns.order import draw_seed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

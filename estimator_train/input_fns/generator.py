@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.host.generator_stream import Share, Skipped, epochs, in_turn
-from estimator_train.host.generator_workers import in_workers
-from estimator_train.host.host_memory import aligned_empty, keep_freed_memory
-from estimator_train.input_fns.order import share_of_pipeline, without_first
+from estimator_train._engine.host.generator_stream import Share, Skipped, epochs, in_turn
+from estimator_train._engine.host.generator_workers import in_workers
+from estimator_train._engine.host.host_memory import aligned_empty, keep_freed_memory
+from estimator_train._engine.input_fns.order import share_of_pipeline, without_first
 
 
 def generator(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from estimator_train.host import packages
+from estimator_train._engine.host import packages
 from estimator_train.loggers.csv_logger import CSVLogger
 from estimator_train.loggers.logger import Logger
 from estimator_train.loggers.mlflow_logger import MLflowLogger

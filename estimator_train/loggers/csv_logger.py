@@ -7,8 +7,8 @@ import io
 import os
 from collections.abc import Mapping
 
-from estimator_train.host.files import write_whole
-from estimator_train.host.paths import as_path
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import as_path
 from estimator_train.loggers.logger import Logger
 
 

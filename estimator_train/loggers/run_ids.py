@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from estimator_train.host.files import write_whole
-from estimator_train.host.paths import as_path
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import as_path
 
 
 def run_id(folder, tracker):

@@ -6,7 +6,8 @@ python train.py --data-dir FOLDER --model-dir FOLDER --max-steps 1000
 import argparse
 
 import estimator_train as et
-from estimator_train import datasets, input_fns
+from estimator_train import input_fns
+from estimator_train.app import datasets
 
 import tensorflow as tf  # isort: skip  (tf.compat.v1.layers exists only after importing estimator_train)
 

@@ -6,7 +6,8 @@ python train_keras.py --data-dir FOLDER --model-dir FOLDER --max-steps 1000
 import argparse
 
 import estimator_train as et
-from estimator_train import datasets, distribution, input_fns, models
+from estimator_train import distribution, input_fns
+from estimator_train.app import datasets, models
 
 import tensorflow as tf  # isort: skip  (tf.keras is Keras 2 only after importing estimator_train)
 

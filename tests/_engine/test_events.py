@@ -5,7 +5,7 @@ import os
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train.events import event_writer, read_eval_metrics
+from estimator_train._engine.events import event_writer, read_eval_metrics
 
 v1 = tf.compat.v1
 

@@ -88,7 +88,7 @@ def test_one_export_output_is_the_default_too_and_several_need_one():
 def test_a_keras_metric_that_is_not_updated_is_an_error():
     import tf_keras as keras
 
-    from estimator_train.model_fn import metric_pair
+    from estimator_train._engine.model_fn import metric_pair
 
     with pytest.raises(ValueError, match=r'call update_state\(...\) on the "mean_absolute_error" metric, eval_'):
         metric_pair("mae", keras.metrics.MeanAbsoluteError())

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.conversion import run_onnx, run_tflite, to_onnx, to_tflite
+from estimator_train.app.conversion import run_onnx, run_tflite, to_onnx, to_tflite
 
 
 @pytest.fixture(scope="module")

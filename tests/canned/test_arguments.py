@@ -7,13 +7,13 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import estimator_v1
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.canned import v1 as canned_v1
 from estimator_train.canned.canned_estimator import call_logit_fn
 from estimator_train.canned.dnn import DNNClassifier, dnn_logit_fn_builder
 from estimator_train.canned.dnn_linear_combined import DNNLinearCombinedClassifier
 from estimator_train.canned.linear import LinearClassifier, linear_logit_fn_builder
 from estimator_train.heads import BinaryClassHead
-from estimator_train.model_fn import ModeKeys
 
 fc = tf.feature_column
 v1 = tf.compat.v1

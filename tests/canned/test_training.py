@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train.estimator import Estimator
-from estimator_train.graph.warm_start import WarmStartSettings
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
 from estimator_train.run_config import RunConfig
 

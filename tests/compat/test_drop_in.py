@@ -11,8 +11,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import drop_in, estimator_v1
-from estimator_train.drop_in import keras_lib, names
+from estimator_train import estimator_v1
+from estimator_train.compat import drop_in
+from estimator_train.compat.drop_in import keras_lib, names
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +84,7 @@ def test_every_way_to_the_v1_namespace_leads_to_the_v1_estimator(statement):
         ("from tensorflow_estimator.python.estimator import estimator_lib as e; found = e.export.PredictOutput",
          "estimator_train.export.PredictOutput"),
         ("from tensorflow_estimator.python.estimator import util; found = util.fn_args",
-         "estimator_train.session.private_names.fn_args"),
+         "estimator_train._engine.session.private_names.fn_args"),
     ],
 )  # fmt: skip
 def test_old_names_in_modules_below(statement, ours):
@@ -194,9 +195,9 @@ def test_importing_the_install_module_installs_imports_no_old_module_and_leaves_
     program = """
 import os, sys
 import estimator_train.install
-of_the_drop_in = [name for name in sys.modules if name.startswith("estimator_train.drop_in.")]
-assert of_the_drop_in == ["estimator_train.drop_in.names"], of_the_drop_in
-assert not [name for name in sys.modules if name.startswith(("estimator_train.tf1", "tensorflow.contrib"))]
+of_the_drop_in = [name for name in sys.modules if name.startswith("estimator_train.compat.drop_in.")]
+assert of_the_drop_in == ["estimator_train.compat.drop_in.names"], of_the_drop_in
+assert not [name for name in sys.modules if name.startswith(("estimator_train.compat.tf1", "tensorflow.contrib"))]
 import tensorflow as tf
 assert os.environ["TF_USE_LEGACY_KERAS"] == "1" and tf.keras.__name__.startswith("tf_keras"), tf.keras
 import estimator_train
@@ -204,7 +205,7 @@ assert tf.estimator.Estimator is estimator_train.Estimator
 estimator_train.install()
 from estimator_train import install
 install()
-assert estimator_train.drop_in.install is install
+assert estimator_train.compat.drop_in.install is install
 """
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)

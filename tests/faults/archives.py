@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from estimator_train.datasets.archive import unpack
+from estimator_train.app.datasets.archive import unpack
 from tests.faults.runs import Row
 
 _NAMES = {

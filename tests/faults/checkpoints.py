@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import checkpoints
+from estimator_train._engine import checkpoints
 from tests.faults.runs import Row, arguments, run_here
 
 

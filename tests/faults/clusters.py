@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.cli.commands.launch import free_addresses
+from estimator_train.app.cli.commands.launch import free_addresses
 from tests.faults.runs import Row, values
 from tests.helpers import warm_python
 

@@ -21,7 +21,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import datasets, distribution, input_fns
+from estimator_train import distribution, input_fns
+from estimator_train.app import datasets
 from tests.faults.runs import Row
 from tests.helpers import warm_python
 

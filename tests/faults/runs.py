@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.cli import main
+from estimator_train.app.cli import main
 
 STEPS = 20  # of a whole run, which saves every second one
 PATHS = ("command", "keras", "async", "model_fn")

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train import models
+from estimator_train.app import models
 from tests.faults.folders import _chdir, _fault_of_any, _plots_of_one_dot
 from tests.faults.runs import Row, call
 

@@ -25,10 +25,10 @@ from unittest import mock
 
 import click
 
-from estimator_train.cli.commands.train import train
-from estimator_train.cli.conflicts import check_conflicts
-from estimator_train.models import TASKS
-from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
+from estimator_train.app.cli.commands.train import train
+from estimator_train.app.cli.conflicts import check_conflicts
+from estimator_train.app.models import TASKS
+from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 from tests.fuzz import command_data
 
 FILES = {
@@ -298,7 +298,7 @@ def _run(words):
     import tensorflow as tf
 
     from estimator_train import distribution
-    from estimator_train.cli import main
+    from estimator_train.app.cli import main
 
     output, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", each) for each in ("strict", "backslashreplace"))
     level, code = tf.get_logger().level, 0
@@ -349,8 +349,8 @@ def _without_plots():
     """Spares plots and Grad-CAM, which take seconds."""
     from PIL import Image
 
-    from estimator_train.cli.run.reporting import Reporter
-    from estimator_train.report import plots
+    from estimator_train.app.cli.run.reporting import Reporter
+    from estimator_train.app.report import plots
 
     file = io.BytesIO()
     Image.new("RGB", (1, 1)).save(file, "png")

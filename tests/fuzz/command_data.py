@@ -31,7 +31,7 @@ def write(dataset: str, folder: Path) -> None:
     for mode in ("L", "RGBA", "P", "I;16"):
         _draw(rng, folder / f"{mode.replace(';', '')}.png", mode)
     if dataset == "oct2017":
-        from estimator_train.datasets.oct2017 import CLASS_NAMES
+        from estimator_train.app.datasets.oct2017 import CLASS_NAMES
 
         for name, patient, image in itertools.product(CLASS_NAMES, range(1, _PATIENTS + 1), (1, 2)):
             number = patient + 10 * CLASS_NAMES.index(name)
@@ -99,7 +99,7 @@ def without_downloads(dataset: str):
     """Replaces downloads by a few images, and draws few."""
     import tf_keras as keras
 
-    from estimator_train.datasets import synthetic_oct
+    from estimator_train.app.datasets import synthetic_oct
 
     clothes = np.arange(20 * 28 * 28).reshape(20, 28, 28).astype(np.uint8), np.arange(20) % 10
     with contextlib.ExitStack() as stack:
@@ -108,7 +108,7 @@ def without_downloads(dataset: str):
         if dataset == "tfds":
             import tensorflow_datasets
 
-            from estimator_train.datasets.tfds import TfdsDataset
+            from estimator_train.app.datasets.tfds import TfdsDataset
 
             stack.enter_context(tensorflow_datasets.testing.mock_data(num_examples=8))
             for name in ("train_examples", "eval_examples"):  # the pretended dataset does not know its splits

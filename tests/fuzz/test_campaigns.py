@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from estimator_train.cli.commands.train import train
+from estimator_train.app.cli.commands.train import train
 from tests.fuzz import __main__ as campaigns
 from tests.fuzz import command, toy
 from tests.fuzz.process import CheckingProcess

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from estimator_train.model_fn import metric_pair
+from estimator_train._engine.model_fn import metric_pair
 
 v1 = tf.compat.v1
 

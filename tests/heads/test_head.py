@@ -5,9 +5,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import Estimator, RunConfig
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.export import PredictOutput
 from estimator_train.heads import BinaryClassHead, Head, RegressionHead
-from estimator_train.model_fn import ModeKeys
 
 v1 = tf.compat.v1
 

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.export import ClassificationOutput, PredictOutput, RegressionOutput
 from estimator_train.heads import BinaryClassHead, MultiHead, RegressionHead
-from estimator_train.model_fn import ModeKeys
 
 v1 = tf.compat.v1
 

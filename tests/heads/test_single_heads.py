@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.model_fn import ModeKeys, metric_pair
 from estimator_train.export import ClassificationOutput, PredictOutput, RegressionOutput
 from estimator_train.heads import (
     BinaryClassHead,
@@ -19,7 +20,6 @@ from estimator_train.heads import (
     RegressionHead,
     binary_or_multi_class_head,
 )
-from estimator_train.model_fn import ModeKeys, metric_pair
 
 v1 = tf.compat.v1
 

@@ -16,7 +16,7 @@ from pathlib import Path
 _FORKS = multiprocessing.get_context("forkserver")
 # In this order: estimator_train sets what TensorFlow reads when it is imported.
 _FORKS.set_forkserver_preload(
-    ["estimator_train", "tensorflow", "tf_keras", "estimator_train.cli", "estimator_train.cli.run.reporting"]
+    ["estimator_train", "tensorflow", "tf_keras", "estimator_train.app.cli", "estimator_train.app.cli.run.reporting"]
 )
 _READ_BY_IMPORTS = ("TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS")
 

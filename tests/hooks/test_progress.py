@@ -13,7 +13,7 @@ import time
 import pytest
 
 import estimator_train as et
-from estimator_train.host import time_spent
+from estimator_train._engine.host import time_spent
 
 
 class Terminal(io.StringIO):

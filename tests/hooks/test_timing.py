@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train.host import time_spent
-from estimator_train.session import step_outputs
-from estimator_train.session.function_session import FunctionSessionCreator, HookGraph
+from estimator_train._engine.host import time_spent
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 
 v1 = tf.compat.v1
 

@@ -242,7 +242,7 @@ def test_workers_end_with_a_parent_that_is_killed_though_its_script_is_not_guard
     script = tmp_path / "script.py"
     script.write_text(
         "import os, time\n"
-        "from estimator_train.host.generator_workers import in_workers\n"
+        "from estimator_train._engine.host.generator_workers import in_workers\n"
         "def endless():\n"
         "    yield os.getpid()\n"
         "    time.sleep(600)\n"

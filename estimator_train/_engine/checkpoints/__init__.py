@@ -11,9 +11,9 @@ import re
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_train.host.files import write_whole
-from estimator_train.host.model_dirs import checkpoints_among
-from estimator_train.host.paths import is_remote
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.model_dirs import checkpoints_among
+from estimator_train._engine.host.paths import is_remote
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 # The keys in checkpoints of Keras models, in name-based ones, and in a tf.train.Checkpoint saved by a model_fn.

@@ -10,7 +10,7 @@ import re
 
 import tensorflow as tf
 
-from estimator_train.host import files
+from estimator_train._engine.host import files
 
 log = tf.get_logger()
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.checkpoints import CheckpointError, damage_of, other_model, reader_of, slots, tf215
-from estimator_train.distribution import synchronous
-from estimator_train.session import private_names
-from estimator_train.session.private_names import build_legacy_optimizer, eager_mode
+from estimator_train._engine.checkpoints import CheckpointError, damage_of, other_model, reader_of, slots, tf215
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.session import private_names
+from estimator_train._engine.session.private_names import build_legacy_optimizer, eager_mode
 
 log = tf.get_logger()
 

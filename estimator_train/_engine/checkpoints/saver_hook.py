@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 
-from estimator_train.checkpoints import object_based
-from estimator_train.host import time_spent
-from estimator_train.session import private_names
-from estimator_train.session.timer import StepTimer
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.host import time_spent
+from estimator_train._engine.session import private_names
+from estimator_train._engine.session.timer import StepTimer
 
 v1 = tf.compat.v1
 

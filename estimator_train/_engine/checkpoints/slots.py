@@ -10,7 +10,7 @@ import re
 
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from estimator_train.checkpoints import CheckpointError, reader_of
+from estimator_train._engine.checkpoints import CheckpointError, reader_of
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.checkpoints import reader_of
+from estimator_train._engine.checkpoints import reader_of
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _UPDATES = {"optimizer/iter" + _VALUE, "optimizer/_iterations" + _VALUE}

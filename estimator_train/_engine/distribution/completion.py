@@ -12,9 +12,9 @@ import time
 
 import tensorflow as tf
 
-from estimator_train.distribution.cluster_task import TaskType
-from estimator_train.distribution.synchronous import LostWorkerError
-from estimator_train.host.files import write_whole
+from estimator_train._engine.distribution.cluster_task import TaskType
+from estimator_train._engine.distribution.synchronous import LostWorkerError
+from estimator_train._engine.host.files import write_whole
 
 log = tf.get_logger()
 

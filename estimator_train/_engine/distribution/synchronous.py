@@ -12,8 +12,8 @@ import re
 
 import tensorflow as tf
 
-from estimator_train.session.private_names import eager_mode
-from estimator_train.session.timer import StepTimer
+from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.timer import StepTimer
 
 v1 = tf.compat.v1
 

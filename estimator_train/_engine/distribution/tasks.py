@@ -11,11 +11,11 @@ import time
 
 import tensorflow as tf
 
-from estimator_train.distribution import synchronous
-from estimator_train.distribution.cluster_task import TaskType
-from estimator_train.distribution.completion import CompletionMarkers
-from estimator_train.distribution.server import start_server
-from estimator_train.session.timer import StepTimer
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.distribution.cluster_task import TaskType
+from estimator_train._engine.distribution.completion import CompletionMarkers
+from estimator_train._engine.distribution.server import start_server
+from estimator_train._engine.session.timer import StepTimer
 
 v1 = tf.compat.v1
 log = tf.get_logger()

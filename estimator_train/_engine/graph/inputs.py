@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train.distribution.replica_input import call_input_fn, distribute_in_graph
-from estimator_train.input_fns.returned import are_arrays, as_pair, dataset_of_arrays
-from estimator_train.model_fn import ModeKeys
+from estimator_train._engine.distribution.replica_input import call_input_fn, distribute_in_graph
+from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays
+from estimator_train._engine.model_fn import ModeKeys
 
 v1 = tf.compat.v1
 log = tf.get_logger()

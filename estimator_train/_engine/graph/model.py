@@ -8,16 +8,15 @@ import copy
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import checkpoints
-from estimator_train.distribution import synchronous
-from estimator_train.distribution.strategies import in_graphs
-from estimator_train.export import signatures, supervised_outputs
-from estimator_train.graph import warm_start
-from estimator_train.graph.inputs import features_and_labels
-from estimator_train.graph.replicas import combine_scaffolds, combine_specs, keep_whole_variables
-from estimator_train.graph.saver import Saver, old_names
-from estimator_train.graph.session import GraphSessionCreator
-from estimator_train.model_fn import (
+from estimator_train._engine import checkpoints
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.export_outputs import supervised_outputs
+from estimator_train._engine.graph import warm_start
+from estimator_train._engine.graph.inputs import features_and_labels
+from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
+from estimator_train._engine.graph.saver import Saver, old_names
+from estimator_train._engine.graph.session import GraphSessionCreator
+from estimator_train._engine.model_fn import (
     EstimatorSpec,
     ModeKeys,
     PreparedModel,
@@ -25,8 +24,9 @@ from estimator_train.model_fn import (
     argument_names,
     metrics_of,
 )
-from estimator_train.session import private_names
-from estimator_train.session.out_of_memory import ReportAllocationsHook
+from estimator_train._engine.session import private_names
+from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
+from estimator_train._engine.signatures import signatures
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.session import private_names
+from estimator_train._engine.session import private_names
 
 v1 = tf.compat.v1
 

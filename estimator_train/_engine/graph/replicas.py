@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train.model_fn import ModeKeys
-from estimator_train.session import private_names
+from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.session import private_names
 
 v1 = tf.compat.v1
+
+
+def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy:
+    """Returns `strategy` in a form that works in v1 graphs; for None, the current strategy.
+
+    MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs. A strategy that uses it is replaced by
+    an equivalent one with another reduction.
+    """
+    if strategy is None:
+        return tf.distribute.get_strategy()
+    is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
+    if is_mirrored and private_names.reduces_by_collectives(strategy):
+        devices = strategy.extended.worker_devices
+        return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
+    return strategy
 
 
 def keep_whole_variables():

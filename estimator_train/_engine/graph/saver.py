@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 
 import tensorflow as tf
 
-from estimator_train.checkpoints import reader_of
+from estimator_train._engine.checkpoints import reader_of
 
 v1 = tf.compat.v1
 log = tf.get_logger()

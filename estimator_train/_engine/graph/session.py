@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train import checkpoints
-from estimator_train.host import dataset_iterators
+from estimator_train._engine import checkpoints
+from estimator_train._engine.host import dataset_iterators
 
 v1 = tf.compat.v1
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.graph.saver import old_names
+from estimator_train._engine.graph.saver import old_names
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -8,7 +8,7 @@ import platform
 import re
 import time
 
-from estimator_train.host.paths import is_remote
+from estimator_train._engine.host.paths import is_remote
 
 _DAY = 86400.0
 _HOST = re.sub(r"\W", "_", platform.node()) or "host"

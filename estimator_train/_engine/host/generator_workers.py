@@ -19,9 +19,9 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 
-from estimator_train.host import shared_ring
+from estimator_train._engine.host import shared_ring
 
-_ROOT = str(Path(__file__).resolve().parents[2])
+_ROOT = str(Path(__file__).resolve().parents[3])
 _CREDIT_BYTES = 8
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from estimator_train.host import paths
+from estimator_train._engine.host import paths
 
 _GLOB = set("*?[\\") - {os.sep}
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import filelock
 import tensorflow as tf
 
-from estimator_train.host.files import write_whole
-from estimator_train.host.paths import is_remote
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import is_remote
 
 # Errors of a read-only directory, in which training fails anyway as soon as it writes.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)

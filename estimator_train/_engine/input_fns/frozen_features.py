@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.input_fns.order import number_batches, share_of_pipeline
+from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
 
 _DTYPES = ("float32", "float16")
 

@@ -4,7 +4,7 @@ import random
 
 import tensorflow as tf
 
-from estimator_train.distribution.replica_input import batch_size as batch_size_of
+from estimator_train._engine.distribution.replica_input import batch_size as batch_size_of
 
 
 def number_batches(num_examples, *, batch_size, num_epochs, shuffle, seed, start=0, drop_remainder=False):

@@ -13,10 +13,10 @@ import tensorflow as tf
 import tf_keras as keras
 from tf_keras import layers
 
-from estimator_train.checkpoints import object_based
-from estimator_train.keras import graph_mode, placement
-from estimator_train.keras.unsuitable import UnsuitableModelError
-from estimator_train.session import private_names
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.keras import graph_mode, placement
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.session import private_names
 
 ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "

@@ -7,12 +7,12 @@ import re
 
 import tensorflow as tf
 
-from estimator_train.distribution.replica_input import call_input_fn, distribute
-from estimator_train.host import dataset_iterators
-from estimator_train.input_fns.order import share_of_pipeline, without_first
-from estimator_train.input_fns.protocols import on_host_and_device, starting_at
-from estimator_train.input_fns.returned import are_arrays, dataset_of_arrays, dataset_of_graph
-from estimator_train.model_fn import ModeKeys
+from estimator_train._engine.distribution.replica_input import call_input_fn, distribute
+from estimator_train._engine.host import dataset_iterators
+from estimator_train._engine.input_fns.order import share_of_pipeline, without_first
+from estimator_train._engine.input_fns.protocols import on_host_and_device, starting_at
+from estimator_train._engine.input_fns.returned import are_arrays, dataset_of_arrays, dataset_of_graph
+from estimator_train._engine.model_fn import ModeKeys
 
 
 def distributed_dataset(strategy, input_fn, position, **offered):

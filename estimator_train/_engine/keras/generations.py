@@ -14,9 +14,9 @@ import zipfile
 import h5py
 import tf_keras
 
-from estimator_train.keras import tf_keras_adapter
-from estimator_train.keras.cloning import ModelSource
-from estimator_train.session.private_names import eager_classes, eager_mode
+from estimator_train._engine.keras import tf_keras_adapter
+from estimator_train._engine.keras.cloning import ModelSource
+from estimator_train._engine.session.private_names import eager_classes, eager_mode
 
 
 def adapter_of(model):
@@ -70,7 +70,7 @@ def _keras3_adapter():
             f"Keras 3 uses the backend {keras.backend.backend()}, but an Estimator needs TensorFlow; set the "
             "environment variable KERAS_BACKEND=tensorflow before importing keras."
         )
-    from estimator_train.keras import keras3_adapter
+    from estimator_train._engine.keras import keras3_adapter
 
     return keras3_adapter
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_train.checkpoints.object_based import ObjectSaver
-from estimator_train.model_fn import EstimatorSpec, ModeKeys
-from estimator_train.session import step_outputs
-from estimator_train.session.function_session import HookGraph
+from estimator_train._engine.checkpoints.object_based import ObjectSaver
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.function_session import HookGraph
 
 v1 = tf.compat.v1
 

@@ -8,8 +8,8 @@ import functools
 import keras
 import tensorflow as tf
 
-from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
-from estimator_train.keras.keras3_cloning import (
+from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
+from estimator_train._engine.keras.keras3_cloning import (
     all_layers,
     build_with_precision,
     check,
@@ -20,8 +20,8 @@ from estimator_train.keras.keras3_cloning import (
     scale_loss,
     scales_loss,
 )
-from estimator_train.keras.unsuitable import UnsuitableModelError
-from estimator_train.session import private_names
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.session import private_names
 
 __all__ = [  # and the functions below
     "build_with_precision",

@@ -7,8 +7,8 @@ import inspect
 import keras
 from keras import layers
 
-from estimator_train.keras.cloning import ADVICE, NOT_COMPILED, foreign_parts
-from estimator_train.session import private_names
+from estimator_train._engine.keras.cloning import ADVICE, NOT_COMPILED, foreign_parts
+from estimator_train._engine.session import private_names
 
 _PREPROCESSING = (
     *(layers.CategoryEncoding, layers.Discretization, layers.Hashing, layers.HashedCrossing, layers.IntegerLookup),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from estimator_train.keras.cloning import clone_optimizer
-from estimator_train.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.keras.cloning import clone_optimizer
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
 def clone_layer(model, precision):

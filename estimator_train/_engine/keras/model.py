@@ -9,19 +9,19 @@ import threading
 
 import tensorflow as tf
 
-from estimator_train.distribution import synchronous
-from estimator_train.export import PredictOutput
-from estimator_train.input_fns.protocols import on_host_and_device, without_changes
-from estimator_train.keras.dataset import distributed_dataset
-from estimator_train.keras.hook_graph import make_hook_graph
-from estimator_train.keras.model_state import BUILDING, ModelState
-from estimator_train.keras.run import StepRunner
-from estimator_train.keras.saved_model import write_saved_model
-from estimator_train.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
-from estimator_train.model_fn import EpochHook, ModeKeys, PreparedModel, Run, argument_names, metrics_of
-from estimator_train.session import step_outputs
-from estimator_train.session.function_session import FunctionSessionCreator
-from estimator_train.session.private_names import eager_classes, eager_mode
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.export_outputs import PredictOutput
+from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.keras.dataset import distributed_dataset
+from estimator_train._engine.keras.hook_graph import make_hook_graph
+from estimator_train._engine.keras.model_state import BUILDING, ModelState
+from estimator_train._engine.keras.run import StepRunner
+from estimator_train._engine.keras.saved_model import write_saved_model
+from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
+from estimator_train._engine.model_fn import EpochHook, ModeKeys, PreparedModel, Run, argument_names, metrics_of
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.function_session import FunctionSessionCreator
+from estimator_train._engine.session.private_names import eager_classes, eager_mode
 
 
 class _KerasRun(Run):

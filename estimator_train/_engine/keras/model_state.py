@@ -10,19 +10,19 @@ import weakref
 
 import tensorflow as tf
 
-from estimator_train import checkpoints
-from estimator_train.checkpoints import object_based
-from estimator_train.distribution import synchronous
-from estimator_train.input_fns.frozen_features import FrozenFeatures
-from estimator_train.input_fns.order import draw_seed
-from estimator_train.keras.hook_graph import make_hook_graph
-from estimator_train.keras.hyperparameters import Hyperparameters
-from estimator_train.keras.loop import Loop, PredictionLoop
-from estimator_train.keras.parts.feature_cache import FeatureBatches
-from estimator_train.keras.parts.frozen_layers import split
-from estimator_train.keras.parts.recomputation import recomputing
-from estimator_train.keras.step_draws import StepDraws
-from estimator_train.model_fn import ModeKeys
+from estimator_train._engine import checkpoints
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
+from estimator_train._engine.input_fns.order import draw_seed
+from estimator_train._engine.keras.hook_graph import make_hook_graph
+from estimator_train._engine.keras.hyperparameters import Hyperparameters
+from estimator_train._engine.keras.loop import Loop, PredictionLoop
+from estimator_train._engine.keras.parts.feature_cache import FeatureBatches
+from estimator_train._engine.keras.parts.frozen_layers import split
+from estimator_train._engine.keras.parts.recomputation import recomputing
+from estimator_train._engine.keras.step_draws import StepDraws
+from estimator_train._engine.model_fn import ModeKeys
 
 log = tf.get_logger()
 

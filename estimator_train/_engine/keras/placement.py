@@ -6,7 +6,7 @@ import functools
 
 import tensorflow as tf
 
-from estimator_train.session import private_names
+from estimator_train._engine.session import private_names
 
 
 def placed(layer, device):

@@ -7,12 +7,12 @@ import weakref
 
 import tensorflow as tf
 
-from estimator_train import checkpoints
-from estimator_train.distribution import synchronous
-from estimator_train.host import dataset_iterators
-from estimator_train.keras.model_state import TRAINED
-from estimator_train.model_fn import ModeKeys
-from estimator_train.session import step_outputs, tracebacks
+from estimator_train._engine import checkpoints
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.host import dataset_iterators
+from estimator_train._engine.keras.model_state import TRAINED
+from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.session import step_outputs, tracebacks
 
 
 class StepRunner:

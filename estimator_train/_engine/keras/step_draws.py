@@ -7,7 +7,7 @@ import threading
 
 import tensorflow as tf
 
-from estimator_train.session import private_names
+from estimator_train._engine.session import private_names
 
 
 class StepDraws:

@@ -10,10 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.keras.accumulation import AccumulatedGradients
-from estimator_train.keras.step_draws import StepDraws, seed_at
-from estimator_train.model_fn import ModeKeys
-from estimator_train.session import private_names, step_outputs
+from estimator_train._engine.keras.accumulation import AccumulatedGradients
+from estimator_train._engine.keras.step_draws import StepDraws, seed_at
+from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.session import private_names, step_outputs
 
 
 class StepProgram:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.session import private_names
+from estimator_train._engine.session import private_names
 
 
 def of_optimizer(model):

@@ -6,10 +6,10 @@ import tensorflow as tf
 import tf_keras as keras
 from tf_keras import layers
 
-from estimator_train.checkpoints.object_based import SavedParts, parts_by_key
-from estimator_train.distribution import synchronous
-from estimator_train.keras import cloning, mixed_precision, step_variables
-from estimator_train.keras.cloning import (
+from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.keras import cloning, mixed_precision, step_variables
+from estimator_train._engine.keras.cloning import (
     check,
     clone,
     in_eager_mode,
@@ -17,8 +17,8 @@ from estimator_train.keras.cloning import (
     lookups,
     statistics,
 )
-from estimator_train.keras.unsuitable import UnsuitableModelError
-from estimator_train.session import private_names
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.session import private_names
 
 __all__ = ["check", "clone", "in_eager_mode", "lookups", "statistics"]  # and the functions below
 

@@ -14,8 +14,8 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.session import step_outputs
-from estimator_train.session.private_names import eager_mode, global_step_read
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.private_names import eager_mode, global_step_read
 
 v1 = tf.compat.v1
 

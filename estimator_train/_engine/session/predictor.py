@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.session.out_of_memory import explaining_oom
-from estimator_train.session.private_names import eager_mode
+from estimator_train._engine.session.out_of_memory import explaining_oom
+from estimator_train._engine.session.private_names import eager_mode
 
 
 class Predictor:

@@ -1,8 +1,9 @@
 """Every private name of TensorFlow, tf_keras and Keras 3 that this package uses, each behind one function.
 
 Any release may change them. A function raises AttributeError or ImportError if its name is gone, rather than ignoring
-it. tests/session/test_private_names.py calls every function and says what breaks without it; run it first on a new
-TensorFlow. Private modules are imported inside the functions, so a module that moves breaks only its own function.
+it. tests/_engine/session/test_private_names.py calls every function and says what breaks without it; run it first on
+a new TensorFlow. Private modules are imported inside the functions, so a module that moves breaks only its own
+function.
 """
 
 from __future__ import annotations

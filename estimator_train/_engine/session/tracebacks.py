@@ -7,7 +7,7 @@ import types
 
 import tensorflow as tf
 
-_OWN = os.path.dirname(os.path.dirname(__file__))
+_OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 _PACKAGES = os.path.dirname(os.path.dirname(tf.__file__))
 _LIBRARIES = (*(os.path.join(_PACKAGES, name, "") for name in ("tensorflow", "keras", "tf_keras")), _OWN)
 

@@ -7,21 +7,21 @@ import sys
 import click
 
 from estimator_train import __version__
-from estimator_train.cli.commands.bench import bench
-from estimator_train.cli.commands.compare import compare
-from estimator_train.cli.commands.datasets import datasets
-from estimator_train.cli.commands.evaluate import evaluate
-from estimator_train.cli.commands.export import export
-from estimator_train.cli.commands.launch import launch
-from estimator_train.cli.commands.memory import memory
-from estimator_train.cli.commands.predict import predict
-from estimator_train.cli.commands.recipes import recipes
-from estimator_train.cli.commands.report import report
-from estimator_train.cli.commands.run import run
-from estimator_train.cli.commands.train import train
-from estimator_train.cli.synonyms import meant_by
-from estimator_train.cli.termination import Terminated, raising_terminated
-from estimator_train.host.files import printable
+from estimator_train._engine.host.files import printable
+from estimator_train.app.cli.commands.bench import bench
+from estimator_train.app.cli.commands.compare import compare
+from estimator_train.app.cli.commands.datasets import datasets
+from estimator_train.app.cli.commands.evaluate import evaluate
+from estimator_train.app.cli.commands.export import export
+from estimator_train.app.cli.commands.launch import launch
+from estimator_train.app.cli.commands.memory import memory
+from estimator_train.app.cli.commands.predict import predict
+from estimator_train.app.cli.commands.recipes import recipes
+from estimator_train.app.cli.commands.report import report
+from estimator_train.app.cli.commands.run import run
+from estimator_train.app.cli.commands.train import train
+from estimator_train.app.cli.synonyms import meant_by
+from estimator_train.app.cli.termination import Terminated, raising_terminated
 
 _EXAMPLES = """\b
 Examples:

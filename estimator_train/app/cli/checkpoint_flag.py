@@ -6,11 +6,11 @@ import os
 
 import click
 
-from estimator_train.cli import completion, environment
-from estimator_train.cli.parameters import Folder
-from estimator_train.cli.plan import newest_checkpoint
-from estimator_train.host.model_dirs import checkpoints_among
-from estimator_train.host.paths import as_path
+from estimator_train._engine.host.model_dirs import checkpoints_among
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.cli import completion, environment
+from estimator_train.app.cli.parameters import Folder
+from estimator_train.app.cli.plan import newest_checkpoint
 
 model_dir_option = click.option(
     "--model-dir",

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 
-from estimator_train.host.files import printable
+from estimator_train._engine.host.files import printable
 
 
 def on_terminal(lines, indent=0):

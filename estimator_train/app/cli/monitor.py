@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import click
 
-from estimator_train.cli.parameters import Text
-from estimator_train.host.paths import as_path
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.cli.parameters import Text
 
 # Fields of `report.classification.Classification`; evaluations during training compute the monitored one.
 OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc")

@@ -8,8 +8,8 @@ import os
 import click
 
 from estimator_train import loggers
-from estimator_train.host.paths import absolute, is_remote, is_utf_8
-from estimator_train.models.phases import parse_phases
+from estimator_train._engine.host.paths import absolute, is_remote, is_utf_8
+from estimator_train.app.models.phases import parse_phases
 
 _MOST = 2**31 - 1
 _MOST_STEPS = 2**63 - 1  # the global step is an int64

@@ -7,14 +7,14 @@ import os
 import re
 from pathlib import Path
 
-from estimator_train import datasets
-from estimator_train.cli.monitor import Monitor
-from estimator_train.cli.settings import optimization_of
-from estimator_train.datasets.images import HELD_OUT
-from estimator_train.distribution.cluster_task import this_task
-from estimator_train.host.model_dirs import checkpoints_among
-from estimator_train.host.paths import as_path, is_remote
-from estimator_train.models.backbones import CLASSES
+from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host.model_dirs import checkpoints_among
+from estimator_train._engine.host.paths import as_path, is_remote
+from estimator_train.app import datasets
+from estimator_train.app.cli.monitor import Monitor
+from estimator_train.app.cli.settings import optimization_of
+from estimator_train.app.datasets.images import HELD_OUT
+from estimator_train.app.models.backbones import CLASSES
 
 
 def newest_checkpoint(model_dir):

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from estimator_train.cli.settings import Settings, one_line_errors
-from estimator_train.host.files import printable, write_whole
-from estimator_train.host.paths import as_path
-from estimator_train.report import tasks
-from estimator_train.report.comparison import Prediction
+from estimator_train._engine.host.files import printable, write_whole
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.cli.settings import Settings, one_line_errors
+from estimator_train.app.report import tasks
+from estimator_train.app.report.comparison import Prediction
 
 NAME = "predictions.csv"
 _COLUMNS = ["example", "true_class", "predicted_class", "probability"]

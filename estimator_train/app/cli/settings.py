@@ -13,13 +13,13 @@ from pathlib import Path
 
 import click
 
-from estimator_train import datasets
-from estimator_train.cli import trust
-from estimator_train.distribution.cluster_task import this_task
-from estimator_train.host.files import CONTROL, printable, write_whole
-from estimator_train.host.model_dirs import absolute
-from estimator_train.host.paths import as_path, is_remote
-from estimator_train.models import Optimization, parse_phases
+from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host.files import CONTROL, printable, write_whole
+from estimator_train._engine.host.model_dirs import absolute
+from estimator_train._engine.host.paths import as_path, is_remote
+from estimator_train.app import datasets
+from estimator_train.app.cli import trust
+from estimator_train.app.models import Optimization, parse_phases
 
 
 @dataclasses.dataclass(frozen=True)

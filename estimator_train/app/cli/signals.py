@@ -13,10 +13,10 @@ import click
 import tensorflow as tf
 import tqdm
 
-from estimator_train.checkpoints.saver_hook import SavingHook
-from estimator_train.cli.termination import leave_lost_terminal
-from estimator_train.distribution import synchronous
-from estimator_train.session.function_session import FunctionSession
+from estimator_train._engine.checkpoints.saver_hook import SavingHook
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.session.function_session import FunctionSession
+from estimator_train.app.cli.termination import leave_lost_terminal
 
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 

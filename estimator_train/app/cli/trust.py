@@ -16,7 +16,7 @@ from typing import Any
 import click
 import platformdirs
 
-from estimator_train.host.files import printable, write_whole
+from estimator_train._engine.host.files import printable, write_whole
 
 trust_option = click.option(
     "--trust-run", is_flag=True, help="Run the functions and write to the folders that an unknown run.json names."

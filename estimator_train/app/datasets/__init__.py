@@ -17,11 +17,11 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from estimator_train.datasets.class_weights import class_weights
+from estimator_train.app.datasets.class_weights import class_weights
 
 if TYPE_CHECKING:
-    from estimator_train.datasets import hf, tfds
-    from estimator_train.datasets.dataset import Dataset
+    from estimator_train.app.datasets import hf, tfds
+    from estimator_train.app.datasets.dataset import Dataset
 
 NAMES = ("synthetic_oct", "oct2017", "images", "manifest", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord", "hf")
 
@@ -93,11 +93,11 @@ def named(name: str) -> ModuleType | hf.Named | tfds.Named:
     'retinal OCT, 4 classes'
     """
     if name.startswith("tfds:"):
-        from estimator_train.datasets import tfds
+        from estimator_train.app.datasets import tfds
 
         return tfds.Named(name.removeprefix("tfds:"))
     if name.startswith("hf:"):
-        from estimator_train.datasets import hf
+        from estimator_train.app.datasets import hf
 
         return hf.Named(name.removeprefix("hf:"))
     if name in NAMES:

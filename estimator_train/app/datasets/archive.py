@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import tqdm
 
-from estimator_train.datasets.disk import full_disk_in_one_line, require_room
+from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 
 def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from estimator_train.datasets import tfds
-from estimator_train.datasets.dataset import About, Dataset
-from estimator_train.datasets.images import open_folder
-from estimator_train.host.paths import as_path
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.datasets import tfds
+from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.images import open_folder
 
 ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
 

@@ -8,7 +8,7 @@ import math
 import os
 from pathlib import Path
 
-from estimator_train.datasets.dataset import Dataset
+from estimator_train.app.datasets.dataset import Dataset
 
 
 def class_weights(data: Dataset, weights: str | os.PathLike[str] = "balanced") -> tuple[float, ...]:

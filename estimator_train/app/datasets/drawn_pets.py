@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw
 
-from estimator_train.datasets.dataset import Dataset
+from estimator_train.app.datasets.dataset import Dataset
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -40,7 +40,7 @@ class DrawnPets(Dataset):
     def _input_fn(self, numbers, image_size, options):
         import tensorflow as tf
 
-        from estimator_train.datasets.pipeline import ExampleBatches, as_model_input
+        from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
 
         @functools.cache
         def drawn():

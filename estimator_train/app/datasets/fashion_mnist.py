@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from estimator_train.datasets.dataset import About, Dataset
-from estimator_train.datasets.npz import ArrayDataset
+from estimator_train.app.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.npz import ArrayDataset
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from estimator_train.datasets.dataset import About, Dataset, stratified
-from estimator_train.host.paths import local
+from estimator_train._engine.host.paths import local
+from estimator_train.app.datasets.dataset import About, Dataset, stratified
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -111,7 +111,7 @@ class HfDataset(Dataset):
         import tensorflow as tf
 
         from estimator_train import input_fns
-        from estimator_train.datasets.pipeline import MappedBatches
+        from estimator_train.app.datasets.pipeline import MappedBatches
         from estimator_train.input_fns.decoding import decode_image
 
         spec = tf.TensorSpec((*image_size, 3), tf.float32)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from estimator_train.datasets.dataset import About, Dataset, stratified
-from estimator_train.host.paths import RemotePath, as_path, is_remote, scandir
+from estimator_train._engine.host.paths import RemotePath, as_path, is_remote, scandir
+from estimator_train.app.datasets.dataset import About, Dataset, stratified
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from estimator_train.datasets.disk import full_disk_in_one_line, require_room
+from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 _TRIES = 5
 _LONGEST_WAIT = 300  # seconds; Kaggle's rate limits last about a minute

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from estimator_train.datasets.dataset import About, stratified
-from estimator_train.datasets.images import HELD_OUT, ImageDataset
-from estimator_train.host.paths import as_path, file_finder, is_remote
-from estimator_train.models import TASKS
+from estimator_train._engine.host.paths import as_path, file_finder, is_remote
+from estimator_train.app.datasets.dataset import About, stratified
+from estimator_train.app.datasets.images import HELD_OUT, ImageDataset
+from estimator_train.app.models import TASKS
 
 if TYPE_CHECKING:
     import tensorflow as tf

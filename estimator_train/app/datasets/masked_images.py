@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from PIL import Image
 
-from estimator_train.host.generator_stream import Skipped
+from estimator_train._engine.host.generator_stream import Skipped
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> list[Sample]:
     """Returns the `Sample` of every image, sorted by name.
 
-        >>> from estimator_train.datasets import drawn_tables
+        >>> from estimator_train.app.datasets import drawn_tables
         >>> drawn_tables.draw_pages("tables", 5)
         >>> samples = list_samples("tables", ["rows", "columns"])
         >>> samples[0].image.name

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimator_train.datasets.dataset import About, Dataset, stratified
-from estimator_train.host.paths import as_path
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.datasets.dataset import About, Dataset, stratified
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -73,7 +73,7 @@ class ArrayDataset(Dataset):
     def _input_fn(self, x, y, image_size, options):
 
         from estimator_train import input_fns
-        from estimator_train.datasets.pipeline import MappedBatches, as_model_input
+        from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 
         rows = input_fns.arrays(x if x.ndim == 4 else x[..., np.newaxis], y, **options)
         to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))

@@ -13,12 +13,12 @@ from pathlib import Path
 import filelock
 import platformdirs
 
-from estimator_train.datasets import kaggle
-from estimator_train.datasets.archive import unpack
-from estimator_train.datasets.dataset import About
-from estimator_train.datasets.images import ImageDataset, open_folder, subfolders
-from estimator_train.datasets.patients import shared_patients, split_by_patient
-from estimator_train.host.paths import RemotePath, as_path, local
+from estimator_train._engine.host.paths import RemotePath, as_path, local
+from estimator_train.app.datasets import kaggle
+from estimator_train.app.datasets.archive import unpack
+from estimator_train.app.datasets.dataset import About
+from estimator_train.app.datasets.images import ImageDataset, open_folder, subfolders
+from estimator_train.app.datasets.patients import shared_patients, split_by_patient
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "84,452, 5.8 GB", "Kaggle: paultimothymooney/kermany2018")

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from estimator_train.datasets.images import ImageDataset, paths_by_class
+from estimator_train.app.datasets.images import ImageDataset, paths_by_class
 
 
 def patient_of(path: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.input_fns.order import draw_seed, share_of_pipeline, shuffled
-from estimator_train.input_fns.protocols import StartsAnywhere
+from estimator_train._engine.input_fns.order import draw_seed, share_of_pipeline, shuffled
+from estimator_train._engine.input_fns.protocols import StartsAnywhere
 
 _BUFFER_SIZE = 4096
 

@@ -16,9 +16,9 @@ import platformdirs
 from PIL import Image
 from tqdm import tqdm
 
-from estimator_train.datasets.dataset import About
-from estimator_train.datasets.images import ImageDataset, open_folder
-from estimator_train.host.paths import local
+from estimator_train._engine.host.paths import local
+from estimator_train.app.datasets.dataset import About
+from estimator_train.app.datasets.images import ImageDataset, open_folder
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "1,000, 60 MB", "drawn on first use")

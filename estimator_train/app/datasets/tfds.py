@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from estimator_train.datasets.dataset import About, Dataset
+from estimator_train.app.datasets.dataset import About, Dataset
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -66,7 +66,7 @@ class TfdsDataset(Dataset):
         return self._input_fn(self.eval_split, image_size, {"batch_size": batch_size})
 
     def _input_fn(self, split, image_size, options):
-        from estimator_train.datasets.pipeline import ExampleBatches, as_model_input
+        from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
 
         def load(image, label):
             return as_model_input(image, label, image_size, len(self.class_names))

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from estimator_train.datasets.dataset import About, Dataset
-from estimator_train.host.paths import as_path
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.datasets.dataset import About, Dataset
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -39,7 +39,7 @@ class TfrecordDataset(Dataset):
     def _input_fn(self, paths, num_examples, image_size, options):
         import tensorflow as tf
 
-        from estimator_train.datasets.pipeline import ExampleBatches
+        from estimator_train.app.datasets.pipeline import ExampleBatches
         from estimator_train.input_fns.decoding import decode_image
 
         features = {

@@ -7,10 +7,10 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
-from estimator_train.models.backbones import CLASSES, check_freeze
-from estimator_train.models.optimization import Optimization
-from estimator_train.models.phases import Phase, parse_phases
-from estimator_train.models.weights import check_weights, is_file, load_file
+from estimator_train.app.models.backbones import CLASSES, check_freeze
+from estimator_train.app.models.optimization import Optimization
+from estimator_train.app.models.phases import Phase, parse_phases
+from estimator_train.app.models.weights import check_weights, is_file, load_file
 
 if TYPE_CHECKING:
     import tf_keras as keras
@@ -92,7 +92,7 @@ def build_model(
     check_freeze(name, weights, freeze)
     if task not in TASKS:
         raise ValueError(f"there is no task {task!r}; pass one of {', '.join(TASKS)}")
-    from estimator_train.models.head import Head  # imports TensorFlow
+    from estimator_train.app.models.head import Head  # imports TensorFlow
 
     head = Head(num_classes, task, label_moments, dropout)
     if name in CLASSES:

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.models.backbones import CLASSES, check_freeze, default_freeze
-from estimator_train.models.head import Head
-from estimator_train.models.weights import application
-from estimator_train.session import private_names
+from estimator_train._engine.session import private_names
+from estimator_train.app.models.backbones import CLASSES, check_freeze, default_freeze
+from estimator_train.app.models.head import Head
+from estimator_train.app.models.weights import application
 
 # Adam's learning rates: for a head on frozen layers, and for fine-tuning a backbone's layers.
 _RATE_OF_HEAD = 3e-3

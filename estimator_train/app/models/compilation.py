@@ -8,9 +8,9 @@ import functools
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.keras.generations import adapter_of, imported_kerases
-from estimator_train.models.optimization import OPTIMIZERS, Optimization
-from estimator_train.session import private_names
+from estimator_train._engine.keras.generations import adapter_of, imported_kerases
+from estimator_train._engine.session import private_names
+from estimator_train.app.models.optimization import OPTIMIZERS, Optimization
 
 _FIRST_OF_ONE_CYCLE = 1 / 25  # share of the highest rate, as in PyTorch's OneCycleLR
 _LAST_OF_ONE_CYCLE = 1 / 250_000

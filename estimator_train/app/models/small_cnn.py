@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from estimator_train.models.head import Head
+from estimator_train.app.models.head import Head
 
 
 def build(image_size: tuple[int, int], head: Head) -> keras.Model:

@@ -16,11 +16,11 @@ import tabulate
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import datasets
-from estimator_train.datasets import drawn_pets
-from estimator_train.datasets.pipeline import MappedBatches
+from estimator_train.app import datasets
+from estimator_train.app.datasets import drawn_pets
+from estimator_train.app.datasets.pipeline import MappedBatches
+from estimator_train.app.models.weights import application, check_weights
 from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.weights import application, check_weights
 from estimator_train.run_config import RunConfig
 
 IMAGE_SIZE = (224, 224)

@@ -19,13 +19,13 @@ import tensorflow as tf
 import tf_keras as keras
 import tqdm
 
-from estimator_train import checkpoints
-from estimator_train.datasets import tfds
+from estimator_train._engine import checkpoints
+from estimator_train.app.datasets import tfds
+from estimator_train.app.models.cyclegan import build_cyclegan
+from estimator_train.app.report.image_grid import write_image_grid
 from estimator_train.hooks import ProgressHook
 from estimator_train.input_fns import image_files
 from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.cyclegan import build_cyclegan
-from estimator_train.report.image_grid import write_image_grid
 from estimator_train.run_config import RunConfig
 
 log = tf.get_logger()

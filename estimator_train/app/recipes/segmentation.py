@@ -17,11 +17,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import input_fns
-from estimator_train.datasets import drawn_tables, masked_images
+from estimator_train.app.datasets import drawn_tables, masked_images
+from estimator_train.app.models.dice import bce_dice_loss, dice_coefficient
 from estimator_train.exporter import BestCheckpointExporter
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
 from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.dice import bce_dice_loss, dice_coefficient
 from estimator_train.run_config import RunConfig
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 

@@ -16,10 +16,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import checkpoints
-from estimator_train.keras.devices.split import split_over as split
+from estimator_train._engine import checkpoints
+from estimator_train._engine.keras.devices.split import split_over as split
+from estimator_train.app.models.dice import dice_coefficient, dice_loss
 from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.dice import dice_coefficient, dice_loss
 from estimator_train.run_config import RunConfig
 
 VOLUME = 32

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from estimator_train.host.files import write_whole
-from estimator_train.report import comparison, plots
-from estimator_train.report.comparison import Run
-from estimator_train.report.page import draw_figure, template
+from estimator_train._engine.host.files import write_whole
+from estimator_train.app.report import comparison, plots
+from estimator_train.app.report.comparison import Run
+from estimator_train.app.report.page import draw_figure, template
 
 _SHOWN = 200  # examples per list
 

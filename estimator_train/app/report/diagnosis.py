@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.distribution.replica_input import batch_size, call_input_fn
-from estimator_train.host.dataset_iterators import iterate
-from estimator_train.input_fns.protocols import on_host_and_device, without_changes
+from estimator_train._engine.distribution.replica_input import batch_size, call_input_fn
+from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
 
 _MUCH = 0.1  # fraction of the time
 _SMALL_STEP_SECONDS = 0.005  # Python's overhead between steps is about a tenth of such a step: see docs/performance.md

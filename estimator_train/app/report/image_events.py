@@ -7,7 +7,7 @@ import io
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.events import event_writer
+from estimator_train._engine.events import event_writer
 
 v1 = tf.compat.v1
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import tensorflow as tf
 from matplotlib.figure import Figure
 
-from estimator_train.keras.generations import model_source
+from estimator_train._engine.keras.generations import model_source
+from estimator_train._engine.session import step_outputs
+from estimator_train.app.models.compilation import compile_with_rising_rate
+from estimator_train.app.report.plots import LIGHT
 from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.compilation import compile_with_rising_rate
-from estimator_train.report.plots import LIGHT
 from estimator_train.run_config import RunConfig
-from estimator_train.session import step_outputs
 
 if TYPE_CHECKING:
     import tf_keras as keras

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tabulate
 
-from estimator_train.report.classification import ClassMetrics, area_of, mean_of
+from estimator_train.app.report.classification import ClassMetrics, area_of, mean_of
 
 THRESHOLD = 0.5  # labels of at least this probability are predicted
 

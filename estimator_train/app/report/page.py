@@ -18,10 +18,10 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
-from estimator_train.events import read_eval_metrics
-from estimator_train.host.files import write_whole
-from estimator_train.host.paths import as_path
-from estimator_train.report import plots, run_files
+from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.report import plots, run_files
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
 _THUMBNAIL = 320  # pixels of the longer side

@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.host.paths import as_path
-from estimator_train.report.classification import Classification, ClassMetrics
-from estimator_train.report.multilabel import Multilabel
-from estimator_train.report.regression import Regression
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.report.classification import Classification, ClassMetrics
+from estimator_train.app.report.multilabel import Multilabel
+from estimator_train.app.report.regression import Regression
 
 log = tf.get_logger()
 

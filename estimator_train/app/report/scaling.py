@@ -10,7 +10,7 @@ from typing import Any
 
 import tabulate
 
-from estimator_train.report import plots
+from estimator_train.app.report import plots
 
 _COLUMNS = {
     "replicas": ("replicas", "d"),

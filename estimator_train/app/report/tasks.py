@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from estimator_train.report import classification, multilabel, regression
+from estimator_train.app.report import classification, multilabel, regression
 
 Result = classification.Classification | multilabel.Multilabel | regression.Regression
 

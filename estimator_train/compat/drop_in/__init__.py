@@ -12,7 +12,7 @@ import pkgutil
 import sys
 import types
 
-from estimator_train.drop_in import names
+from estimator_train.compat.drop_in import names
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
@@ -56,7 +56,7 @@ def install() -> None:
             "estimator_train replaces the installed tensorflow_estimator, which is for TensorFlow 2.15 or older."
         )
 
-    from estimator_train.session import private_names  # not earlier: old TensorFlow versions have no tf_keras
+    from estimator_train._engine.session import private_names  # not earlier: old TensorFlow versions have no tf_keras
 
     sys.meta_path.insert(0, _Finder())
     tf.estimator = importlib.import_module("tensorflow.estimator")
@@ -91,7 +91,7 @@ class _OldModule(types.ModuleType):
             return importlib.import_module(path)
         if name not in names.MODULES[self.__name__]:
             raise AttributeError(_why_absent(self, name))
-        importlib.import_module("estimator_train.drop_in.old_members")
+        importlib.import_module("estimator_train.compat.drop_in.old_members")
         value = pkgutil.resolve_name(names.MODULES[self.__name__][name])
         setattr(self, name, value)
         return value

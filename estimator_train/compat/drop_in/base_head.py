@@ -9,12 +9,12 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.graph import optimizers
+from estimator_train._engine.model_fn import FeatureColumn
 from estimator_train.export import ClassificationOutput
-from estimator_train.graph import optimizers
 from estimator_train.heads import checks, classes
 from estimator_train.heads.head import DEFAULT_SIGNATURE, train_op
 from estimator_train.heads.keys import MetricKeys
-from estimator_train.model_fn import FeatureColumn
 
 v1 = tf.compat.v1
 

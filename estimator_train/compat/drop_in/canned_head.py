@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_train._engine.model_fn import EstimatorSpec, FeatureColumn, ModeKeys, metric_pair
 from estimator_train.canned.api_versions import BinaryClassHeadV1
-from estimator_train.drop_in.tpu import TPUEstimatorSpec
+from estimator_train.compat.drop_in.tpu import TPUEstimatorSpec
 from estimator_train.heads import Head, MultiClassHead, RegressionHead, checks
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.model_fn import EstimatorSpec, FeatureColumn, ModeKeys, metric_pair
 
 v1 = tf.compat.v1
 _SUM = v1.losses.Reduction.SUM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from estimator_train import events
+from estimator_train._engine import events
 
 
 def read_eval_metrics(eval_dir: str | os.PathLike[str]) -> dict[int, dict[str, float]]:

@@ -6,7 +6,8 @@ import os
 
 import tensorflow as tf
 
-from estimator_train import checkpoints, estimator
+from estimator_train import estimator
+from estimator_train._engine import checkpoints
 from estimator_train.run_config import RunConfig, default_session_config
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimator_train import export
-from estimator_train.drop_in.util import parse_input_fn_result
+from estimator_train._engine.signatures import signatures
+from estimator_train.compat.drop_in.util import parse_input_fn_result
 
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
@@ -54,7 +55,7 @@ def build_all_signature_defs(
     if not isinstance(export_outputs, dict):
         raise ValueError(f"export_outputs must be a dict. Received {export_outputs!r}")
     receiver = export.ServingInputReceiver(receiver_tensors, receiver_tensors, receiver_tensors_alternatives)
-    return export.signatures(receiver, export_outputs, serving_only=serving_only)
+    return signatures(receiver, export_outputs, serving_only=serving_only)
 
 
 def build_supervised_input_receiver_fn_from_input_fn(

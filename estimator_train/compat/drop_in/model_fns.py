@@ -8,14 +8,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.model_fn import EstimatorSpec, FeatureColumn
 from estimator_train.canned.api_versions import ApiV1, ApiV2
 from estimator_train.canned.canned_estimator import Optimizer, call_logit_fn
 from estimator_train.canned.dnn import dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder
-from estimator_train.drop_in.canned_head import _Head
-from estimator_train.drop_in.optimizers import get_optimizer_instance, get_optimizer_instance_v2
+from estimator_train.compat.drop_in.canned_head import _Head
+from estimator_train.compat.drop_in.optimizers import get_optimizer_instance, get_optimizer_instance_v2
 from estimator_train.heads import Head
-from estimator_train.model_fn import EstimatorSpec, FeatureColumn
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1

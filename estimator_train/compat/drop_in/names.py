@@ -60,7 +60,7 @@ _V2 = {name: f"estimator_train:{name}" for name in _names(_TOP)}
 _OF_EXPERIMENTAL = {name: f"estimator_train.experimental:{name}" for name in _names(_EXPERIMENTAL)}
 _OF_EXPORT = {name: f"estimator_train.export:{name}" for name in _names(_EXPORT)}
 _OF_INPUTS = {name: f"estimator_train.inputs:{name}" for name in _names(_INPUTS)}
-_OF_TPU = {name: f"estimator_train.drop_in.tpu:{name}" for name in _names(_TPU)}
+_OF_TPU = {name: f"estimator_train.compat.drop_in.tpu:{name}" for name in _names(_TPU)}
 
 # Names that mean another class in tf.compat.v1.
 _CANNED = [name for name in _V2 if name.startswith(("Baseline", "DNN", "Linear"))]
@@ -82,10 +82,10 @@ _EXPORT_FUNCTIONS = (
 _BESIDES = {
     "canned.dnn": {
         "canned.dnn": "dnn_logit_fn_builder",
-        "drop_in.model_fns": "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2",
+        "compat.drop_in.model_fns": "_dnn_model_fn dnn_logit_fn_builder_v2 dnn_model_fn_v2",
     },
     "canned.head": {
-        "drop_in.base_head": (
+        "compat.drop_in.base_head": (
             "_CLASSIFY_SERVING_KEY=CLASSIFY_SERVING_KEY _DEFAULT_SERVING_KEY=DEFAULT_SERVING_KEY "
             "_PREDICT_SERVING_KEY=PREDICT_SERVING_KEY _REGRESS_SERVING_KEY=REGRESS_SERVING_KEY "
             "_all_class_ids=all_class_ids _all_classes=all_classes _assert_range=check_label_range "
@@ -95,7 +95,7 @@ _BESIDES = {
             "_get_weights_and_check_match_logits=get_weights_and_check_match_logits "
             "_validate_loss_fn_args=validate_loss_fn_args _validate_n_classes=validate_n_classes"
         ),
-        "drop_in.canned_head": (
+        "compat.drop_in.canned_head": (
             "LossSpec _BinaryLogisticHeadWithSigmoidCrossEntropyLoss _Head _MultiClassHeadWithSoftmaxCrossEntropyLoss "
             "_RegressionHeadWithMeanSquaredErrorLoss _append_update_ops _binary_logistic_or_multi_class_head "
             "_binary_logistic_head_with_sigmoid_cross_entropy_loss=_BinaryLogisticHeadWithSigmoidCrossEntropyLoss "
@@ -105,35 +105,35 @@ _BESIDES = {
     },
     "canned.linear": {
         "canned.linear": "linear_logit_fn_builder linear_logit_fn_builder_v2=linear_logit_fn_builder",
-        "drop_in.model_fns": (
+        "compat.drop_in.model_fns": (
             "_linear_model_fn _linear_model_fn_v2 _validate_linear_sdca_optimizer_for_linear_classifier"
         ),
     },
     "canned.metric_keys": {"heads.keys": "MetricKeys"},
-    "canned.optimizers": {"drop_in.optimizers": "get_optimizer_instance get_optimizer_instance_v2"},
+    "canned.optimizers": {"compat.drop_in.optimizers": "get_optimizer_instance get_optimizer_instance_v2"},
     "canned.prediction_keys": {"heads.keys": "PredictionKeys"},
-    "early_stopping": {"drop_in.early_stopping": "read_eval_metrics"},
+    "early_stopping": {"compat.drop_in.early_stopping": "read_eval_metrics"},
     "estimator": {
-        "drop_in.estimator": (
+        "compat.drop_in.estimator": (
             "_canned_estimator_api_gauge _estimator_api_gauge _load_global_step_from_checkpoint_dir "
             "maybe_overwrite_model_dir_and_session_config"
         ),
-        "model_fn": "ModeKeys",
+        "_engine.model_fn": "ModeKeys",
     },
-    "estimator_export": {"drop_in.estimator_export": "estimator_export"},
-    "export.export": {"drop_in.export": _EXPORT_FUNCTIONS, "export": "SupervisedInputReceiver"},
+    "estimator_export": {"compat.drop_in.estimator_export": "estimator_export"},
+    "export.export": {"compat.drop_in.export": _EXPORT_FUNCTIONS, "export": "SupervisedInputReceiver"},
     "export.export_lib": {
-        "drop_in.export": _EXPORT_FUNCTIONS,
+        "compat.drop_in.export": _EXPORT_FUNCTIONS,
         "export": f"SupervisedInputReceiver TrainOutput {' '.join(_OF_EXPORT)}",
     },
     "export.export_output": {"export": "TrainOutput"},
     "exporter": {
-        "drop_in.exporter": "_SavedModelExporter",
+        "compat.drop_in.exporter": "_SavedModelExporter",
         "exporter": "_loss_smaller _verify_compare_fn_args=_check_compare_fn",
     },
-    "gc": {"drop_in.gc": "Path _get_paths _largest_export_versions _negation"},
+    "gc": {"compat.drop_in.gc": "Path _get_paths _largest_export_versions _negation"},
     "head.base_head": {
-        "drop_in.base_head": (
+        "compat.drop_in.base_head": (
             "CLASSIFY_SERVING_KEY DEFAULT_SERVING_KEY PREDICT_SERVING_KEY REGRESS_SERVING_KEY all_class_ids "
             "all_classes call_loss_fn check_dense_labels_match_logits_and_reshape check_label_range "
             "check_logits_final_dim check_prediction_keys classification_output create_estimator_spec_summary "
@@ -143,23 +143,23 @@ _BESIDES = {
         )
     },
     "head.head_utils": {"heads": "binary_or_multi_class_head"},
-    "head.sequential_head": {"drop_in.sequential_head": "SequentialHeadWrapper"},
+    "head.sequential_head": {"compat.drop_in.sequential_head": "SequentialHeadWrapper"},
     "inputs.inputs": {"inputs": "numpy_input_fn pandas_input_fn"},
-    "inputs.queues.feeding_functions": {"drop_in.feeding_functions": "_enqueue_data=enqueue_data enqueue_data"},
-    "keras_lib": {"drop_in.keras_lib": "FormattedKeyError model_to_estimator"},
-    "model_fn": {"drop_in.tpu": "_TPUEstimatorSpec=TPUEstimatorSpec", "model_fn": "ModeKeys"},
-    "run_config": {"drop_in.estimator": "get_default_session_config", "run_config": "TaskType"},
-    "tpu.tpu_config": {"drop_in.tpu": _TPU["tpu.tpu_config"]},
+    "inputs.queues.feeding_functions": {"compat.drop_in.feeding_functions": "_enqueue_data=enqueue_data enqueue_data"},
+    "keras_lib": {"compat.drop_in.keras_lib": "FormattedKeyError model_to_estimator"},
+    "model_fn": {"compat.drop_in.tpu": "_TPUEstimatorSpec=TPUEstimatorSpec", "_engine.model_fn": "ModeKeys"},
+    "run_config": {"compat.drop_in.estimator": "get_default_session_config", "run_config": "TaskType"},
+    "tpu.tpu_config": {"compat.drop_in.tpu": _TPU["tpu.tpu_config"]},
     "tpu.tpu_estimator": {
-        "drop_in.tpu": _TPU["tpu.tpu_estimator"],
-        "drop_in.tpu.tpu_estimator": "ExportSavedModelApiVersion",
+        "compat.drop_in.tpu": _TPU["tpu.tpu_estimator"],
+        "compat.drop_in.tpu.tpu_estimator": "ExportSavedModelApiVersion",
     },
     "training": {
-        "drop_in.training": "_ContinuousEvalListener _EvalResult _EvalStatus _TrainingExecutor _assert_eval_spec"
+        "compat.drop_in.training": "_ContinuousEvalListener _EvalResult _EvalStatus _TrainingExecutor _assert_eval_spec"
     },
     "util": {
-        "drop_in.util": "MultiHostDatasetInitializerHook parse_input_fn_result parse_iterator_result",
-        "session.private_names": "fn_args",
+        "compat.drop_in.util": "MultiHostDatasetInitializerHook parse_input_fn_result parse_iterator_result",
+        "_engine.session.private_names": "fn_args",
     },
 }
 _ESTIMATOR_LIB = {
@@ -167,7 +167,7 @@ _ESTIMATOR_LIB = {
     **_OF_EXPERIMENTAL,
     "export": "tensorflow_estimator.python.estimator.export.export_lib",
     "inputs": "tensorflow_estimator.python.estimator.inputs.inputs",
-    "model_to_estimator": "estimator_train.drop_in.keras_lib:model_to_estimator",
+    "model_to_estimator": "estimator_train.compat.drop_in.keras_lib:model_to_estimator",
 }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train.distribution.replica_input import call_input_fn
-from estimator_train.drop_in.util import parse_input_fn_result
+from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train.compat.drop_in.util import parse_input_fn_result
 from estimator_train.estimator import Estimator
 from estimator_train.heads import Head
 from estimator_train.heads.single_head import SingleHead

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
+from estimator_train._engine.graph import optimizers
 from estimator_train.canned.api_versions import ApiV1, ApiV2
 from estimator_train.canned.canned_estimator import Optimizer
-from estimator_train.graph import optimizers
 
 
 def get_optimizer_instance(opt: Optimizer, learning_rate: float | None = None) -> tf.compat.v1.train.Optimizer:

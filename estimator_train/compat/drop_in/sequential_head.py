@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.graph.optimizers import Optimizer
+from estimator_train._engine.graph.optimizers import Optimizer
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train.heads import Head, MultiHead
-from estimator_train.model_fn import EstimatorSpec, ModeKeys
 
 
 class SequentialHeadWrapper(Head):

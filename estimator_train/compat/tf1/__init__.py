@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-from estimator_train import drop_in
-from estimator_train.drop_in import names
+from estimator_train.compat import drop_in
+from estimator_train.compat.drop_in import names
 
 
 def install() -> None:
@@ -29,7 +29,7 @@ def install() -> None:
     drop_in.install()
     import tensorflow as tf
 
-    from estimator_train.tf1 import contrib_modules, merged_tensorflow, tensorflow_2  # these need the drop-in
+    from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, tensorflow_2  # these need the drop-in
 
     _disable_v2_behavior(tf)
     for path in names.MODULES:

@@ -1,4 +1,4 @@
-"""tensorflow.contrib: a module per file in estimator_train/tf1/contrib, and helpful errors for all other names."""
+"""tensorflow.contrib: a module per file in compat/tf1/contrib, and helpful errors for all other names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pkgutil
 import sys
 import types
 
-from estimator_train.tf1 import contrib
-from estimator_train.tf1.instead import INSTEAD
+from estimator_train.compat.tf1 import contrib
+from estimator_train.compat.tf1.instead import INSTEAD
 
 _ROOT = "tensorflow.contrib"
 _SERVED = frozenset(module.name for module in pkgutil.iter_modules(contrib.__path__))

@@ -7,7 +7,7 @@ import numbers
 
 import tensorflow as tf
 
-from estimator_train.tf1.gradients import multiply_gradients
+from estimator_train.compat.tf1.gradients import multiply_gradients
 
 _v1 = tf.compat.v1
 

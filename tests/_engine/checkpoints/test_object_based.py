@@ -10,10 +10,11 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import RunConfig, checkpoints
-from estimator_train.checkpoints import object_based
-from estimator_train.keras import tf_keras_adapter
-from estimator_train.keras.generations import model_source
+from estimator_train import RunConfig
+from estimator_train._engine import checkpoints
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.keras import tf_keras_adapter
+from estimator_train._engine.keras.generations import model_source
 
 layers = keras.layers
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import checkpoints
+from estimator_train._engine import checkpoints
 
 v1 = tf.compat.v1
 

@@ -12,11 +12,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import checkpoints
-from estimator_train.checkpoints.object_based import ObjectSaver
-from estimator_train.distribution import synchronous
-from estimator_train.keras.loop import Loop
-from estimator_train.keras.model import KerasModel
+from estimator_train._engine import checkpoints
+from estimator_train._engine.checkpoints.object_based import ObjectSaver
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.keras.loop import Loop
+from estimator_train._engine.keras.model import KerasModel
 
 v1 = tf.compat.v1
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.checkpoints import CheckpointError, slots
+from estimator_train._engine.checkpoints import CheckpointError, slots
 
 
 def build(weights=None, frozen=1, optimizer=None):

@@ -12,7 +12,7 @@ import tf_keras as keras
 import estimator_train as et
 
 v1 = tf.compat.v1
-FOLDER = Path(__file__).parents[1] / "data" / "tf215"
+FOLDER = Path(__file__).parents[2] / "data" / "tf215"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
 

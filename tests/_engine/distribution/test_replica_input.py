@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.distribution import replica_input
+from estimator_train._engine.distribution import replica_input
 
 SIZES = [(examples, batch_size) for examples in range(3, 16) for batch_size in (1, 2, 3, 5, 20)]
 

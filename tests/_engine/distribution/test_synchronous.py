@@ -15,10 +15,10 @@ import warm_python
 
 import estimator_train as et
 from estimator_train import distribution
-from estimator_train.cli.commands.launch import free_addresses
-from estimator_train.keras.dataset import distributed_dataset
+from estimator_train._engine.keras.dataset import distributed_dataset
+from estimator_train.app.cli.commands.launch import free_addresses
 
-SCRIPT = Path(__file__).parents[1] / "data" / "multi_worker" / "train.py"
+SCRIPT = Path(__file__).parents[2] / "data" / "multi_worker" / "train.py"
 BOUND_SECS = 150
 
 
@@ -224,7 +224,7 @@ def test_the_first_worker_is_the_chief_where_none_is_named():
 def test_a_worker_without_data_is_told_before_the_others_wait_for_it(monkeypatch):
     contexts = [tf.distribute.InputContext(2, index, 2) for index in range(2)]
     monkeypatch.setattr(
-        "estimator_train.keras.dataset.distribute",
+        "estimator_train._engine.keras.dataset.distribute",
         lambda strategy, dataset_fn, finish: [dataset_fn(each) for each in contexts],
     )
 

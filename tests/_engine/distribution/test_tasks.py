@@ -13,11 +13,11 @@ import tensorflow as tf
 import warm_python
 
 import estimator_train as et
-from estimator_train.cli.commands.launch import free_addresses
-from estimator_train.distribution import completion, tasks
-from estimator_train.graph.model import GraphModel
+from estimator_train._engine.distribution import completion, tasks
+from estimator_train._engine.graph.model import GraphModel
+from estimator_train.app.cli.commands.launch import free_addresses
 
-SCRIPT = Path(__file__).parents[1] / "data" / "cluster" / "train.py"
+SCRIPT = Path(__file__).parents[2] / "data" / "cluster" / "train.py"
 BOUND_SECS = 120
 
 

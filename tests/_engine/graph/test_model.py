@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.session import private_names
+from estimator_train._engine.session import private_names
 
 v1 = tf.compat.v1
 
@@ -364,7 +364,7 @@ def test_one_device_strategy_trains_as_none_does(make_estimator):
     assert estimator.train(numbers(4), steps=1).get_variable_value("w") == 1.5
 
 
-# In batches of 4; tests/distribution/test_replica_input.py has what is shared out in every case.
+# In batches of 4; tests/_engine/distribution/test_replica_input.py has what is shared out in every case.
 @pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "count"), [(None, 10), (2, 12), (2, 9), (3, 10)])
 def test_evaluation_of_odd_batches_counts_every_example_once(replicas, count, mirrored, make_estimator):

@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import Estimator, EstimatorSpec, RunConfig
-from estimator_train.graph.optimizers import train_op
+from estimator_train._engine.graph.optimizers import train_op
 from estimator_train.heads import RegressionHead
 
 v1 = tf.compat.v1

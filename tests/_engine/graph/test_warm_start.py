@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.graph.optimizers import train_op
+from estimator_train._engine.graph.optimizers import train_op
 
 v1 = tf.compat.v1
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train.host import dataset_iterators
+from estimator_train._engine.host import dataset_iterators
 
 
 class SlowToDelete:
@@ -70,7 +70,7 @@ def test_a_session_that_takes_long_to_close_is_left_to_a_thread():
 
 def test_python_ends_where_an_error_has_left_elements_half_read():
     script = """
-from estimator_train.host.dataset_iterators import iterate
+from estimator_train._engine.host.dataset_iterators import iterate
 
 class Data:
     def __iter__(self):

@@ -8,7 +8,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from estimator_train.host import files
+from estimator_train._engine.host import files
 
 
 def test_a_file_is_replaced_whole_with_the_permissions_of_any_new_file(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_train.host import free_memory
+from estimator_train._engine.host import free_memory
 
 GB = 2**30
 

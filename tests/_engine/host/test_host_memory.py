@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from estimator_train.host import host_memory
+from estimator_train._engine.host import host_memory
 
 FAULTS = """
 import resource
-from estimator_train.host import host_memory
+from estimator_train._engine.host import host_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from estimator_train.host import late_imports
+from estimator_train._engine.host import late_imports
 
 PROGRAM = """
 import estimator_train, sys

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from estimator_train.host import model_dirs
+from estimator_train._engine.host import model_dirs
 
 
 def test_a_relative_path_is_made_absolute_and_others_stay_as_they_are(tmp_path, monkeypatch):

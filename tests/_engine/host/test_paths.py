@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from estimator_train.host.paths import RemotePath, absolute, as_path, file_finder, local
+from estimator_train._engine.host.paths import RemotePath, absolute, as_path, file_finder, local
 
 
 @pytest.fixture

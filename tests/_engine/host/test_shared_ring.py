@@ -3,7 +3,7 @@ import threading
 import numpy as np
 import pytest
 
-from estimator_train.host import shared_ring
+from estimator_train._engine.host import shared_ring
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from estimator_train.host import time_spent
-from estimator_train.host.time_spent import CHECKPOINT, EVALUATION
+from estimator_train._engine.host import time_spent
+from estimator_train._engine.host.time_spent import CHECKPOINT, EVALUATION
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import pytest
 import warm_python
 
 import estimator_train as et
-from estimator_train.host.training_lock import ModelDirInUseError, training_lock
+from estimator_train._engine.host.training_lock import ModelDirInUseError, training_lock
 
 HERE = socket.gethostname()
 SINCE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00"
 
 HOLD = """
 import pathlib, sys, time
-from estimator_train.host.training_lock import training_lock
+from estimator_train._engine.host.training_lock import training_lock
 
 with training_lock(sys.argv[1]):
     pathlib.Path(sys.argv[1], "held").touch()
@@ -173,7 +173,7 @@ def test_a_lock_that_is_a_link_leaves_its_target_as_it_was(model_dir, tmp_path):
 
 
 def test_no_filelock_that_follows_links_is_allowed():
-    (bound,) = re.findall(r'"filelock>=([\d.]+)"', (Path(__file__).parents[2] / "setup.py").read_text())
+    (bound,) = re.findall(r'"filelock>=([\d.]+)"', (Path(__file__).parents[3] / "setup.py").read_text())
     assert tuple(map(int, bound.split("."))) >= (3, 20, 1)  # mends CVE-2025-68146
 
 

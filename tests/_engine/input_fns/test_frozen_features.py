@@ -8,7 +8,7 @@ from PIL import Image
 
 import estimator_train as et
 from estimator_train import input_fns
-from estimator_train.input_fns.frozen_features import frozen_features
+from estimator_train._engine.input_fns.frozen_features import frozen_features
 
 layers = keras.layers
 CLASSES = ["ill", "well"]

@@ -6,8 +6,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train._engine.session import step_outputs
 from estimator_train.input_fns import arrays, augmented, class_weighted
-from estimator_train.session import step_outputs
 
 rng = np.random.default_rng(4)
 IMAGES = 0.3 + 0.4 * rng.random((24, 6, 6, 1), np.float32)

@@ -6,7 +6,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train import datasets, input_fns
+from estimator_train import input_fns
+from estimator_train.app import datasets
 
 NUMBER = 24  # of examples
 

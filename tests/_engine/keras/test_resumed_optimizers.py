@@ -10,7 +10,7 @@ import warm_python
 
 import estimator_train as et
 
-_PROGRAM = Path(__file__).parents[1] / "helpers" / "resumed_optimizers.py"
+_PROGRAM = Path(__file__).parents[2] / "helpers" / "resumed_optimizers.py"
 
 
 @pytest.mark.slow

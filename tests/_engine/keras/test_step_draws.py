@@ -9,7 +9,7 @@ import tf_keras as keras
 
 import estimator_train as et
 from estimator_train import input_fns
-from estimator_train.keras import model_state
+from estimator_train._engine.keras import model_state
 
 layers = keras.layers
 

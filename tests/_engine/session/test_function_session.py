@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.session import step_outputs
-from estimator_train.session.function_session import FunctionSession, FunctionSessionCreator, HookGraph
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.function_session import FunctionSession, FunctionSessionCreator, HookGraph
 
 v1 = tf.compat.v1
 

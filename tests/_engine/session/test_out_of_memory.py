@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train.session.out_of_memory import explaining_oom
+from estimator_train._engine.session.out_of_memory import explaining_oom
 
 BEYOND_ANY_ADDRESS_SPACE = [2**16, 2**16, 2**16]
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.session import private_names
+from estimator_train._engine.session import private_names
 
 v1 = tf.compat.v1
 

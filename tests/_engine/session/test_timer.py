@@ -5,7 +5,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from estimator_train.session.timer import StepTimer
+from estimator_train._engine.session.timer import StepTimer
 
 
 def test_a_clock_that_is_set_back_changes_nothing(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_train.session import write_graph
+from estimator_train._engine.session import write_graph
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train import distribution, input_fns, model_to_estimator, models
-from estimator_train.cli import main
-from estimator_train.cli.settings import Settings
+from estimator_train import distribution, input_fns, model_to_estimator
+from estimator_train.app import models
+from estimator_train.app.cli import main
+from estimator_train.app.cli.settings import Settings
 
 
 @pytest.fixture

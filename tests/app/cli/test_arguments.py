@@ -13,7 +13,7 @@ import pytest
 # Runs the command with each list of arguments; reports which large modules were imported.
 PROGRAM = """
 import contextlib, io, json, sys
-from estimator_train.cli import main
+from estimator_train.app.cli import main
 
 def answer(arguments):
     sys.argv = ["estimator_train", *arguments]

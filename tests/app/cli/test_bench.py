@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from estimator_train import cli
-from estimator_train.report import scaling
+from estimator_train.app import cli
+from estimator_train.app.report import scaling
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODULE = sys.modules[f"{cli.__name__}.commands.bench"]  # `cli.bench` is the command
 
 

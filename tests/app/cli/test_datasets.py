@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from estimator_train.datasets import synthetic_oct
+from estimator_train.app.datasets import synthetic_oct
 
 PROGRAM = """
 import sys
-from estimator_train.cli import main
+from estimator_train.app.cli import main
 try:
     main()
 finally:

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train import datasets, model_to_estimator
-from estimator_train.cli import evaluation_log
-from estimator_train.cli.run import evaluation
+from estimator_train import model_to_estimator
+from estimator_train.app import datasets
+from estimator_train.app.cli import evaluation_log
+from estimator_train.app.cli.run import evaluation
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +193,7 @@ def test_metrics_that_are_not_finite_are_null_in_the_log(tmp_path):
 # Tells at its end whether TensorFlow came along.
 PROGRAM = """
 import sys
-from estimator_train.cli import main
+from estimator_train.app.cli import main
 try:
     main()
 finally:

@@ -6,8 +6,8 @@ import click
 import numpy as np
 import pytest
 
-from estimator_train.cli import evaluation_log
-from estimator_train.report import run_files
+from estimator_train.app.cli import evaluation_log
+from estimator_train.app.report import run_files
 
 METRICS = {"loss": np.float32(0.5), "global_step": np.int64(2)}
 

@@ -13,11 +13,12 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import conversion, input_fns, model_to_estimator, models
-from estimator_train.cli.run import export as run_export
-from estimator_train.host import files
+from estimator_train import input_fns, model_to_estimator
+from estimator_train._engine.host import files
+from estimator_train.app import conversion, models
+from estimator_train.app.cli.run import export as run_export
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
 # Python that has TensorFlow, and not this package.
 SERVE = """

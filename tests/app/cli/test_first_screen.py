@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from estimator_train.datasets import synthetic_oct
+from estimator_train.app.datasets import synthetic_oct
 
 COLUMNS = 80
 NUMBER = r"[\d.e+-]+"

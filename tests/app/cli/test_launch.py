@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import warm_python
 
-from estimator_train.cli.commands.launch import free_addresses
-from estimator_train.cli.commands.launch import launch as launch_command
+from estimator_train.app.cli.commands.launch import free_addresses
+from estimator_train.app.cli.commands.launch import launch as launch_command
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 # Replaces TensorFlow in tests that do not need it. It has an estimator, so install does not change it.

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from estimator_train.cli.run import evaluation
+from estimator_train.app.cli.run import evaluation
 
 
 def run(*arguments, stdout):

@@ -3,9 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from estimator_train.cli.commands.memory import memory
-from estimator_train.cli.commands.recipes import recipes
-from estimator_train.recipes import NAMES
+from estimator_train.app.cli.commands.memory import memory
+from estimator_train.app.cli.commands.recipes import recipes
+from estimator_train.app.recipes import NAMES
 
 
 @pytest.fixture

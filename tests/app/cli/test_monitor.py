@@ -5,7 +5,7 @@ import json
 import click
 import pytest
 
-from estimator_train.cli.monitor import OF_CLASSES, Metric, Monitor, check_monitor
+from estimator_train.app.cli.monitor import OF_CLASSES, Metric, Monitor, check_monitor
 
 
 @pytest.mark.parametrize(

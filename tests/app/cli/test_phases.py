@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.models import classifier
+from estimator_train.app.models import classifier
 
 PHASES = "freeze=all epochs=1 lr=1e-2; freeze=bottom epochs=2 lr=1e-3"
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from estimator_train import input_fns, model_to_estimator
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
 
 @pytest.mark.slow

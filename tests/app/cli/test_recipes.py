@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from estimator_train import recipes
-from estimator_train.recipes import unet3d
+from estimator_train.app import recipes
+from estimator_train.app.recipes import unet3d
 
 
 @pytest.fixture(autouse=True)

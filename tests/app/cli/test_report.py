@@ -14,10 +14,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train import datasets
-from estimator_train.cli.run import reporting
-from estimator_train.cli.run.evaluation import Evaluation
-from estimator_train.cli.run.reporting import Reporter
+from estimator_train.app import datasets
+from estimator_train.app.cli.run import reporting
+from estimator_train.app.cli.run.evaluation import Evaluation
+from estimator_train.app.cli.run.reporting import Reporter
 
 v1 = tf.compat.v1
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

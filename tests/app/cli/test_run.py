@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import warm_python
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 # Replaces TensorFlow in tests that do not need it. It has an estimator, so install does not change it.
 TENSORFLOW = "import logging\n__version__, estimator, get_logger = '2.15', object(), logging.getLogger\n"
@@ -155,7 +155,7 @@ import tensorflow as tf
 import estimator_train.install_tf1
 import tensorflow
 
-assert tensorflow is tf and "estimator_train.tf1.contrib.rnn" not in sys.modules  # nothing comes before it is used
+assert tensorflow is tf and "estimator_train.compat.tf1.contrib.rnn" not in sys.modules  # only once used
 assert not tf.executing_eagerly() and tf.train.AdamOptimizer and tf.contrib.rnn.LSTMCell
 assert tf.estimator.Estimator.__module__ == "estimator_train.estimator_v1" and tf.keras.estimator.model_to_estimator
 assert tf.function and tf.random.set_seed and tf.data.AUTOTUNE == tf.contrib.data.AUTOTUNE  # TensorFlow 2's
@@ -167,7 +167,7 @@ import tensorflow.compat.v1 as v1
 import tensorflow.compat.v2 as v2
 assert Estimator is estimator.Estimator is v1.estimator.Estimator and SGD is tf.keras.optimizers.SGD and io is tf.io
 assert v2.estimator.Estimator is not Estimator and v2.losses is not tf.losses and v1.where is tf.where
-from estimator_train.models import small_cnn  # this package has TensorFlow 2
+from estimator_train.app.models import small_cnn  # this package has TensorFlow 2
 ours = {name: module for name, module in sys.modules.items() if name.startswith("estimator_train.")}
 assert small_cnn.__name__ in ours and not [name for name, module in ours.items() if getattr(module, "tf", None) is tf]
 strategies = [tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"]), tf.contrib.distribute.MirroredStrategy(num_gpus=2)]

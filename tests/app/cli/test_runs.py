@@ -14,7 +14,7 @@ from PIL import Image
 
 pytestmark = pytest.mark.slow
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 COMMAND = ["-m", "estimator_train"]
 
 OWN_CODE = """

@@ -18,11 +18,11 @@ import tensorflow as tf
 import warm_python
 
 from estimator_train import loggers
-from estimator_train.cli.run import prediction, reporting
-from estimator_train.cli.signals import StopOnSignal, Stopped
-from estimator_train.cli.termination import raising_terminated
+from estimator_train._engine.keras.model import KerasModel
+from estimator_train.app.cli.run import prediction, reporting
+from estimator_train.app.cli.signals import StopOnSignal, Stopped
+from estimator_train.app.cli.termination import raising_terminated
 from estimator_train.estimator import Estimator
-from estimator_train.keras.model import KerasModel
 
 pytestmark = pytest.mark.slow
 
@@ -197,7 +197,7 @@ def test_a_second_sigterm_seconds_later_ends_a_step_that_waits(start, errors, tm
 
 ON_TERMINAL = """
 import os, sys
-from estimator_train.cli import main
+from estimator_train.app.cli import main
 
 os.setsid()
 terminal = os.open(sys.argv[1], os.O_RDWR)  # the terminal of the new session, which gets its SIGHUP

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from estimator_train.cli import startup
-from estimator_train.cli.startup import without_notes
+from estimator_train.app.cli import startup
+from estimator_train.app.cli.startup import without_notes
 
 NOTES = [
     "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
@@ -57,7 +57,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_told_unless_it_is_hidden(
 
 CRASH = """
 import faulthandler, os, sys
-from estimator_train.cli.startup import without_notes
+from estimator_train.app.cli.startup import without_notes
 
 faulthandler.enable()
 with without_notes():
@@ -83,5 +83,5 @@ def test_a_crash_still_shows_its_message(end, told, code):
 
 
 def test_a_closed_standard_error_is_no_error():
-    program = "from estimator_train.cli.startup import without_notes\nwith without_notes(): pass"
+    program = "from estimator_train.app.cli.startup import without_notes\nwith without_notes(): pass"
     assert subprocess.run(["bash", "-c", '"$0" -c "$1" 2>&-', sys.executable, program]).returncode == 0

@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from estimator_train.cli import commands
-from estimator_train.cli.synonyms import SYNONYMS, meant_by
+from estimator_train.app.cli import commands
+from estimator_train.app.cli.synonyms import SYNONYMS, meant_by
 
 
 def flags_of(command):

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from estimator_train.cli import trust
-from estimator_train.cli.messages import on_terminal
-from estimator_train.cli.run import build, provenance
+from estimator_train.app.cli import trust
+from estimator_train.app.cli.messages import on_terminal
+from estimator_train.app.cli.run import build, provenance
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import datasets, models
-from estimator_train.datasets import fashion_mnist
+from estimator_train.app import datasets, models
+from estimator_train.app.datasets import fashion_mnist
 
 
 def arrays(train=12, test=6, shape=(8, 6), classes=3):

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from estimator_train.datasets import class_weights
-from estimator_train.datasets.dataset import Dataset
+from estimator_train.app.datasets import class_weights
+from estimator_train.app.datasets.dataset import Dataset
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

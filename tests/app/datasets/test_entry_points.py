@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from estimator_train import datasets
+from estimator_train.app import datasets
 
 MODULE = """
 from pathlib import Path
-from estimator_train.datasets.dataset import About
-from estimator_train.datasets.images import open_folder
+from estimator_train.app.datasets.dataset import About
+from estimator_train.app.datasets.images import open_folder
 
 ABOUT = About("fundus, 2 classes", "any", "elsewhere")
 
@@ -44,7 +44,7 @@ def test_a_dataset_of_another_package_is_opened_by_its_name(fundus):
 
 def test_names_of_other_packages_come_after_ours_which_stay(fundus):
     assert datasets.names() == (*datasets.NAMES, "fundus")
-    assert datasets.named("images").__name__ == "estimator_train.datasets.images"
+    assert datasets.named("images").__name__ == "estimator_train.app.datasets.images"
     with pytest.raises(ValueError, match="there is no dataset 'octs'; pass one of .*fundus, or tfds:NAME"):
         datasets.open_dataset("octs")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from estimator_train import datasets
+from estimator_train.app import datasets
 
 
 def test_without_the_package_the_hint_is_one_line(monkeypatch, tmp_path):

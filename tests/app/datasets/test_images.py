@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from estimator_train import datasets
+from estimator_train.app import datasets
 
 
 @pytest.fixture

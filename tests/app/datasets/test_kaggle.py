@@ -24,15 +24,15 @@ import pytest
 import warm_python
 from PIL import Image
 
-from estimator_train import datasets
-from estimator_train.cli import main
-from estimator_train.datasets import archive, kaggle, oct2017
+from estimator_train.app import datasets
+from estimator_train.app.cli import main
+from estimator_train.app.datasets import archive, kaggle, oct2017
 
 # Runs the command in a process whose client knows Kaggle by another address.
 PROGRAM = """
 from kagglesdk import kaggle_env
 kaggle_env._env_to_endpoint[kaggle_env.KaggleEnv.PROD] = {url!r}
-from estimator_train.cli import main
+from estimator_train.app.cli import main
 main()
 """
 COUNTS = {"train": 3, "test": 2, "val": 1}

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from estimator_train import datasets
-from estimator_train.cli.plan import _files
+from estimator_train.app import datasets
+from estimator_train.app.cli.plan import _files
 
 
 @pytest.fixture

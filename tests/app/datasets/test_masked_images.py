@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.datasets import drawn_tables, masked_images
-from estimator_train.host.generator_stream import Skipped
+from estimator_train._engine.host.generator_stream import Skipped
+from estimator_train.app.datasets import drawn_tables, masked_images
 
 MASKS = ("rows", "columns")
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from estimator_train import datasets
-from estimator_train.datasets import oct2017
-from estimator_train.datasets.patients import patient_of
+from estimator_train.app import datasets
+from estimator_train.app.datasets import oct2017
+from estimator_train.app.datasets.patients import patient_of
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
 
 def unpack(folder, splits=("train", "test", "val")):

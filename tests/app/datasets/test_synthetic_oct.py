@@ -8,8 +8,8 @@ import platformdirs
 import pytest
 from PIL import Image
 
-from estimator_train import datasets
-from estimator_train.datasets import synthetic_oct
+from estimator_train.app import datasets
+from estimator_train.app.datasets import synthetic_oct
 
 FEW = {"train": 2, "test": 1}
 
@@ -123,8 +123,8 @@ def test_an_unknown_dataset_is_refused():
 def test_opening_datasets_and_checking_weights_takes_no_tensorflow(tmp_path):
     script = f"""
 import sys
-from estimator_train import datasets, models
-from estimator_train.datasets import synthetic_oct
+from estimator_train.app import datasets, models
+from estimator_train.app.datasets import synthetic_oct
 synthetic_oct.draw_dataset({str(tmp_path / "set")!r}, images_per_class={FEW})
 for name in ("synthetic_oct", "oct2017", "images", "cats_vs_dogs"):
     datasets.open_dataset(name, {str(tmp_path / "set")!r}, limit=4)

@@ -3,9 +3,9 @@
 import sys
 
 import tf_keras as keras
-
-from estimator_train.models.backbones import CLASSES
 from tests.models.test_classifier import check_classifier
+
+from estimator_train.app.models.backbones import CLASSES
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or CLASSES:

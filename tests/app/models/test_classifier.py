@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tf_keras as keras
 
-from estimator_train import models
-from estimator_train.models.backbones import CLASSES
-from estimator_train.models.classifier import freeze_backbone, preprocessed
+from estimator_train.app import models
+from estimator_train.app.models.backbones import CLASSES
+from estimator_train.app.models.classifier import freeze_backbone, preprocessed
 
 # One of each module of keras.applications; `python -m tests.models.every_classifier` builds all.
 SMALL_ONES = (

@@ -7,9 +7,9 @@ import tensorflow as tf
 import tf_keras
 
 import estimator_train as et
-from estimator_train.models import Optimization
-from estimator_train.models.compilation import recompile
-from estimator_train.models.optimization import OPTIMIZERS
+from estimator_train.app.models import Optimization
+from estimator_train.app.models.compilation import recompile
+from estimator_train.app.models.optimization import OPTIMIZERS
 
 STEPS = 10
 RATE = 0.05

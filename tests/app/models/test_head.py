@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train import models
+from estimator_train.app import models
 
 NAMES = ("small_cnn", "fashion_mnist_cnn", "mobilenet_v2")  # the other classifiers are built as the last one is
 SIZE = (32, 48)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tf_keras as keras
 
-from estimator_train import datasets, models
+from estimator_train.app import datasets, models
 
 SIZE = (32, 48)
 NAMES = ("vgg16", "mobilenet_v2", "small_cnn", "fashion_mnist_cnn")
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 MOBILENET_WEIGHTS = DATA / "weights" / "mobilenet_v2_1.0_224_notop_dequantised.weights.h5"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_train.models import Phase, parse_phases
+from estimator_train.app.models import Phase, parse_phases
 
 
 def test_phases_are_read_in_their_order():

@@ -5,8 +5,8 @@ import pytest
 import tf_keras as keras
 from PIL import Image
 
-from estimator_train.datasets import drawn_pets
-from estimator_train.recipes import cats_vs_dogs
+from estimator_train.app.datasets import drawn_pets
+from estimator_train.app.recipes import cats_vs_dogs
 
 SIZE = (32, 40)
 

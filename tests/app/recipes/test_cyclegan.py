@@ -10,12 +10,12 @@ import tensorflow as tf
 import tf_keras as keras
 from PIL import Image
 
-from estimator_train.events import read_eval_metrics
+from estimator_train._engine.events import read_eval_metrics
+from estimator_train.app.models import cyclegan as networks
+from estimator_train.app.models.cyclegan import build_discriminator, build_generator
+from estimator_train.app.recipes import cyclegan
+from estimator_train.app.report.image_grid import write_image_grid
 from estimator_train.hooks import ProgressHook
-from estimator_train.models import cyclegan as networks
-from estimator_train.models.cyclegan import build_discriminator, build_generator
-from estimator_train.recipes import cyclegan
-from estimator_train.report.image_grid import write_image_grid
 
 SMALL = {"image_size": (16, 16), "filters": 2}
 LOSSES = {f"loss_{name}/{part}" for name in "GF" for part in ("loss", "cycle", "identity", "total")}

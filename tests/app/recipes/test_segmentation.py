@@ -8,10 +8,10 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import input_fns
-from estimator_train.datasets import drawn_tables, masked_images
+from estimator_train.app.datasets import drawn_tables, masked_images
+from estimator_train.app.models.dice import bce_dice_loss, dice_loss
+from estimator_train.app.recipes import segmentation
 from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.dice import bce_dice_loss, dice_loss
-from estimator_train.recipes import segmentation
 from estimator_train.run_config import RunConfig
 
 SIZE = (32, 48)

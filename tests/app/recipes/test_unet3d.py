@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.models.dice import dice_coefficient, dice_loss
-from estimator_train.recipes import NAMES, named, unet3d
+from estimator_train.app.models.dice import dice_coefficient, dice_loss
+from estimator_train.app.recipes import NAMES, named, unet3d
 
 SMALL = {"volume": 8, "filters": 2, "max_steps": 3}
 

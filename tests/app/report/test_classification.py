@@ -8,7 +8,7 @@ import pytest
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from estimator_train.report.classification import class_indices, class_probabilities, classification, table
+from estimator_train.app.report.classification import class_indices, class_probabilities, classification, table
 
 NAMES = ("cat", "dog", "fox")
 

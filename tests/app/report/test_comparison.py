@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from estimator_train.report.comparison import Prediction, Run, changes, class_numbers, differing_facts, numbers, table
-from estimator_train.report.comparison_page import write_comparison
+from estimator_train.app.report.comparison import (
+    Prediction,
+    Run,
+    changes,
+    class_numbers,
+    differing_facts,
+    numbers,
+    table,
+)
+from estimator_train.app.report.comparison_page import write_comparison
 
 
 def run(name, accuracy, predicted, **facts):

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from estimator_train.report.diagnosis import diagnose, input_ceiling
+from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 
 
 def timing(wait, mean_seconds=0.5):

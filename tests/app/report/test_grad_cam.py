@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tf_keras as keras
 
-from estimator_train.report.grad_cam import grad_cam
+from estimator_train.app.report.grad_cam import grad_cam
 
 
 def bright_corner(corners):

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.report import classification, image_events, plots
-from estimator_train.report.page import Mistake, write_report
-from estimator_train.report.scaling import scaling
+from estimator_train.app.report import classification, image_events, plots
+from estimator_train.app.report.page import Mistake, write_report
+from estimator_train.app.report.scaling import scaling
 
 v1 = tf.compat.v1
 CLASS_NAMES = ("<b>CNV</b>", "NORMAL")

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from estimator_train.report import plots
+from estimator_train.app.report import plots
 
 NAMES = ["$a_$", "$", "a_b$c^d$"]
 

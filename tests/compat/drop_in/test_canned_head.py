@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train.drop_in.tpu import TPUEstimatorSpec
+from estimator_train.compat.drop_in.tpu import TPUEstimatorSpec
 
 v1 = tf.compat.v1
 

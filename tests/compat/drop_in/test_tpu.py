@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_train as et
-from estimator_train.drop_in.tpu import InputPipelineConfig, RunConfig, TPUConfig, TPUEstimator, TPUEstimatorSpec
-from estimator_train.drop_in.tpu.tpu_estimator import _HostCallHook
+from estimator_train.compat.drop_in.tpu import InputPipelineConfig, RunConfig, TPUConfig, TPUEstimator, TPUEstimatorSpec
+from estimator_train.compat.drop_in.tpu.tpu_estimator import _HostCallHook
 
 v1 = tf.compat.v1
 

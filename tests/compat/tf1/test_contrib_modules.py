@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from estimator_train.tf1 import contrib_modules
-from estimator_train.tf1.instead import INSTEAD
+from estimator_train.compat.tf1 import contrib_modules
+from estimator_train.compat.tf1.instead import INSTEAD
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def test_every_way_to_a_name_leads_to_ours(statement, monkeypatch):
     monkeypatch.setattr("tensorflow.contrib", sys.modules["tensorflow.contrib"], raising=False)
     scope = {}
     exec(statement, scope)
-    assert scope["found"].__module__ == "estimator_train.tf1.hparams"
+    assert scope["found"].__module__ == "estimator_train.compat.tf1.hparams"
 
 
 def test_every_module_and_name_is_there(contrib):

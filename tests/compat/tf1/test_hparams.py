@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from estimator_train.tf1.contrib.training import HParams
+from estimator_train.compat.tf1.contrib.training import HParams
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from estimator_train.tf1.missing_name import name_of_tf1
+from estimator_train.compat.tf1.missing_name import name_of_tf1
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.keras import placement, tf_keras_adapter
-from estimator_train.keras.cloning import ModelSource
+from estimator_train._engine.keras import placement, tf_keras_adapter
+from estimator_train._engine.keras.cloning import ModelSource
 
 
 def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -> keras.Model:

@@ -17,14 +17,14 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from estimator_train.distribution.replica_input import call_input_fn
-from estimator_train.host.dataset_iterators import iterate
-from estimator_train.host.files import write_whole
-from estimator_train.host.free_memory import free_memory
-from estimator_train.host.host_memory import lazy_zeros
-from estimator_train.input_fns.frozen_features import FrozenFeatures
-from estimator_train.input_fns.protocols import HasFingerprint
-from estimator_train.session.full_disk import explaining_full_disk
+from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.free_memory import free_memory
+from estimator_train._engine.host.host_memory import lazy_zeros
+from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
+from estimator_train._engine.input_fns.protocols import HasFingerprint
+from estimator_train._engine.session.full_disk import explaining_full_disk
 
 log = tf.get_logger()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.keras.parts.layer_graph import (
+from estimator_train._engine.keras.parts.layer_graph import (
     Segment,
     SubModel,
     calls_within,
@@ -14,8 +14,8 @@ from estimator_train.keras.parts.layer_graph import (
     outputs_of,
     side_effects,
 )
-from estimator_train.keras.parts.recomputation import into_segments
-from estimator_train.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.keras.parts.recomputation import into_segments
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
 def split(model, strategy, *, recompute=False):

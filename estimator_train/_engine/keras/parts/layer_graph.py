@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.checkpoints.object_based import parts_by_key
-from estimator_train.keras.unsuitable import UnsuitableModelError
-from estimator_train.session import private_names
+from estimator_train._engine.checkpoints.object_based import parts_by_key
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.session import private_names
 
 # Stateful operations that do not change the state.
 _READS = (

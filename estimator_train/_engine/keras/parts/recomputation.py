@@ -7,7 +7,7 @@ import math
 
 import tensorflow as tf
 
-from estimator_train.keras.parts.layer_graph import (
+from estimator_train._engine.keras.parts.layer_graph import (
     Segment,
     SubModel,
     calls_within,
@@ -16,7 +16,7 @@ from estimator_train.keras.parts.layer_graph import (
     outputs_of,
     side_effects,
 )
-from estimator_train.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
 def recomputing(model, strategy):

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import click
 
-from estimator_train import datasets, recipes
-from estimator_train.cli import completion
-from estimator_train.cli.parameters import Count, Folder, Text
-from estimator_train.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
-from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.app import datasets, recipes
+from estimator_train.app.cli import completion
+from estimator_train.app.cli.parameters import Count, Folder, Text
+from estimator_train.app.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
+from estimator_train.app.cli.startup import starting_tensorflow
 
 _POLL_SECS = 0.1
 # Flags of train that bench sets itself or cannot support.
@@ -112,7 +112,7 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
             paragraph = None if devices or recipe else _diagnosis(timings[count], Path(model_dir, "run"))
         click.echo(f"{shlex.join(run)}: {timings[count]['examples_per_second']:.1f} examples/s", err=True)
 
-    from estimator_train.report import scaling  # matplotlib comes with it
+    from estimator_train.app.report import scaling  # matplotlib comes with it
 
     rows = scaling.scaling(timings, train_examples)
     click.echo(scaling.table(rows))
@@ -180,8 +180,8 @@ def _train_examples(recipe, data_dir, model_dir):
 def _diagnosis(timing, run):
     """Returns what limits the training in the directory `run`."""
     with starting_tensorflow():
-        from estimator_train.cli.run.build import build_input_fns
-        from estimator_train.cli.run.training import diagnosis
+        from estimator_train.app.cli.run.build import build_input_fns
+        from estimator_train.app.cli.run.training import diagnosis
 
     settings, training = Settings.load(run), Training(**json.loads(run_file(run).read_text())["training"])
     limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed, "task": settings.task}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from estimator_train.cli.parameters import Folder, OutputFile
-from estimator_train.cli.settings import Settings
-from estimator_train.cli.startup import starting_tensorflow
-from estimator_train.host.files import printable
-from estimator_train.report import comparison
+from estimator_train._engine.host.files import printable
+from estimator_train.app.cli.parameters import Folder, OutputFile
+from estimator_train.app.cli.settings import Settings
+from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.report import comparison
 
 _EXAMPLES = """\b
 Examples:
@@ -52,8 +52,8 @@ def compare(model_dirs, out):
             )
 
     with starting_tensorflow():
-        from estimator_train.cli import predictions_file
-        from estimator_train.cli.run import comparing
+        from estimator_train.app.cli import predictions_file
+        from estimator_train.app.cli.run import comparing
 
     runs = comparing.compare(folders, out)
     click.echo("\n".join(map(printable, comparison.table(runs).splitlines())))

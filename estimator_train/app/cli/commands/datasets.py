@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import tabulate
 
-from estimator_train import datasets as data_sets
-from estimator_train.cli.parameters import Folder
-from estimator_train.cli.settings import one_line_errors
+from estimator_train.app import datasets as data_sets
+from estimator_train.app.cli.parameters import Folder
+from estimator_train.app.cli.settings import one_line_errors
 
 
 @click.group(invoke_without_command=True)

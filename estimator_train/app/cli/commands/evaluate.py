@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 import tabulate
 
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
-from estimator_train.cli.parameters import OutputFile
-from estimator_train.cli.settings import Settings, open_data
-from estimator_train.cli.startup import starting_tensorflow
-from estimator_train.cli.trust import trust_option
+from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
+from estimator_train.app.cli.parameters import OutputFile
+from estimator_train.app.cli.settings import Settings, open_data
+from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.trust import trust_option
 
 _EXAMPLES = """\b
 Examples:
@@ -61,9 +61,9 @@ def evaluate(model_dir, checkpoint, trust_run, all_checkpoints, as_json, as_csv,
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
     with starting_tensorflow():
-        from estimator_train.cli import evaluation_log, predictions_file
-        from estimator_train.cli.run import build, evaluation
-        from estimator_train.report import tasks
+        from estimator_train.app.cli import evaluation_log, predictions_file
+        from estimator_train.app.cli.run import build, evaluation
+        from estimator_train.app.report import tasks
 
     paths = [checkpoint] if checkpoint else build.checkpoint_paths(model_dir, all_checkpoints)
     results = []
@@ -123,7 +123,7 @@ def _write_tables(results):
     row = {"checkpoint": entry["checkpoint"], "step": entry["step"]} | entry["metrics"]
     click.echo(tabulate.tabulate([row], headers="keys", floatfmt=".4f", missingval="n/a"))
     if result is not None:
-        from estimator_train.report import tasks  # NumPy comes with it
+        from estimator_train.app.report import tasks  # NumPy comes with it
 
         click.echo(f"\n{tasks.table(result)}")
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
-from estimator_train.cli.commands.evaluate import data_of_run
-from estimator_train.cli.parameters import Folder
-from estimator_train.cli.settings import Settings, check_folder, one_line_errors
-from estimator_train.cli.startup import starting_tensorflow
-from estimator_train.cli.trust import trust_option
-from estimator_train.host.packages import check_installed
-from estimator_train.host.paths import is_remote
+from estimator_train._engine.host.packages import check_installed
+from estimator_train._engine.host.paths import is_remote
+from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
+from estimator_train.app.cli.commands.evaluate import data_of_run
+from estimator_train.app.cli.parameters import Folder
+from estimator_train.app.cli.settings import Settings, check_folder, one_line_errors
+from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.trust import trust_option
 
 # Names in the --out directory; "" is the directory itself. Keras 3 accepts weights only as .weights.h5.
 _FILES = {
@@ -77,7 +77,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
             raise click.ClickException(f"--out {out}: {target} already exists; remove it, or give another folder")
 
     with starting_tensorflow():
-        from estimator_train.cli.run import build, export
+        from estimator_train.app.cli.run import build, export
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)

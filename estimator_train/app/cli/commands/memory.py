@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import click
 import tabulate
 
-from estimator_train import datasets, models, recipes
-from estimator_train.cli import completion
-from estimator_train.cli.commands.train import must_be_downloaded
-from estimator_train.cli.conflicts import Excludes, Needs, check_conflicts
-from estimator_train.cli.parameters import Count, Folder, ImageSize, Text
-from estimator_train.cli.settings import Settings, one_line_errors, open_data
-from estimator_train.cli.startup import starting_tensorflow
+from estimator_train.app import datasets, models, recipes
+from estimator_train.app.cli import completion
+from estimator_train.app.cli.commands.train import must_be_downloaded
+from estimator_train.app.cli.conflicts import Excludes, Needs, check_conflicts
+from estimator_train.app.cli.parameters import Count, Folder, ImageSize, Text
+from estimator_train.app.cli.settings import Settings, one_line_errors, open_data
+from estimator_train.app.cli.startup import starting_tensorflow
 
 _DEVICE_COUNTS = (1, 2, 4, 8)
 _GB = 1e9
@@ -90,7 +90,7 @@ def memory(device_memory, **flags):
     with one_line_errors():
         build_model, batch_size = _image_model(flags) if of_images else (_recipe_model(flags), flags.batch_size or 1)
         with starting_tensorflow():
-            from estimator_train.keras.devices.memory_estimate import estimate, fits
+            from estimator_train.memory_estimate import estimate, fits
 
         model = build_model()
         most = 1 if of_images else len(model.layers) - len(model.inputs)
@@ -157,7 +157,7 @@ def _image_model(flags):
     )
 
     def build():
-        from estimator_train.cli.run.build import build_model
+        from estimator_train.app.cli.run.build import build_model
 
         return build_model(settings)
 

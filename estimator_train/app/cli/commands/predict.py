@@ -11,13 +11,13 @@ import sys
 import click
 import tabulate
 
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
-from estimator_train.cli.settings import Settings
-from estimator_train.cli.startup import starting_tensorflow
-from estimator_train.cli.trust import trust_option
-from estimator_train.datasets.images import subfolders
-from estimator_train.host.files import printable
-from estimator_train.host.paths import as_path, is_remote
+from estimator_train._engine.host.files import printable
+from estimator_train._engine.host.paths import as_path, is_remote
+from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
+from estimator_train.app.cli.settings import Settings
+from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.trust import trust_option
+from estimator_train.app.datasets.images import subfolders
 
 _EXAMPLES = """\b
 Examples:
@@ -55,8 +55,8 @@ def predict(model_dir, checkpoint, trust_run, as_json, as_csv, images):
         raise click.ClickException(f"there is no image file {', '.join(map(printable, absent + special))}")
 
     with starting_tensorflow():
-        from estimator_train.cli.run import build, prediction
-        from estimator_train.report import tasks
+        from estimator_train.app.cli.run import build, prediction
+        from estimator_train.app.report import tasks
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)

@@ -3,7 +3,7 @@
 import click
 import tabulate
 
-from estimator_train.recipes import ABOUT
+from estimator_train.app.recipes import ABOUT
 
 
 @click.command()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from estimator_train.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
-from estimator_train.cli.commands.evaluate import data_of_run
-from estimator_train.cli.settings import Settings
-from estimator_train.cli.startup import starting_tensorflow
-from estimator_train.cli.trust import trust_option
+from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
+from estimator_train.app.cli.commands.evaluate import data_of_run
+from estimator_train.app.cli.settings import Settings
+from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.trust import trust_option
 
 _EXAMPLES = """\b
 Example:
@@ -31,7 +31,7 @@ def report(model_dir, checkpoint, trust_run):
     data = data_of_run(settings, model_dir) if settings.dataset else None
 
     with starting_tensorflow():
-        from estimator_train.cli.run import build, evaluation, reporting
+        from estimator_train.app.cli.run import build, evaluation, reporting
 
     if checkpoint is None:
         (checkpoint,) = build.checkpoint_paths(model_dir, every=False)

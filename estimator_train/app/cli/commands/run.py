@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from estimator_train.cli.parameters import Count
+from estimator_train.app.cli.parameters import Count
 
 _EXAMPLES = """\b
 Examples:
@@ -44,7 +44,7 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
     if not is_module and not Path(script).is_file():
         raise click.ClickException(f"{script}: there is no such script")
     if gpus or replicas:
-        from estimator_train.cli.run import devices  # imports TensorFlow
+        from estimator_train.app.cli.run import devices  # imports TensorFlow
 
         devices.choose(gpus, replicas)
     sys.argv = [script, *arguments]
@@ -53,9 +53,9 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
 
 def _start(is_module, script, tf1):
     if tf1:
-        from estimator_train.tf1 import install
+        from estimator_train.compat.tf1 import install
     else:
-        from estimator_train.drop_in import install
+        from estimator_train.compat.drop_in import install
     install()
     what = f"-m {script}" if is_module else script
     sys.excepthook = functools.partial(_show, sys.excepthook, None if tf1 else what)
@@ -78,7 +78,7 @@ def _show(show, script, kind, error, traceback):
         traceback = traceback.tb_next
     show(kind, error.with_traceback(traceback), traceback)
     if script and isinstance(error, (AttributeError, ImportError)):
-        from estimator_train.tf1.missing_name import name_of_tf1
+        from estimator_train.compat.tf1.missing_name import name_of_tf1
 
         if name := name_of_tf1(error):
             click.echo(

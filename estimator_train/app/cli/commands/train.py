@@ -10,15 +10,17 @@ import click
 import cloup
 from click.core import ParameterSource
 
-from estimator_train import datasets, models, recipes
-from estimator_train.cli import environment, trust
-from estimator_train.cli.checkpoint_flag import best_checkpoint
-from estimator_train.cli.commands import training_flags
-from estimator_train.cli.conflicts import check_conflicts, flag_of
-from estimator_train.cli.messages import on_terminal
-from estimator_train.cli.monitor import Monitor, check_monitor
-from estimator_train.cli.plan import newest_checkpoint, plan, steps_per_epoch
-from estimator_train.cli.settings import (
+from estimator_train._engine.distribution.cluster_task import this_task
+from estimator_train._engine.host.paths import absolute, is_remote
+from estimator_train.app import datasets, models, recipes
+from estimator_train.app.cli import environment, trust
+from estimator_train.app.cli.checkpoint_flag import best_checkpoint
+from estimator_train.app.cli.commands import training_flags
+from estimator_train.app.cli.conflicts import check_conflicts, flag_of
+from estimator_train.app.cli.messages import on_terminal
+from estimator_train.app.cli.monitor import Monitor, check_monitor
+from estimator_train.app.cli.plan import newest_checkpoint, plan, steps_per_epoch
+from estimator_train.app.cli.settings import (
     Settings,
     Training,
     check_folder,
@@ -31,10 +33,8 @@ from estimator_train.cli.settings import (
     optimization_of,
     run_file,
 )
-from estimator_train.cli.startup import starting_tensorflow
-from estimator_train.datasets.images import ImageDataset
-from estimator_train.distribution.cluster_task import this_task
-from estimator_train.host.paths import absolute, is_remote
+from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.datasets.images import ImageDataset
 
 # The flags of a run repeated by --config or --resume that a flag on the command line overrides.
 _INSTEAD_OF = {
@@ -165,7 +165,7 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
         return 0
     if flags.gpus and not dry_run and must_be_downloaded(flags):
         with starting_tensorflow(verbosity):
-            from estimator_train.cli.run import devices
+            from estimator_train.app.cli.run import devices
 
         devices.check_gpus(flags.gpus)
 
@@ -197,11 +197,11 @@ def train(model_dir, resume, dry_run, quiet, verbose, **flags):
     trust.remember(dataclasses.asdict(settings) | dataclasses.asdict(training))
     if flags.find_learning_rate:
         with starting_tensorflow(verbosity):
-            from estimator_train.cli.run.rate_test import find_learning_rate
+            from estimator_train.app.cli.run.rate_test import find_learning_rate
 
         return find_learning_rate(settings, training, data, model_dir, last_step, verbosity)
     with starting_tensorflow(verbosity):
-        from estimator_train.cli.run.training import train
+        from estimator_train.app.cli.run.training import train
 
     return train(settings, training, data, model_dir, last_step, task, verbosity)
 
@@ -242,7 +242,7 @@ def _train_recipe(flags, task, resume, dry_run, verbosity):
         return 0
     trust.remember({"recipe": flags.recipe, **settings})
     with starting_tensorflow(verbosity):
-        from estimator_train.cli.run import recipe_training
+        from estimator_train.app.cli.run import recipe_training
 
     replicas = {name: getattr(flags, name) for name in _OF_EVERY_RECIPE[1:]}
     return recipe_training.train(flags.recipe, settings, model_dir, replicas, verbosity)

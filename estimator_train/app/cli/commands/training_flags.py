@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 import cloup
 
-from estimator_train import datasets, loggers, models, recipes
-from estimator_train.cli import completion, environment
-from estimator_train.cli.monitor import Metric
-from estimator_train.cli.parameters import (
+from estimator_train import loggers
+from estimator_train.app import datasets, models, recipes
+from estimator_train.app.cli import completion, environment
+from estimator_train.app.cli.monitor import Metric
+from estimator_train.app.cli.parameters import (
     SEED,
     Augmentations,
     Count,
@@ -20,7 +21,7 @@ from estimator_train.cli.parameters import (
     Steps,
     Text,
 )
-from estimator_train.models.optimization import OPTIMIZERS, SCHEDULES
+from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 
 FUNCTION = "FILE:FUNCTION"
 

@@ -16,17 +16,19 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train
-from estimator_train import checkpoints, datasets, distribution, input_fns, models
-from estimator_train.cli.monitor import OF_CLASSES
-from estimator_train.cli.settings import check_function, one_line_errors, optimization_of
-from estimator_train.distribution.completion import FailedChiefError
-from estimator_train.distribution.synchronous import LostWorkerError
+from estimator_train import distribution, input_fns
+from estimator_train._engine import checkpoints
+from estimator_train._engine.distribution.completion import FailedChiefError
+from estimator_train._engine.distribution.synchronous import LostWorkerError
+from estimator_train._engine.host.training_lock import ModelDirInUseError
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.session.full_disk import FullDiskError
+from estimator_train.app import datasets, models
+from estimator_train.app.cli.monitor import OF_CLASSES
+from estimator_train.app.cli.settings import check_function, one_line_errors, optimization_of
+from estimator_train.app.models.compilation import recompile
 from estimator_train.hooks.early_stopping import MissingMetricError
-from estimator_train.host.training_lock import ModelDirInUseError
-from estimator_train.keras.unsuitable import UnsuitableModelError
 from estimator_train.keras_estimator import model_to_estimator
-from estimator_train.models.compilation import recompile
-from estimator_train.session.full_disk import FullDiskError
 
 _NAN_LOSS = (
     "the loss has become NaN, and training has ended: lower the learning rate, clip the gradients, or look for "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from estimator_train.cli import predictions_file
-from estimator_train.cli.settings import one_line_errors
-from estimator_train.report import run_files
-from estimator_train.report.comparison import Run
-from estimator_train.report.comparison_page import write_comparison
-from estimator_train.report.page import curves_of
+from estimator_train.app.cli import predictions_file
+from estimator_train.app.cli.settings import one_line_errors
+from estimator_train.app.report import run_files
+from estimator_train.app.report.comparison import Run
+from estimator_train.app.report.comparison_page import write_comparison
+from estimator_train.app.report.page import curves_of
 
 
 def compare(model_dirs, page):

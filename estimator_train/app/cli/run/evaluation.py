@@ -8,9 +8,9 @@ import click
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.cli.run.build import build_estimator, build_input_fns, run_errors
+from estimator_train.app.cli.run.build import build_estimator, build_input_fns, run_errors
+from estimator_train.app.report import tasks
 from estimator_train.extenders import add_metrics
-from estimator_train.report import tasks
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1

@@ -11,16 +11,16 @@ import click
 import numpy as np
 import tensorflow as tf
 
-from estimator_train import conversion
-from estimator_train.checkpoints import leftovers, object_based
-from estimator_train.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
-from estimator_train.cli.settings import one_line_errors
-from estimator_train.distribution.replica_input import call_input_fn
+from estimator_train._engine.checkpoints import leftovers, object_based
+from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train._engine.host import files
+from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.keras.generations import adapter_of
+from estimator_train.app import conversion
+from estimator_train.app.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
+from estimator_train.app.cli.settings import one_line_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
-from estimator_train.host import files
-from estimator_train.host.dataset_iterators import iterate
 from estimator_train.input_fns.decoding import decode_image
-from estimator_train.keras.generations import adapter_of
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1

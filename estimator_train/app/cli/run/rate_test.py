@@ -6,9 +6,9 @@ import os
 
 import click
 
-from estimator_train.cli.run.build import build_input_fns, build_model, local_strategy, run_errors, set_verbosity
-from estimator_train.cli.settings import one_line_errors
-from estimator_train.report import learning_rates
+from estimator_train.app.cli.run.build import build_input_fns, build_model, local_strategy, run_errors, set_verbosity
+from estimator_train.app.cli.settings import one_line_errors
+from estimator_train.app.report import learning_rates
 from estimator_train.run_config import RunConfig
 
 

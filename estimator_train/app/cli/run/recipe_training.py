@@ -8,12 +8,13 @@ import functools
 import click
 import tensorflow as tf
 
-from estimator_train import distribution, recipes
-from estimator_train.cli.messages import metrics_line, stopped_line, timing_lines
-from estimator_train.cli.run.build import local_strategy, run_errors, set_verbosity
-from estimator_train.cli.run.provenance import provenance
-from estimator_train.cli.settings import one_line_errors, save_run
-from estimator_train.cli.signals import StopAfterTraining, StopOnSignal, Stopped
+from estimator_train import distribution
+from estimator_train.app import recipes
+from estimator_train.app.cli.messages import metrics_line, stopped_line, timing_lines
+from estimator_train.app.cli.run.build import local_strategy, run_errors, set_verbosity
+from estimator_train.app.cli.run.provenance import provenance
+from estimator_train.app.cli.settings import one_line_errors, save_run
+from estimator_train.app.cli.signals import StopAfterTraining, StopOnSignal, Stopped
 from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
 
 

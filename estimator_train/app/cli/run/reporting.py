@@ -9,15 +9,15 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.cli import evaluation_log, predictions_file
-from estimator_train.cli.run.build import build_input_fns
-from estimator_train.cli.run.export import trained_model
-from estimator_train.host.dataset_iterators import iterate
+from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.session.private_names import eager_mode
+from estimator_train.app.cli import evaluation_log, predictions_file
+from estimator_train.app.cli.run.build import build_input_fns
+from estimator_train.app.cli.run.export import trained_model
+from estimator_train.app.report import image_events, plots, tasks
+from estimator_train.app.report.grad_cam import grad_cam
+from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.input_fns.decoding import decode_pixels
-from estimator_train.report import image_events, plots, tasks
-from estimator_train.report.grad_cam import grad_cam
-from estimator_train.report.page import Mistake, write_report
-from estimator_train.session.private_names import eager_mode
 
 _SAMPLES = 8
 _MISTAKES = 12

@@ -6,8 +6,8 @@ import contextlib
 import dataclasses
 
 from estimator_train import loggers
-from estimator_train.cli.run.build import load_function
-from estimator_train.cli.settings import one_line_errors
+from estimator_train.app.cli.run.build import load_function
+from estimator_train.app.cli.settings import one_line_errors
 from estimator_train.hooks import CallbacksHook, LoggerHook
 
 

@@ -14,11 +14,15 @@ import click
 import tensorflow as tf
 import tqdm
 
-from estimator_train import checkpoints, distribution
-from estimator_train.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
-from estimator_train.cli.monitor import OF_CLASSES, Monitor
-from estimator_train.cli.plan import steps_per_epoch
-from estimator_train.cli.run.build import (
+from estimator_train import distribution
+from estimator_train._engine import checkpoints
+from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.training_lock import training_lock
+from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
+from estimator_train.app.cli.monitor import OF_CLASSES, Monitor
+from estimator_train.app.cli.plan import steps_per_epoch
+from estimator_train.app.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
     build_input_fns,
@@ -26,22 +30,19 @@ from estimator_train.cli.run.build import (
     run_errors,
     set_verbosity,
 )
-from estimator_train.cli.run.evaluation import CollectPredictions
-from estimator_train.cli.run.provenance import provenance
-from estimator_train.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
-from estimator_train.cli.settings import one_line_errors, run_file
-from estimator_train.cli.signals import StopEvaluation, StopOnSignal, Stopped
+from estimator_train.app.cli.run.evaluation import CollectPredictions
+from estimator_train.app.cli.run.provenance import provenance
+from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
+from estimator_train.app.cli.settings import one_line_errors, run_file
+from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
+from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
 from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
-from estimator_train.host.paths import as_path
-from estimator_train.host.training_lock import training_lock
-from estimator_train.report.diagnosis import diagnose, input_ceiling
 from estimator_train.run_config import RunConfig
-from estimator_train.session.full_disk import explaining_full_disk
 from estimator_train.training import EvalSpec, TrainSpec, train_and_evaluate
 
 _WORTH_A_DIAGNOSIS_SECONDS = 10  # of steps
@@ -257,7 +258,7 @@ class _NoteMetrics(Exporter):
 
 def _reporter(settings, data, model_dir):
     # Imports matplotlib, so wait until there is something to show.
-    from estimator_train.cli.run.reporting import Reporter
+    from estimator_train.app.cli.run.reporting import Reporter
 
     return Reporter(settings, data, model_dir)
 

@@ -3,15 +3,15 @@
 import tensorflow as tf
 
 from estimator_train import experimental, extenders, heads
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.canned import v1 as canned
 from estimator_train.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
 from estimator_train.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
-from estimator_train.drop_in import canned_head
-from estimator_train.drop_in.early_stopping import read_eval_metrics as read_eval_metrics
+from estimator_train.compat.drop_in import canned_head
+from estimator_train.compat.drop_in.early_stopping import read_eval_metrics as read_eval_metrics
 from estimator_train.estimator_v1 import Estimator
 from estimator_train.export import PredictOutput
 from estimator_train.heads import MultiHead
-from estimator_train.model_fn import ModeKeys
 
 _v1 = tf.compat.v1
 _SUM_OVER_BATCH_SIZE = _v1.losses.Reduction.SUM_OVER_BATCH_SIZE

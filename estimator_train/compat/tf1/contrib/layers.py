@@ -9,7 +9,7 @@ import numbers
 
 import tensorflow as tf
 
-from estimator_train.tf1.columns import (  # noqa: F401, contrib had them here
+from estimator_train.compat.tf1.columns import (  # noqa: F401, contrib had them here
     bucketized_column,
     create_feature_spec_for_parsing,
     crossed_column,
@@ -24,8 +24,8 @@ from estimator_train.tf1.columns import (  # noqa: F401, contrib had them here
     sparse_column_with_vocabulary_file,
     weighted_sparse_column,
 )
-from estimator_train.tf1.contrib.framework import add_arg_scope, add_model_variable, model_variable
-from estimator_train.tf1.optimize_loss import (  # noqa: F401, contrib had them here
+from estimator_train.compat.tf1.contrib.framework import add_arg_scope, add_model_variable, model_variable
+from estimator_train.compat.tf1.optimize_loss import (  # noqa: F401, contrib had them here
     OPTIMIZER_CLS_NAMES,
     OPTIMIZER_SUMMARIES,
     optimize_loss,

@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
-from estimator_train.tf1.gradients import clip_gradient_norms as clip_gradient_norms
-from estimator_train.tf1.gradients import clip_gradient_norms_fn as clip_gradient_norms_fn
-from estimator_train.tf1.gradients import multiply_gradients as multiply_gradients
-from estimator_train.tf1.hparams import HParams as HParams
+from estimator_train.compat.tf1.gradients import clip_gradient_norms as clip_gradient_norms
+from estimator_train.compat.tf1.gradients import clip_gradient_norms_fn as clip_gradient_norms_fn
+from estimator_train.compat.tf1.gradients import multiply_gradients as multiply_gradients
+from estimator_train.compat.tf1.hparams import HParams as HParams
 
 _v1 = tf.compat.v1
 

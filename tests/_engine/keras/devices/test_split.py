@@ -9,9 +9,9 @@ import tf_keras as keras
 from tensorflow.python.eager import context
 
 import estimator_train as et
-from estimator_train.keras.devices.split import balance, split_over
-from estimator_train.keras.generations import model_source
-from estimator_train.recipes import unet3d
+from estimator_train._engine.keras.devices.split import balance, split_over
+from estimator_train._engine.keras.generations import model_source
+from estimator_train.app.recipes import unet3d
 
 layers = keras.layers
 DEVICES = ["CPU:0", "CPU:1"]

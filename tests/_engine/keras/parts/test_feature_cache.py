@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.input_fns.frozen_features import frozen_features
-from estimator_train.keras.parts import feature_cache
-from estimator_train.keras.parts.feature_cache import columns_of
-from estimator_train.session.full_disk import FullDiskError
+from estimator_train._engine.input_fns.frozen_features import frozen_features
+from estimator_train._engine.keras.parts import feature_cache
+from estimator_train._engine.keras.parts.feature_cache import columns_of
+from estimator_train._engine.session.full_disk import FullDiskError
 
 
 class Examples:

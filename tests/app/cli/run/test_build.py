@@ -8,9 +8,9 @@ import click
 import pytest
 import tensorflow as tf
 
-from estimator_train import datasets
-from estimator_train.cli.run.build import run_errors
-from estimator_train.host.training_lock import training_lock
+from estimator_train._engine.host.training_lock import training_lock
+from estimator_train.app import datasets
+from estimator_train.app.cli.run.build import run_errors
 from estimator_train.input_fns import image_files
 from estimator_train.input_fns.decoding import decode_image
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import warm_python
 
-from estimator_train import datasets
+from estimator_train.app import datasets
 from tests.test_docs import draw_oct2017
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_too_few_gpus_are_refused_before_a_dataset_is_downloaded(command, monkeypatch, tmp_path):
@@ -71,5 +71,5 @@ small_script.main({str(ROOT / "examples" / "oct2017.py")!r}, {str(tmp_path)!r})
 def pretended(count, flags, folder):
     """Runs the command on a machine with that many pretended GPUs."""
     arguments = ["estimator_train", *flags.split()]
-    code = f"import sys; sys.argv = {arguments!r}; stop_at_scope(); from estimator_train.cli import main; main()"
+    code = f"import sys; sys.argv = {arguments!r}; stop_at_scope(); from estimator_train.app.cli import main; main()"
     return warm_python.run(["-m", "tests.helpers.pretended_gpus", count, code], folder, cwd=ROOT)

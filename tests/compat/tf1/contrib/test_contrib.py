@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.tf1.contrib import (
+from estimator_train.compat.tf1.contrib import (
     data,
     distribute,
     estimator,

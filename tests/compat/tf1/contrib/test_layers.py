@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.tf1.contrib import layers
-from estimator_train.tf1.contrib.framework import arg_scope, get_model_variables
+from estimator_train.compat.tf1.contrib import layers
+from estimator_train.compat.tf1.contrib.framework import arg_scope, get_model_variables
 
 v1 = tf.compat.v1
 
