@@ -12,6 +12,29 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "estimator_train" / "__init
 README = re.sub(r"!\[[^\]]+\]\([^)]+\)\n\n", "", (HERE / "README.md").read_text())
 README = re.sub(r"\[([^\]]+)\]\((?!https://)[^)]+\)", r"\1", README)
 
+# The Estimator and what its users import, with `compat`, the old names. These alone train, evaluate, predict and export.
+LIBRARY = [
+    "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
+    "tf-keras>=2.16,<2.22",  # Keras 2, for which Estimator code is written; a release needs TensorFlow's minor
+    "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
+    "filelock>=3.20.1",  # one process at a time trains in a directory or fills a cache; earlier ones follow links
+    "cloudpickle>=3",  # sends the functions of a script, and lambdas, to processes that run generators
+    "tqdm>=4.60",  # progress bars
+]
+
+# `app`: the command, its datasets, models, recipes and reports.
+APPLICATION = [
+    "kaggle>=1.6,!=1.7.*",  # downloads the OCT2017 images; 1.7 cannot go on with a download, and holds it in memory
+    "scikit-learn>=1.4",  # precision, recall, F1 and ROC AUC of evaluations
+    "matplotlib>=3.8",  # the plots of reports
+    "jinja2>=3.1",  # the page of a report
+    "click>=8.1",  # the command line
+    "cloup>=3",  # its flags in groups
+    "tabulate>=0.9",  # tables on a terminal
+    "pillow>=10",  # draws the embedded dataset
+    "platformdirs>=4",  # the directory that the embedded dataset is kept in
+]
+
 setup(
     name="estimator_train",
     version=VERSION,
@@ -40,23 +63,7 @@ setup(
         "estimator_train.app.report": ["comparison.html", "report.html", "style.html"],
     },
     python_requires=">=3.10",
-    install_requires=[
-        "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
-        "tf-keras>=2.16,<2.22",  # Keras 2, for which Estimator code is written; a release needs TensorFlow's minor
-        "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
-        "kaggle>=1.6,!=1.7.*",  # downloads the OCT2017 images; 1.7 cannot go on with a download, and holds it in memory
-        "filelock>=3.20.1",  # one process at a time downloads, or trains in a folder; earlier ones follow links
-        "scikit-learn>=1.4",  # precision, recall, F1 and ROC AUC of evaluations
-        "matplotlib>=3.8",  # the plots of reports
-        "cloudpickle>=3",  # sends the functions of a script, and lambdas, to processes that run generators
-        "jinja2>=3.1",  # the page of a report
-        "click>=8.1",  # the command line
-        "cloup>=3",  # its flags in groups
-        "tqdm>=4.60",  # progress bars
-        "tabulate>=0.9",  # tables on a terminal
-        "pillow>=10",  # draws the embedded dataset
-        "platformdirs>=4",  # the folder that the embedded dataset is kept in
-    ],
+    install_requires=[*LIBRARY, *APPLICATION],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.16,<2.22"],  # CUDA's libraries, from PyPI
         "tensorboard": ["tensorboard>=2.16"],  # shows the events of runs

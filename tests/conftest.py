@@ -19,7 +19,6 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 import warm_python
-from PIL import Image
 
 from estimator_train.distribution import strategies
 
@@ -116,6 +115,8 @@ def classifier():
 @pytest.fixture
 def blank_plots(monkeypatch):
     """Spares reports plots and Grad-CAM, which take seconds; the tests of reports draw them."""
+    from PIL import Image  # the library alone has none
+
     from estimator_train.app.cli.run.reporting import Reporter  # matplotlib comes with it
 
     file = io.BytesIO()

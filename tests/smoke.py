@@ -141,6 +141,20 @@ def test_train_resume_evaluate_predict_export(make_estimator, replicas, mirrored
     np.testing.assert_allclose(served["probabilities"], predictions, rtol=1e-5)
 
 
+@pytest.mark.parametrize("make_estimator", [keras_model, graph_model])
+def test_train_and_evaluate_exports(make_estimator, tmp_path):
+    receiver_fn = et.export.build_raw_serving_input_receiver_fn({"x_input": tf.zeros([1, 4])})
+    exporter = et.FinalExporter("final", receiver_fn)
+    estimator = make_estimator(et.RunConfig(str(tmp_path), save_checkpoints_steps=10))
+    results, (exported,) = et.train_and_evaluate(
+        estimator,
+        et.TrainSpec(train_input_fn, max_steps=20),
+        et.EvalSpec(eval_input_fn, exporters=exporter, start_delay_secs=0, throttle_secs=0),
+    )
+    assert results["global_step"] == 20
+    assert tf.saved_model.contains_saved_model(exported.decode())
+
+
 def test_the_command_trains_20_steps(tmp_path):
     command = os.path.join(sysconfig.get_path("scripts"), "estimator_train")
     small = ["--limit", "8", "--model", "small_cnn", "--image-size", "32", "--batch-size", "4"]
