@@ -20,6 +20,7 @@ ROOT_PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "RELEASING.md": "releasing.md",
+    "SCOPE.md": "scope.md",
     "SECURITY.md": "security.md",
 }
 
