@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import wait_for
+from estimator_train._engine.hooks import EpochHook
 from estimator_train._engine.keras.generations import adapter_of, imported_kerases
-from estimator_train._engine.model_fn import EpochHook
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_names import eager_mode
 from estimator_train.run_config import RunConfig
@@ -133,13 +133,13 @@ class CallbacksHook(EpochHook):
             wait_for(self._saver)
             self._saver.save(session, self._path, global_step=self._step)
 
-    def _begin_epoch(self):
+    def _begin_epoch(self) -> None:
         self._is_in_epoch, self._begun_at = True, self._step  # training may resume in the middle of an epoch
         self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
         self._reset_metrics()
         self._callbacks.on_epoch_begin(self._epoch)
 
-    def _end_epoch(self, is_last):
+    def _end_epoch(self, is_last: bool) -> None:
         if is_last:
             self._callbacks.set_params(self._callbacks.params | {"epochs": self._epoch + 1})
         if self._metrics:
@@ -151,6 +151,6 @@ class CallbacksHook(EpochHook):
         self._is_in_epoch, self._metrics = False, {}
 
     @contextlib.contextmanager
-    def _as_in_fit(self):
+    def _as_in_fit(self) -> Iterator[None]:
         with eager_mode(), self._model.distribute_strategy.scope():
             yield

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import ObjectSaver
-from estimator_train._engine.model_fn import InputFn
+from estimator_train._engine.types import InputFn, Session
 from estimator_train.estimator import Estimator
 from estimator_train.run_config import TaskType
 
@@ -50,7 +51,7 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
                 "InMemoryEvaluatorHook supports training in a single process only; a cluster has an evaluator task."
             )
         self._estimator = estimator
-        self._evaluation = {"input_fn": input_fn, "steps": steps, "hooks": hooks, "name": name}
+        self._evaluation: dict[str, Any] = {"input_fn": input_fn, "steps": steps, "hooks": hooks, "name": name}
         self._every_n_iter = every_n_iter
 
     def begin(self) -> None:
@@ -75,7 +76,7 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
         if self._iterations % self._every_n_iter:
             self._evaluate(session)
 
-    def _evaluate(self, session):
+    def _evaluate(self, session: Session) -> None:
         folder = f"ram://estimator_train-{uuid.uuid4()}"
         path = f"{folder}/model.ckpt-{session.run(self._global_step)}"
         try:

@@ -73,7 +73,7 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         if self._values:
             self._log()
 
-    def _log(self):
+    def _log(self) -> None:
         values = self._values[-1:] if self._are_means else self._values
         means = {name: float(np.mean([each[name] for each in values])) for name in values[0]}
         epoch = {"epoch": round(self._step / self._steps_per_epoch, 4)} if self._steps_per_epoch else {}
