@@ -15,6 +15,7 @@ from estimator_train._engine.hooks import EpochHook
 from estimator_train._engine.keras.generations import adapter_of, imported_kerases
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -84,7 +85,7 @@ class CallbacksHook(EpochHook):
         (self._saver,) = v1.get_collection(v1.GraphKeys.SAVERS)
         self._last_step = next(iter(v1.get_collection(step_outputs.LAST_STEP)), math.inf)
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(self._global_step))
         self._epoch = self._step // self.steps_per_epoch if self.steps_per_epoch else 0
         self._is_in_epoch = False
@@ -100,16 +101,14 @@ class CallbacksHook(EpochHook):
                 self._model.stop_training = False
                 self._callbacks.on_train_begin()
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         with self._as_in_fit():
             if not self._is_in_epoch:
                 self._begin_epoch()
             self._callbacks.on_train_batch_begin(self._step - self._first_step)
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._step = int(run_values.results["step"]) + 1  # fetched with a step, it is the number before the update
         self._logs = run_values.results["logs"]
         with self._as_in_fit():
@@ -123,7 +122,7 @@ class CallbacksHook(EpochHook):
     def evaluated(self, metrics: Mapping[str, Any]) -> None:
         self._metrics = dict(metrics)
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         with self._as_in_fit():
             if self._is_in_epoch and self._step > self._begun_at:
                 self._end_epoch(is_last=True)

@@ -12,6 +12,7 @@ import tqdm
 
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 
 v1 = tf.compat.v1
 
@@ -47,7 +48,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._last_step = next(iter(graph.get_collection(step_outputs.LAST_STEP)), None)
         self._bar: tqdm.tqdm | None = None
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = self._shown_step = session.run(self._fetches["step"])
         self._shown_at = time.perf_counter()
         self._is_warm = False
@@ -60,12 +61,10 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
                 bar_format=self._bar_format("?"),
             )
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._step = int(run_values.results["step"]) + 1
         self._values = run_values.results["values"]
         if not self._is_warm:
@@ -87,7 +86,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._interruptions, self._interrupted_at = 0.0, self._step
         self._examples: int = 0
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         if self._step > self._shown_step:
             self._show()
         if self._bar is not None:

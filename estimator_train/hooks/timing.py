@@ -17,6 +17,7 @@ from estimator_train._engine.events import event_writer
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -72,7 +73,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._writer = event_writer(self._output_dir) if self._output_dir else None
         self._unwritten = []
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._is_first = True
         if self._earlier_sessions is None:
             self._started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -80,13 +81,11 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             self._earlier_sessions = _sessions_in(self._file) if self._output_dir and self._first_step else []
             self._written_at = time.perf_counter()
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         self._start, self._spent = time.perf_counter(), time_spent.total()
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._seen = _now()
         seconds = self._seen.seconds - self._start - (time_spent.total() - self._spent)
         values = run_values.results
@@ -108,7 +107,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
                 if time.perf_counter() - self._written_at > _FILE_SECS:
                     self._write_file()
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         self._ended, self._begun = self._whole(), None
         self._last_step = int(session.run(self._global_step))
         if self._output_dir:
