@@ -1,9 +1,12 @@
 """tf.estimator for current TensorFlow. Lists the public names, spelled as in tf.estimator."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import platform
 import sys
+from typing import Any
 
 from estimator_train._engine.host import late_imports
 
@@ -59,7 +62,7 @@ _MODULES["conversion"] = "app.conversion"
 __all__ = sorted([*_HOMES, *_MODULES])
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{_MODULES[name]}")
     if name not in _HOMES:
@@ -67,5 +70,5 @@ def __getattr__(name):
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

@@ -9,7 +9,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,27 @@ from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints import leftovers, object_based
 from estimator_train._engine.checkpoints.saver_hook import give_save, saving_on_interrupt
 from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.errors import explaining_errors
 from estimator_train._engine.events import write_eval_metrics
 from estimator_train._engine.export_directories import new_export_directory
 from estimator_train._engine.graph.model import GraphModel
 from estimator_train._engine.graph.warm_start import WarmStartSettings
+from estimator_train._engine.hooks import check_hooks
 from estimator_train._engine.host import host_memory, model_dirs, time_spent
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.keras.generations import imported_kerases
-from estimator_train._engine.model_fn import InputFn, ModeKeys, ModelFn, PreparedModel, check_hooks, check_input_fn
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, check_input_fn
 from estimator_train._engine.session import step_outputs, write_graph
-from estimator_train._engine.session.full_disk import explaining_full_disk
-from estimator_train._engine.session.out_of_memory import explaining_oom
 from estimator_train._engine.session.predictor import Predictor
 from estimator_train._engine.training_hooks import EvalProgressHook, training_hooks
+from estimator_train._engine.types import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    InputFn,
+    Nest,
+    Params,
+    SessionRunHook,
+)
 from estimator_train.export import InputReceiver
 from estimator_train.run_config import RunConfig, TaskType, default_session_config
 
@@ -120,7 +128,9 @@ class Estimator:
     def model_fn(self) -> ModelFn:
         """The model_fn as a function of (features, labels, mode, config), with the params bound."""
 
-        def model_fn(features, labels, mode, config):
+        def model_fn(features: Nest, labels: Nest, mode: str, config: RunConfig) -> EstimatorSpec:
+            if not isinstance(self._model, GraphModel):
+                raise ValueError("The Estimator of a Keras model has no model_fn to call; call the Keras model itself.")
             return self._model.call(features, labels, mode, config, self.params)
 
         return model_fn
@@ -197,11 +207,18 @@ class Estimator:
         listeners = _check_listeners(saving_listeners)
 
         alone = training_lock(self.model_dir) if self._config.is_chief else contextlib.nullcontext()
-        with explaining_oom(), explaining_full_disk(self.model_dir), alone:
+        with explaining_errors(self.model_dir, strategy), alone:
             self._train_alone(input_fn, hooks, listeners, steps, max_steps)
         return self
 
-    def _train_alone(self, input_fn, hooks, listeners, steps, max_steps):
+    def _train_alone(
+        self,
+        input_fn: InputFn,
+        hooks: Sequence[SessionRunHook],
+        listeners: Sequence[CheckpointSaverListener],
+        steps: int | None,
+        max_steps: int | None,
+    ) -> None:
         if self._config.is_chief:
             leftovers.remove(self.model_dir)
         checkpoint = self.latest_checkpoint()
@@ -213,24 +230,23 @@ class Estimator:
         if self._config.is_chief:
             checkpoints.recover_state(self.model_dir, self._config.keep_checkpoint_max)
 
-        with synchronous.explaining_lost_worker(self._config.train_distribute):
-            run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
-            with contextlib.closing(run), run.as_default():
-                if last_step is not None:
-                    v1.add_to_collection(step_outputs.LAST_STEP, last_step)
-                hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
-                savers = self._savers(hooks)
-                give_save(hooks, savers, run.spec.scaffold)
-                loss = None
-                try:
-                    with (
-                        v1.train.MonitoredSession(run.session_creator, hooks) as session,
-                        saving_on_interrupt(session, savers),
-                    ):
-                        while not session.should_stop():
-                            _, loss = session.run([run.spec.train_op, run.spec.loss])
-                finally:
-                    object_based.wait_for(run.spec.scaffold.saver)
+        run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
+        with contextlib.closing(run), run.as_default():
+            if last_step is not None:
+                v1.add_to_collection(step_outputs.LAST_STEP, last_step)
+            hooks = training_hooks(run, self._config, hooks, listeners, (steps, max_steps))
+            savers = self._savers(hooks)
+            give_save(hooks, savers, run.spec.scaffold)
+            loss = None
+            try:
+                with (
+                    v1.train.MonitoredSession(run.session_creator, hooks) as session,
+                    saving_on_interrupt(session, savers),
+                ):
+                    while not session.should_stop():
+                        _, loss = session.run([run.spec.train_op, run.spec.loss])
+            finally:
+                object_based.wait_for(run.spec.scaffold.saver)
         if loss is None:
             log.warning("Training made no step: the input_fn gave no data, or a hook stopped it before the first step.")
         log.info("Loss for final step: %s.", loss)
@@ -266,7 +282,14 @@ class Estimator:
         with time_spent.counted_as(time_spent.EVALUATION):
             return self._evaluate(input_fn, steps, hooks, checkpoint_path, name)
 
-    def _evaluate(self, input_fn, steps, hooks, checkpoint_path, name):
+    def _evaluate(
+        self,
+        input_fn: InputFn,
+        steps: int | None,
+        hooks: Sequence[SessionRunHook],
+        checkpoint_path: str | None,
+        name: str | None,
+    ) -> dict[str, Any]:
         checkpoint = checkpoint_path or self.latest_checkpoint()
         if checkpoint is None:
             log.info(
@@ -274,7 +297,7 @@ class Estimator:
             )
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
-        with contextlib.closing(run), explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
+        with contextlib.closing(run), explaining_errors(self.model_dir), run.as_default():
             values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
             updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
@@ -332,7 +355,7 @@ class Estimator:
             hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
             with _suspendable_session(run, hooks) as session:
                 while not session.should_stop():
-                    with explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
+                    with explaining_errors(self.model_dir), run.as_default():
                         batch = session.run(predictions)
                     yield from _examples(batch) if yield_single_examples else [batch]
 
@@ -429,7 +452,7 @@ class Estimator:
         if checkpoint is None and not self._model.has_initial_values:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
         with (
-            explaining_full_disk(export_dir_base),
+            explaining_errors(export_dir_base),
             new_export_directory(export_dir_base, assets_extra) as (temporary, final),
         ):
             self._model.export(receiver_fns, self.config, self.params, checkpoint, temporary, as_text)
@@ -439,12 +462,19 @@ class Estimator:
     def export_savedmodel(self) -> Any:
         raise AttributeError("export_savedmodel is the TensorFlow 1 name; use export_saved_model.")
 
-    def _savers(self, hooks):
+    def _savers(self, hooks: Sequence[SessionRunHook]) -> list[CheckpointSaverHook]:
         """Returns the hooks that can save when training is interrupted: workers in sync could only save together."""
         can_save = self._config.is_chief and not synchronous.spans_workers(self._config.train_distribute)
         return [hook for hook in hooks if can_save and isinstance(hook, v1.train.CheckpointSaverHook)]
 
-    def _prepare(self, mode, input_fn, checkpoint, last_step, hooks=()):
+    def _prepare(
+        self,
+        mode: str,
+        input_fn: InputFn,
+        checkpoint: str | None,
+        last_step: int | None,
+        hooks: Sequence[SessionRunHook] = (),
+    ) -> Run:
         check_input_fn(input_fn)
         return self._model.prepare(
             mode,
@@ -456,10 +486,10 @@ class Estimator:
             hooks=hooks,
         )
 
-    def _just_saved(self, path):
+    def _just_saved(self, path: str | None) -> contextlib.AbstractContextManager[None]:
         return self._model.just_saved(path)
 
-    def _assert_members_are_not_overridden(self):
+    def _assert_members_are_not_overridden(self) -> None:
         """Raises ValueError if a subclass overrides a public member, since the loop relies on all of them.
 
         tf.estimator had no `predictor`, so existing subclasses may define one. This method has tf.estimator's name,
@@ -469,11 +499,11 @@ class Estimator:
         members = [name for name in vars(Estimator) if not name.startswith("_") and name not in allowed]
         _refuse_overrides(type(self), [name for name in members if _overrides(type(self), name)])
 
-    def _params_in(self, mode):
+    def _params_in(self, mode: str) -> Params:
         """Returns the params that input_fn and model_fn get in `mode`."""
         return self.params
 
-    def _trained_checkpoint(self):
+    def _trained_checkpoint(self) -> str:
         path = self.latest_checkpoint()
         if path is None:
             raise ValueError(f"Could not find trained model in model_dir: {self.model_dir}.")
@@ -481,13 +511,13 @@ class Estimator:
 
 
 @contextlib.contextmanager
-def _suspendable_session(run, hooks):
+def _suspendable_session(run: Run, hooks: Sequence[SessionRunHook]) -> Iterator[tf.compat.v1.train.MonitoredSession]:
     """Opens a MonitoredSession, with the run's graph as default only while it opens and closes.
 
     A generator may therefore yield inside the block without changing its caller's eager mode or default graph.
     """
 
-    def close(*exc_info):
+    def close(*exc_info: Any) -> bool | None:
         with run.as_default():
             return session.__exit__(*exc_info)
 
@@ -498,13 +528,13 @@ def _suspendable_session(run, hooks):
         yield session
 
 
-def _config_with_model_dir(config, model_dir):
+def _config_with_model_dir(config: RunConfig | None, model_dir: str | os.PathLike[str] | None) -> RunConfig:
     if config is not None and not isinstance(config, RunConfig):
         raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
     config = config or RunConfig()
     # Like tf.estimator, treat "" as not given: it is a common default of --model_dir flags.
     given = {model_dirs.absolute(path) for path in (model_dir, config.model_dir) if path}
-    if len(given) > 1:
+    if model_dir is not None and len(given) > 1:
         raise ValueError(
             f"`model_dir` are set both in constructor and `RunConfig`: {os.fspath(model_dir)!r} and "
             f"{config.model_dir!r}; give one."
@@ -520,15 +550,15 @@ def _config_with_model_dir(config, model_dir):
 _UNCALLED = ("_call_input_fn", "_call_model_fn", "_create_and_assert_global_step", "_create_global_step")
 
 
-def _check_uncalled(kind):
+def _check_uncalled(kind: type) -> None:
     _refuse_overrides(kind, [name for name in _UNCALLED if _overrides(kind, name)])
 
 
-def _overrides(kind, name):
+def _overrides(kind: type, name: str) -> bool:
     return getattr(kind, name, None) is not getattr(Estimator, name, None)
 
 
-def _refuse_overrides(kind, names):
+def _refuse_overrides(kind: type, names: list[str]) -> None:
     if names:
         raise ValueError(
             "Subclasses of Estimator cannot override members of Estimator. "
@@ -536,7 +566,7 @@ def _refuse_overrides(kind, names):
         )
 
 
-def _check_listeners(listeners):
+def _check_listeners(listeners: Iterable[CheckpointSaverListener] | None) -> tuple[CheckpointSaverListener, ...]:
     listeners = tuple(listeners or ())
     for listener in listeners:
         if not isinstance(listener, v1.train.CheckpointSaverListener):
@@ -544,7 +574,7 @@ def _check_listeners(listeners):
     return listeners
 
 
-def _whole(name, count):
+def _whole(name: str, count: float | None) -> int | None:
     """Returns the number of steps, rounded up, or None. Callers pass fractions such as `len(x) / batch_size`."""
     if count is None:
         return None
@@ -553,7 +583,7 @@ def _whole(name, count):
     return math.ceil(count)
 
 
-def _select(predictions, keys):
+def _select(predictions: Nest, keys: str | Iterable[str] | None) -> Nest:
     if keys is None:
         return predictions
     if not isinstance(predictions, dict):
@@ -565,7 +595,7 @@ def _select(predictions, keys):
     return selected
 
 
-def _examples(batch):
+def _examples(batch: Nest) -> Iterator[Any]:
     """Yields the examples of a batch of predictions, which is an array or a dict of arrays."""
     if not isinstance(batch, dict):
         yield from batch

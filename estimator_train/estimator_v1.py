@@ -17,7 +17,7 @@ class Estimator(estimator.Estimator, metaclass=abc.ABCMeta):
     """
 
     @classmethod
-    def __subclasshook__(cls, subclass):
+    def __subclasshook__(cls, subclass: type) -> bool:
         return issubclass(subclass, estimator.Estimator) if cls is Estimator else NotImplemented
 
     def export_savedmodel(

@@ -17,6 +17,7 @@ from estimator_train._engine.export_outputs import (
     TrainOutput,
     as_dict,
 )
+from estimator_train._engine.types import Nest
 
 v1 = tf.compat.v1
 
@@ -153,7 +154,7 @@ def build_parsing_serving_input_receiver_fn(
       default_batch_size: a fixed batch size; None allows any.
     """
 
-    def serving_input_receiver_fn():
+    def serving_input_receiver_fn() -> ServingInputReceiver:
         examples = v1.placeholder(tf.string, [default_batch_size], name="input_example_tensor")
         return ServingInputReceiver(v1.io.parse_example(examples, feature_spec), {"examples": examples})
 
@@ -175,7 +176,7 @@ def build_raw_serving_input_receiver_fn(
       default_batch_size: a fixed batch size; None allows any.
     """
 
-    def serving_input_receiver_fn():
+    def serving_input_receiver_fn() -> ServingInputReceiver:
         placeholders = _placeholders(features, default_batch_size)
         return ServingInputReceiver(placeholders, placeholders)
 
@@ -206,7 +207,7 @@ def build_raw_supervised_input_receiver_fn(
     if shared:
         raise ValueError(f"Features and labels must have distinct keys. Found overlapping keys: {shared}")
 
-    def supervised_input_receiver_fn():
+    def supervised_input_receiver_fn() -> SupervisedInputReceiver:
         fed_features = _placeholders(features, default_batch_size)
         fed_labels = _placeholders(labels, default_batch_size)
         fed = as_dict(fed_features, "input") | as_dict(fed_labels, "label")
@@ -215,7 +216,9 @@ def build_raw_supervised_input_receiver_fn(
     return supervised_input_receiver_fn
 
 
-def _tensor_dict(tensors, label, *, default_key=None, key_types=(str,)):
+def _tensor_dict(
+    tensors: Nest, label: str, *, default_key: str | None = None, key_types: tuple[type, ...] = (str,)
+) -> dict[Any, Any]:
     """Returns `tensors` as a dict, after checking keys and values; `label` names it in errors."""
     if tensors is None:
         raise ValueError(f"{label}s must be defined.")
@@ -228,7 +231,7 @@ def _tensor_dict(tensors, label, *, default_key=None, key_types=(str,)):
     return tensors
 
 
-def _placeholders(tensors, batch_size):
+def _placeholders(tensors: tf.Tensor | dict[str, tf.Tensor], batch_size: int | None) -> Nest:
     if isinstance(tensors, dict):
         return {key: _placeholders(tensor, batch_size) for key, tensor in tensors.items()}
     shape = tf.TensorShape([batch_size]).concatenate(tensors.shape[1:])

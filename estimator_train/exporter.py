@@ -69,7 +69,14 @@ class Exporter(abc.ABC):
 class _SavedModelExporter(Exporter):
     """Writes SavedModels and keeps the newest `exports_to_keep` of them, or all if that is None."""
 
-    def __init__(self, name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep):
+    def __init__(
+        self,
+        name: str,
+        serving_input_receiver_fn: Callable[[], InputReceiver] | None,
+        assets_extra: Mapping[str, str | os.PathLike[str]] | None,
+        as_text: bool,
+        exports_to_keep: int | None,
+    ) -> None:
         if exports_to_keep is not None and exports_to_keep <= 0:
             raise ValueError(f"`exports_to_keep`, if provided, must be positive number. Got {exports_to_keep}")
         self._name = name
@@ -82,10 +89,16 @@ class _SavedModelExporter(Exporter):
     def name(self) -> str:
         return self._name
 
-    def _write(self, estimator, export_path, checkpoint_path, assets_extra):
+    def _write(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        assets_extra: Mapping[str, str | os.PathLike[str]],
+    ) -> bytes:
         path = estimator.export_saved_model(
             export_path,
-            self._serving_input_receiver_fn,
+            self._serving_input_receiver_fn,  # type: ignore[arg-type]  # which refuses None
             assets_extra=assets_extra,
             as_text=self._as_text,
             checkpoint_path=checkpoint_path,
@@ -202,7 +215,7 @@ def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., b
 _loss_smaller = compare_by("loss", "min")
 
 
-def _check_compare_fn(compare_fn):
+def _check_compare_fn(compare_fn: Callable[..., bool] | None) -> None:
     if compare_fn is None:
         raise ValueError("compare_fn must not be None.")
     arguments = set(inspect.signature(compare_fn).parameters)
@@ -266,11 +279,11 @@ class BestExporter(_SavedModelExporter):
         tf.io.gfile.makedirs(export_path)
         write_whole(result, _to_json(eval_result))
         try:
-            return self._write(estimator, export_path, checkpoint_path, self._assets_extra | {_RESULT: result})
+            return self._write(estimator, export_path, checkpoint_path, {**self._assets_extra, _RESULT: result})
         finally:
             tf.io.gfile.remove(result)
 
-    def _best(self, model_dir, export_path, eval_result):
+    def _best(self, model_dir: str, export_path: str, eval_result: dict[str, Any]) -> dict[str, Any] | None:
         """Returns the result to beat, or None."""
         exports = exports_in(export_path)
         if not exports:
@@ -285,11 +298,11 @@ class BestExporter(_SavedModelExporter):
             return None
         log.info("Loading best metric from event files.")
         results = read_eval_metrics(os.path.join(model_dir, self._event_file_pattern))
-        results.pop(eval_result.get("global_step"), None)  # the event files include the current evaluation
+        results.pop(int(eval_result.get("global_step", -1)), None)  # the event files include the current evaluation
         best = None
-        for result in results.values():
-            if best is None or self._compare_fn(best_eval_result=best, current_eval_result=result):
-                best = result
+        for metrics in results.values():
+            if best is None or self._compare_fn(best_eval_result=best, current_eval_result=metrics):
+                best = metrics
         return best
 
 
@@ -333,7 +346,7 @@ class BestCheckpointExporter(Exporter):
         log.info("Performing best checkpoint export.")
         return tf.compat.as_bytes(_keep_checkpoint(export_path, checkpoint_path, eval_result))
 
-    def _best(self, export_path):
+    def _best(self, export_path: str) -> dict[str, Any] | None:
         """Returns the result to beat, or None."""
         kept = checkpoints.kept_in(export_path)
         try:
@@ -376,7 +389,7 @@ class LoggerExporter(Exporter):
             self._logged = checkpoint_path
 
 
-def _keep_checkpoint(directory, checkpoint, eval_result):
+def _keep_checkpoint(directory: str, checkpoint: str, eval_result: dict[str, Any]) -> str:
     """Replaces the checkpoint in `directory` by a copy of `checkpoint` and its result; returns the copy's path prefix.
 
     The directory's `checkpoint` file names the best checkpoint, and it is replaced atomically at the end. If the
@@ -395,8 +408,8 @@ def _keep_checkpoint(directory, checkpoint, eval_result):
     state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
     write_whole(os.path.join(directory, "checkpoint"), state)
     for file in tf.io.gfile.listdir(directory):
-        of_another = re.fullmatch(rf"(.+-\d+)\.(index|meta|data-\d{{5}}-of-\d{{5}}|{re.escape(_RESULT)})", file)
-        if (of_another and of_another[1] != name) or owner_of_unfinished(file):
+        other = re.fullmatch(rf"(.+-\d+)\.(index|meta|data-\d{{5}}-of-\d{{5}}|{re.escape(_RESULT)})", file)
+        if (other and other[1] != name) or owner_of_unfinished(file):
             tf.io.gfile.remove(os.path.join(directory, file))
     return os.path.join(directory, name)
 
@@ -404,13 +417,13 @@ def _keep_checkpoint(directory, checkpoint, eval_result):
 _RESULT = "eval_result.json"
 
 
-def _to_json(result):
+def _to_json(result: Mapping[str, Any]) -> str:
     return json.dumps(
         {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}
     )
 
 
-def _read_result(path):
+def _read_result(path: str) -> dict[str, Any]:
     """Reads a result that `_to_json` wrote; raises a one-line CheckpointError that names the file."""
     try:
         with tf.io.gfile.GFile(path) as file:

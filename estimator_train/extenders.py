@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from estimator_train._engine.model_fn import argument_names
+from estimator_train._engine.types import MetricFn
 from estimator_train.estimator import Estimator
 
 _ARGUMENTS = ("features", "labels", "predictions", "config")
 
 
-def add_metrics(estimator: Estimator, metric_fn: Callable[..., Mapping[str, Any]]) -> Estimator:
+def add_metrics(estimator: Estimator, metric_fn: MetricFn) -> Estimator:
     """Returns an `Estimator` with the same model and directory, whose `evaluate` adds the metrics of `metric_fn`.
 
         >>> def metric_fn(labels, predictions):

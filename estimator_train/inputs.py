@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.types import Nest
 from estimator_train.input_fns.arrays import Arrays, arrays
 
 if TYPE_CHECKING:
@@ -124,12 +125,12 @@ class _Rows(Arrays):
         return dataset
 
 
-def _input_fn(x, y, batch_size, num_epochs, shuffle):
+def _input_fn(x: Nest, y: Nest, batch_size: int, num_epochs: int | None, shuffle: bool | None) -> _Rows:
     rows = arrays(x, y, batch_size=batch_size, num_epochs=num_epochs, shuffle=bool(shuffle))
     return _Rows(**vars(rows))
 
 
-def _check_shuffle(shuffle):
+def _check_shuffle(shuffle: object) -> None:
     if not isinstance(shuffle, bool):
         raise ValueError(
             "shuffle must be provided and explicitly set as boolean (it is recommended to set it as True for "
@@ -137,5 +138,5 @@ def _check_shuffle(shuffle):
         )
 
 
-def _columns(frame):
+def _columns(frame: pd.DataFrame) -> dict[str, np.ndarray]:
     return {name: frame[name].to_numpy() for name in frame.columns}

@@ -87,7 +87,7 @@ def model_to_estimator(
     return Estimator(KerasModel(source, metric_names_map, export_outputs), model_dir, config)
 
 
-def _checkpoint(path):
+def _checkpoint(path: str) -> str:
     if not tf.io.gfile.isdir(path) or tf.io.gfile.exists(f"{path}.index"):
         return path
     newest = checkpoints.latest_intact(path)

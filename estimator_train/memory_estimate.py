@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import placement
 from estimator_train._engine.keras.devices import split
+from estimator_train._engine.types import Nest
 
 # Operations whose outputs share their inputs' memory.
 _ALIASES = ("Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient")
@@ -64,16 +65,16 @@ def fits(estimates: Iterable[Memory], device_bytes: int) -> bool:
     return all(HEADROOM * device.total <= device_bytes for device in estimates)
 
 
-def _on_host(create, **kwargs):
+def _on_host(create: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
     with tf.device("CPU:0"):
         return create(**kwargs)
 
 
-def _trace(model, batch_size):
+def _trace(model: keras.Model, batch_size: int) -> tf.Graph:
     """Returns the graph of the forward and backward passes."""
 
     @tf.function
-    def step(inputs):
+    def step(inputs: Nest) -> Nest:
         with tf.GradientTape() as tape:
             outputs = model(inputs, training=True)
         return tape.gradient(outputs, model.trainable_variables)
@@ -82,7 +83,7 @@ def _trace(model, batch_size):
     return step.get_concrete_function(specs).graph
 
 
-def _most_alive(graph, devices):
+def _most_alive(graph: tf.Graph, devices: list[str]) -> dict[str, int]:
     """Returns a dict from `devices` to the peak size in bytes of the tensors that are alive there.
 
     A tensor is alive from the operation that produces it to the last one that reads it, on the device of each reader.
@@ -109,7 +110,7 @@ def _most_alive(graph, devices):
     return {device: _most(changes[device]) for device in devices}
 
 
-def _most(changes):
+def _most(changes: Iterable[int]) -> int:
     most = now = 0
     for change in changes:
         now += change
@@ -117,15 +118,15 @@ def _most(changes):
     return most
 
 
-def _bytes(variables):
+def _bytes(variables: Iterable[tf.Variable]) -> int:
     return sum(_size(variable) for variable in variables)
 
 
-def _size(tensor):
+def _size(tensor: tf.Tensor | tf.Variable) -> int:
     return math.prod(tensor.shape) * tensor.dtype.size if tensor.shape.is_fully_defined() else 0
 
 
-def _slots(optimizer):
+def _slots(optimizer: keras.optimizers.Optimizer) -> int:
     """Returns how many values an optimizer keeps for each trained value; Adam keeps 2."""
     optimizer = type(optimizer).from_config(optimizer.get_config())
     optimizer.build([tf.Variable([0.0, 0.0])])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import inspect
-import operator
 import os
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import tensorflow as tf
 
@@ -18,32 +16,27 @@ from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskT
 __all__ = ["RunConfig", "TaskType"]
 
 _UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
-_TASK_PROPERTIES = (
-    "task_type",
-    "task_id",
-    "global_id_in_cluster",
-    "is_chief",
-    "num_worker_replicas",
-    "num_ps_replicas",
-    "master",
-    "evaluation_master",
-    "service",
-)
+_Value = TypeVar("_Value")
 
 
-def _settings_as_properties(kind):
-    """Turns each field of a dataclass into a property that reads the attribute `_<field>`.
+class _Setting(Generic[_Value]):
+    """A read-only setting, kept in the attribute `_<name>`, which old programs read and set, too."""
 
-    As in tf.estimator, subclasses may override these properties.
-    """
-    for field in dataclasses.fields(kind):
-        setattr(kind, field.name, property(operator.attrgetter(f"_{field.name}")))
-    return kind
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, config: None, owner: type) -> _Setting[_Value]: ...
+    @overload
+    def __get__(self, config: RunConfig, owner: type) -> _Value: ...
+    def __get__(self, config: RunConfig | None, owner: type) -> Any:
+        return self if config is None else vars(config)[f"_{self._name}"]
+
+    def __set__(self, config: RunConfig, value: _Value) -> NoReturn:
+        name = self._name
+        raise AttributeError(f"{name} of a RunConfig cannot be set; replace({name}=...) makes a changed copy.")
 
 
-# eq=False: configs are compared by identity and are hashable.
-@_settings_as_properties
-@dataclasses.dataclass(eq=False, repr=False)
 class RunConfig:
     """The settings of a run. They are read-only; `replace` returns a changed copy.
 
@@ -95,43 +88,80 @@ class RunConfig:
       TypeError: If `cluster`, `task` or `service` in TF_CONFIG is not a JSON object.
     """
 
-    model_dir: str | os.PathLike[str] | None = None
-    tf_random_seed: int | None = None
-    save_summary_steps: int | None = 100
-    save_checkpoints_steps: int | None = _UNSET
-    save_checkpoints_secs: float | None = _UNSET
-    session_config: tf.compat.v1.ConfigProto | None = None
-    keep_checkpoint_max: int | None = 5
-    keep_checkpoint_every_n_hours: float | None = 10000
-    log_step_count_steps: int | None = 100
-    train_distribute: tf.distribute.Strategy | None = None
-    device_fn: Callable | None = None
-    protocol: str | None = None
-    eval_distribute: tf.distribute.Strategy | None = None
-    experimental_distribute: object | None = None
-    experimental_max_worker_delay_secs: int | None = None
-    session_creation_timeout_secs: float | None = 7200
-    checkpoint_save_graph_def: bool = True
-    steps_per_loop: int = dataclasses.field(default=1, kw_only=True)
-    accumulate_steps: int = dataclasses.field(default=1, kw_only=True)
-    mixed_precision: str | None = dataclasses.field(default=None, kw_only=True)
-    recompute: bool = dataclasses.field(default=False, kw_only=True)
-    jit_compile: bool = dataclasses.field(default=False, kw_only=True)
-    async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
-    resume_input: bool = dataclasses.field(default=False, kw_only=True)
+    model_dir = _Setting[str | Any]()  # None only until an Estimator has the config
+    tf_random_seed = _Setting[int | None]()
+    save_summary_steps = _Setting[int | None]()
+    save_checkpoints_steps = _Setting[int | None]()
+    save_checkpoints_secs = _Setting[float | None]()
+    session_config = _Setting[tf.compat.v1.ConfigProto | None]()
+    keep_checkpoint_max = _Setting[int | None]()
+    keep_checkpoint_every_n_hours = _Setting[float | None]()
+    log_step_count_steps = _Setting[int | None]()
+    train_distribute = _Setting[tf.distribute.Strategy | None]()
+    device_fn = _Setting[Callable[[tf.Operation], str] | None]()
+    protocol = _Setting[str | None]()
+    eval_distribute = _Setting[tf.distribute.Strategy | None]()
+    experimental_distribute = _Setting[None]()
+    experimental_max_worker_delay_secs = _Setting[int | None]()
+    session_creation_timeout_secs = _Setting[float | None]()
+    checkpoint_save_graph_def = _Setting[bool]()
+    steps_per_loop = _Setting[int]()
+    accumulate_steps = _Setting[int]()
+    mixed_precision = _Setting[str | None]()
+    recompute = _Setting[bool]()
+    jit_compile = _Setting[bool]()
+    async_checkpoints = _Setting[bool]()
+    resume_input = _Setting[bool]()
 
-    # Set on each instance; declared as ClassVars so neither dataclass nor editors take them for constructor arguments.
-    _cluster_spec: ClassVar[tf.train.ClusterSpec]
-    _task_type: ClassVar[str]
-    _task_id: ClassVar[int]
-    _global_id_in_cluster: ClassVar[int | None]
-    _is_chief: ClassVar[bool]
-    _num_worker_replicas: ClassVar[int]
-    _num_ps_replicas: ClassVar[int]
-    _master: ClassVar[str]
-    _evaluation_master: ClassVar[str]
-    _service: ClassVar[dict | None]
-    _distribute_coordinator_mode: ClassVar[str | None]
+    def __init__(
+        self,
+        model_dir: str | os.PathLike[str] | None = None,
+        tf_random_seed: int | None = None,
+        save_summary_steps: int | None = 100,
+        save_checkpoints_steps: int | None = _UNSET,
+        save_checkpoints_secs: float | None = _UNSET,
+        session_config: tf.compat.v1.ConfigProto | None = None,
+        keep_checkpoint_max: int | None = 5,
+        keep_checkpoint_every_n_hours: float | None = 10000,
+        log_step_count_steps: int | None = 100,
+        train_distribute: tf.distribute.Strategy | None = None,
+        device_fn: Callable[[tf.Operation], str] | None = None,
+        protocol: str | None = None,
+        eval_distribute: tf.distribute.Strategy | None = None,
+        experimental_distribute: object | None = None,
+        experimental_max_worker_delay_secs: int | None = None,
+        session_creation_timeout_secs: float | None = 7200,
+        checkpoint_save_graph_def: bool = True,
+        *,
+        steps_per_loop: int = 1,
+        accumulate_steps: int = 1,
+        mixed_precision: str | None = None,
+        recompute: bool = False,
+        jit_compile: bool = False,
+        async_checkpoints: bool = False,
+        resume_input: bool = False,
+    ) -> None:
+        given = locals()
+        vars(self).update({f"_{name}": given[name] for name in _SETTINGS})
+        self._normalize_and_check()
+        tf_config = read_tf_config()
+        coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
+        if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
+            task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
+        else:  # other strategies have no cluster, so their config stays local
+            task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
+        self._task_type = task.task_type
+        self._task_id = task.task_id
+        self._global_id_in_cluster = task.global_id_in_cluster
+        self._is_chief = task.is_chief
+        self._num_worker_replicas = task.num_worker_replicas
+        self._num_ps_replicas = task.num_ps_replicas
+        self._master = task.master
+        self._evaluation_master = task.evaluation_master
+        self._service = task.service
+        self._cluster_spec = tf.train.ClusterSpec(task.cluster)
+        self._model_dir = _agreed_model_dir(self.model_dir, tf_config)
+        self._distribute_coordinator_mode = "independent_worker" if coordinated else None
 
     @property
     def cluster_spec(self) -> tf.train.ClusterSpec:
@@ -183,28 +213,6 @@ class RunConfig:
         """The `service` entry of TF_CONFIG."""
         return self._service
 
-    def __setattr__(self, name, value):
-        if name in _SETTINGS:  # the constructor sets each once
-            if f"_{name}" in vars(self):
-                raise AttributeError(f"{name} of a RunConfig cannot be set; replace({name}=...) makes a changed copy.")
-            name = f"_{name}"
-        super().__setattr__(name, value)
-
-    def __post_init__(self):
-        self._normalize_and_check()
-        tf_config = read_tf_config()
-        coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
-        if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
-            task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
-        else:  # other strategies have no cluster, so their config stays local
-            task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
-        vars(self).update(
-            {f"_{name}": getattr(task, name) for name in _TASK_PROPERTIES},
-            _cluster_spec=tf.train.ClusterSpec(task.cluster),
-            _model_dir=_agreed_model_dir(self.model_dir, tf_config),
-            _distribute_coordinator_mode="independent_worker" if coordinated else None,
-        )
-
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with some constructor arguments changed, for the same task of the cluster.
 
@@ -223,7 +231,7 @@ class RunConfig:
         replaced._normalize_and_check()
         return replaced
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> RunConfig:
         # Variables are bound to the strategy object that made them, so a copied config must keep that object.
         for strategy in (self.train_distribute, self.eval_distribute):
             memo[id(strategy)] = strategy
@@ -231,10 +239,10 @@ class RunConfig:
         vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(vars(self))
 
-    def _normalize_and_check(self):
+    def _normalize_and_check(self) -> None:
         """Normalizes the given arguments to the settings' final values, and checks them."""
         settings = {name: vars(self)[f"_{name}"] for name in _SETTINGS}
         if settings["model_dir"] is not None:
@@ -261,10 +269,10 @@ class RunConfig:
         vars(self).update({f"_{name}": value for name, value in settings.items()})
 
 
-_SETTINGS = [field.name for field in dataclasses.fields(RunConfig)]
+_SETTINGS = list(inspect.signature(RunConfig).parameters)
 
 
-def _takes_only_op(function):
+def _takes_only_op(function: object) -> bool:
     return callable(function) and list(inspect.signature(function).parameters) == ["op"]
 
 
@@ -278,7 +286,7 @@ _SUPPORTED_STRATEGY = (
 )
 
 # The requirement on each setting that is not None: its wording in the error message, and the predicate that checks it.
-_REQUIREMENTS = {
+_REQUIREMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "model_dir": ("should be non-empty, or None", bool),
     "tf_random_seed": _INTEGER,
     "save_summary_steps": _NOT_NEGATIVE,
@@ -321,7 +329,7 @@ def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
     return session_config
 
 
-def _checkpoint_interval(steps, secs):
+def _checkpoint_interval(steps: int | None, secs: float | None) -> tuple[int | None, float | None]:
     """Returns (steps, secs), at most one of which is not None."""
     if steps is _UNSET and secs is _UNSET:
         return None, 600
@@ -334,14 +342,16 @@ def _checkpoint_interval(steps, secs):
     return steps, secs
 
 
-def _only_strategy(name, given, experimental_distribute):
+def _only_strategy(
+    name: str, given: tf.distribute.Strategy | None, experimental_distribute: object
+) -> tf.distribute.Strategy | None:
     experimental = getattr(experimental_distribute, name)
     if given is not None and experimental is not None:
         raise ValueError(f"{name} is {given!r}, but experimental_distribute has {experimental!r}; give one.")
     return given if experimental is None else experimental
 
 
-def _agreed_model_dir(model_dir, tf_config):
+def _agreed_model_dir(model_dir: str | None, tf_config: dict[str, Any]) -> str | None:
     from_environment = tf_config.get("model_dir")
     if from_environment is None:
         return model_dir
@@ -352,7 +362,7 @@ def _agreed_model_dir(model_dir, tf_config):
     return from_environment
 
 
-def _cluster_of(strategy):
+def _cluster_of(strategy: tf.distribute.MultiWorkerMirroredStrategy) -> dict[str, Any]:
     """Returns the cluster and task of a MultiWorkerMirroredStrategy, in the form of TF_CONFIG."""
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict()

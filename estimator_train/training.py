@@ -14,9 +14,11 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.distribution import tasks
 from estimator_train._engine.distribution.completion import marking_completion
+from estimator_train._engine.hooks import EpochHook, check_hooks
 from estimator_train._engine.host import time_spent
-from estimator_train._engine.model_fn import EpochHook, InputFn, ModeKeys, check_hooks, check_input_fn
+from estimator_train._engine.model_fn import ModeKeys, check_input_fn
 from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.types import InputFn, Session, SessionRunHook
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
 from estimator_train.hooks.early_stopping import StopOnMetricHook
@@ -132,7 +134,7 @@ class EvalSpec(
             every_steps,
         )
 
-    def __getnewargs_ex__(self):
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(self)[:-1], {"every_steps": self.every_steps}  # copies need it: every_steps is keyword-only
 
 
@@ -202,16 +204,16 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     )
 
 
-def _run_in_cluster(estimator, train_spec, specs):
+def _run_in_cluster(estimator: Estimator, train_spec: TrainSpec, specs: list[EvalSpec]) -> None:
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
 
-    def train(hooks):
+    def train(hooks: list[SessionRunHook]) -> None:
         _watch(evaluations, train_spec.hooks)
         hooks = [*train_spec.hooks, *hooks]
         listeners = train_spec.saving_listeners
         estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
 
-    def evaluate(has_ended):
+    def evaluate(has_ended: bool) -> bool:
         # The chief writes this file last; until then, its first checkpoint may be half-written.
         is_saved = tf.io.gfile.exists(os.path.join(estimator.model_dir, "checkpoint"))
         checkpoint = estimator.latest_checkpoint() if is_saved or has_ended else None
@@ -238,23 +240,26 @@ def _run_in_cluster(estimator, train_spec, specs):
 class _Evaluation:
     """Evaluates and exports each checkpoint once for an EvalSpec, and decides when an evaluation is due."""
 
-    def __init__(self, estimator, spec):
+    def __init__(self, estimator: Estimator, spec: EvalSpec) -> None:
         self.spec = spec
-        self.metrics = self.exports = None
+        self.metrics: dict[str, Any] = {}
+        self.exports: list[str | bytes | None] = []
         self._estimator = estimator
-        self.checkpoint = self._stamp = self._skipped = None
+        self.checkpoint: str | None = None
+        self._stamp: checkpoints.Stamp | None = None
+        self._skipped: int | None = None
         self._timer = StepTimer(
             every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
         )
 
-    def start(self, checkpoint, global_step):
+    def start(self, checkpoint: str | None, global_step: int) -> None:
         """Evaluates the checkpoint from which training resumes, in case a kill prevented its evaluation."""
         if global_step > 0:
             self.run(checkpoint, is_the_final_export=False)
         if self.spec.every_steps is not None:  # otherwise the first checkpoint is due
             self._timer.update_last_triggered_step(global_step)
 
-    def is_due(self, global_step):
+    def is_due(self, global_step: int) -> bool:
         """Returns whether to evaluate now; if so, the wait for the next evaluation starts here."""
         is_due = self._timer.should_trigger_for_step(global_step)
         if is_due:
@@ -264,8 +269,11 @@ class _Evaluation:
             log.info("Skip the current checkpoint eval due to throttle secs (%s secs).", self.spec.throttle_secs)
         return is_due
 
-    def run(self, checkpoint, is_the_final_export):
-        """Evaluates `checkpoint` unless already done, and calls the exporters that have not exported it."""
+    def run(self, checkpoint: str | None, is_the_final_export: bool) -> None:
+        """Evaluates `checkpoint` unless already done, and calls the exporters that have not exported it.
+
+        There is none, and the initial weights are evaluated, if a user's CheckpointSaverHook saves elsewhere.
+        """
         estimator, spec = self._estimator, self.spec
         if checkpoint != self.checkpoint or checkpoints.stamp(checkpoint) != self._stamp:  # callbacks may save it again
             self.metrics = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, checkpoint, spec.name)
@@ -277,12 +285,12 @@ class _Evaluation:
                 self.exports[index] = exporter.export(
                     estimator=estimator,
                     export_path=directory,
-                    checkpoint_path=checkpoint,
+                    checkpoint_path=checkpoint,  # type: ignore[arg-type]  # see above
                     eval_result=self.metrics,
                     is_the_final_export=is_the_final_export,
                 )
 
-    def metric_names(self):
+    def metric_names(self) -> list[str]:
         """Returns the names of the evaluation's metrics, without running it."""
         spec, checkpoint = self.spec, self._estimator.latest_checkpoint()
         with contextlib.closing(self._estimator._prepare(ModeKeys.EVAL, spec.input_fn, checkpoint, spec.steps)) as run:
@@ -296,14 +304,14 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
     first step, the listener gives the early-stopping hooks the names of the metrics.
     """
 
-    def __init__(self, estimator, evaluations, train_spec):
+    def __init__(self, estimator: Estimator, evaluations: list[_Evaluation], train_spec: TrainSpec) -> None:
         self._estimator = estimator
         self._evaluations = evaluations
         self._train_spec = train_spec
         self._epoch_hooks = [hook for hook in train_spec.hooks if isinstance(hook, EpochHook)]
         self._started = False
 
-    def after_save(self, session, global_step_value):
+    def after_save(self, session: Session, global_step_value: int) -> None:
         if not self._started:
             self._start(global_step_value)
             return
@@ -313,7 +321,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         due = [evaluation for evaluation in self._evaluations if is_last or evaluation.is_due(global_step_value)]
         self._evaluate(due, tf.train.latest_checkpoint(self._estimator.model_dir), global_step_value)
 
-    def _evaluate(self, due, path, global_step_value):
+    def _evaluate(self, due: list[_Evaluation], path: str | None, global_step_value: int) -> None:
         # The user's CheckpointSaverHook may save to another directory.
         is_current = path is not None and checkpoints.read_global_step(path) == global_step_value
         with time_spent.counted_as(time_spent.EVALUATION), self._estimator._just_saved(path if is_current else None):
@@ -322,14 +330,14 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         for hook in self._epoch_hooks if due else ():
             hook.evaluated(self._logs(due))
 
-    def end(self, session, global_step_value):
+    def end(self, session: Session, global_step_value: int) -> None:
         """Evaluates the end of an epoch that a callback has cut short, as fit does."""
         path = self._estimator.latest_checkpoint()
         evaluated = [evaluation.checkpoint for evaluation in self._evaluations]
         if self._started and self._epoch_hooks and path not in evaluated:
             self._evaluate(self._evaluations, path, global_step_value)
 
-    def _logs(self, evaluations):
+    def _logs(self, evaluations: list[_Evaluation]) -> dict[str, Any]:
         """Returns the metrics of `evaluations`, prefixed with the evaluation's name except for the first one."""
         return {
             metric if evaluation is self._evaluations[0] else f"{evaluation.spec.name}_{metric}": value
@@ -338,7 +346,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
             if metric != "global_step"
         }
 
-    def _start(self, global_step):
+    def _start(self, global_step: int) -> None:
         self._started = True
         with time_spent.counted_as(time_spent.EVALUATION):
             _watch(self._evaluations, self._train_spec.hooks)
@@ -346,7 +354,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
                 evaluation.start(self._estimator.latest_checkpoint(), global_step)
 
 
-def _watch(evaluations, hooks):
+def _watch(evaluations: list[_Evaluation], hooks: Iterable[SessionRunHook]) -> None:
     """Gives the early-stopping hooks the evaluations and metrics that they can watch."""
     metric_names = {evaluation.spec.name: evaluation.metric_names for evaluation in evaluations}
     for hook in hooks:
@@ -354,7 +362,7 @@ def _watch(evaluations, hooks):
             hook.watch(metric_names)
 
 
-def _saving_for(estimator, specs):
+def _saving_for(estimator: Estimator, specs: list[EvalSpec]) -> Estimator:
     """Returns `estimator`, configured to save a checkpoint at each step where one of `specs` needs an evaluation."""
     config = estimator.config
     every = [spec.every_steps for spec in specs if spec.every_steps is not None]
@@ -365,7 +373,7 @@ def _saving_for(estimator, specs):
     return estimator
 
 
-def _check_types(estimator, train_spec, specs):
+def _check_types(estimator: object, train_spec: object, specs: list[EvalSpec]) -> None:
     if not isinstance(estimator, Estimator):
         raise TypeError(f"`estimator` must have type `tf.estimator.Estimator`. Got: {estimator!r}")
     if not isinstance(train_spec, TrainSpec):
@@ -381,7 +389,7 @@ def _check_types(estimator, train_spec, specs):
     _check_names([exporter for spec in specs for exporter in spec.exporters])
 
 
-def _checked_exporters(exporters):
+def _checked_exporters(exporters: Exporter | Iterable[Exporter] | None) -> tuple[Exporter, ...]:
     """Returns `exporters`, which may be one, an iterable or None, as a tuple."""
     given = exporters if isinstance(exporters, Iterable) else () if exporters is None else (exporters,)
     given = tuple(given)
@@ -391,7 +399,7 @@ def _checked_exporters(exporters):
     return given
 
 
-def _check_names(exporters):
+def _check_names(exporters: Iterable[Exporter]) -> None:
     names = [exporter.name for exporter in exporters]
     if not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"An Exporter cannot have a name that is `None` or empty. Given: {names}")
@@ -399,7 +407,7 @@ def _check_names(exporters):
         raise ValueError(f"`exporters` must have unique names. Given: {names}")
 
 
-def _check_at_least(least, **values):
+def _check_at_least(least: int, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and value < least:
             raise ValueError(f"Must specify {name} {'> 0' if least == 1 else '>= 0'}, given: {value}")

@@ -38,7 +38,7 @@ _OWN = {
     "extenders.py": {"_model"},
     "_engine/graph/model.py": {"_metric_fns"},
     "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
-    "run_config.py": {"_model_dir", "_normalize_and_check"},
+    "run_config.py": {"_normalize_and_check"},
     "compat/tf1/contrib/estimator.py": {
         "_BinaryLogisticHeadWithSigmoidCrossEntropyLoss",
         "_MultiClassHeadWithSoftmaxCrossEntropyLoss",
@@ -85,6 +85,7 @@ _MANY_PARAMETERS = {
     "input_fns/image_files.py": {"image_files", "labelled_images"},
     "inputs.py": {"pandas_input_fn"},
     "keras_estimator.py": {"model_to_estimator"},
+    "run_config.py": {"RunConfig.__init__"},
     "_engine/model_fn.py": {"EstimatorSpec.__new__"},
     "app/models/__init__.py": {"build_model"},
     "app/recipes/cats_vs_dogs.py": {"train"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import sys
@@ -50,6 +50,13 @@ PUBLIC = [
     *(name for room in (datasets, models, recipes) for name in [room.__name__, *_below(room)]),
 ]
 
+# The modules of the library and of its private room.
+LIBRARY = [
+    module.name
+    for module in pkgutil.walk_packages(et.__path__, f"{et.__name__}.")
+    if not module.name.startswith(("estimator_train.app", "estimator_train.compat")) and "__main__" not in module.name
+]
+
 
 def test_the_stub_has_every_public_name_from_its_home():
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
@@ -81,6 +88,39 @@ def test_every_public_signature_has_hints_that_name_what_is_there(module):
     assert not incomplete
     for function in functions.values():
         typing.get_type_hints(function, _names_in(function.__module__))  # raises NameError or AttributeError
+
+
+def test_nearly_every_function_of_the_library_has_all_its_hints():
+    functions = [(module, function) for module in LIBRARY for function in _functions(_syntax_tree(module))]
+    incomplete = [f"{module}:{node.lineno} {node.name}" for module, node in functions if None in _hints(node)]
+    share = 1 - len(incomplete) / len(functions)
+    assert share >= 0.95, f"{share:.1%} of {len(functions)} functions have hints; these lack some: {incomplete}"
+
+
+@pytest.mark.parametrize("module", LIBRARY)
+def test_hints_of_the_library_name_what_is_there(module):
+    importlib.import_module(module)
+    for node in _functions(_syntax_tree(module)):
+        for hint in filter(None, _hints(node)):
+            eval(compile(ast.Expression(hint), module, "eval"), _names_in(module))  # raises NameError or AttributeError
+
+
+def _functions(tree):
+    """Yields the nodes of all functions, nested ones and methods included."""
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _hints(function):
+    """Returns the hint, or None, of each parameter but self and cls, and of what a function's node returns."""
+    parameters = function.args
+    named = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs, parameters.vararg, parameters.kwarg]
+    hints = [each.annotation for each in named if each is not None and each.arg not in ("self", "cls")]
+    return [*hints, function.returns]
+
+
+@functools.cache
+def _syntax_tree(module):
+    return ast.parse(Path(importlib.util.find_spec(module).origin).read_text())
 
 
 def _public_functions(module):

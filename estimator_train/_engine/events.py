@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def event_writer(directory: str | os.PathLike[str]) -> tf.compat.v1.summary.File
     return writer
 
 
-def _add_summary(summary, key, value):
+def _add_summary(summary: tf.compat.v1.Summary, key: str, value: bytes) -> None:
     """Adds a metric whose value is a serialized Summary, such as an image summary."""
     try:
         parsed = v1.Summary.FromString(value)
@@ -97,7 +97,7 @@ def read_eval_metrics(pattern: str) -> dict[int, dict[str, float]]:
     return dict(sorted(metrics.items()))
 
 
-def _events(path):
+def _events(path: str) -> Iterator[tf.compat.v1.Event]:
     """Yields the events of a file. TensorFlow's summary_iterator would log a deprecation warning."""
     with eager_mode():
         records = iter(tf.data.TFRecordDataset(path))

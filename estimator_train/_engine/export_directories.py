@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from estimator_train._engine.host.files import remove, this_process
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
 
 @contextlib.contextmanager
-def new_export_directory(base, assets_extra=None):
+def new_export_directory(
+    base: str | os.PathLike[str], assets_extra: Mapping[str, str | os.PathLike[str]] | None = None
+) -> Iterator[tuple[str, bytes]]:
     """Yields (a temporary directory to write a SavedModel to, its final path as bytes), and renames it at the end.
 
     The final path is `<base>/<Unix seconds>`. If an export with this or a later time exists, the time is one second
@@ -37,14 +43,14 @@ def new_export_directory(base, assets_extra=None):
             tf.io.gfile.rmtree(temporary)
 
 
-def remove_export(path):
+def remove_export(path: str) -> None:
     """Removes an export. It is renamed first, so a server never loads one that is half deleted."""
     temporary = _temporary(path)
     tf.io.gfile.rename(path, temporary)
     remove(temporary)
 
 
-def exports_in(base):
+def exports_in(base: str | os.PathLike[str]) -> list[str]:
     """Returns the paths of the exports in the directory `base`, which are named by Unix seconds, oldest first."""
     if not tf.io.gfile.isdir(base):
         return []
@@ -52,7 +58,7 @@ def exports_in(base):
     return [os.path.join(base, name) for name in sorted(names) if len(name) == 10 and name.isdigit()]
 
 
-def _temporary(path):
+def _temporary(path: str) -> str:
     """Returns the directory of an unfinished export. Servers ignore its name, which identifies the writing process."""
     base, seconds = os.path.split(path)
     return os.path.join(base, f"temp-{seconds}-{this_process()}")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 if TYPE_CHECKING:
-    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+
+    from estimator_train._engine.model_fn import EstimatorSpec
 
 v1 = tf.compat.v1
 
@@ -143,17 +145,17 @@ class EvalOutput(_SupervisedOutput):
     mode = "eval"
 
 
-def supervised_outputs(spec):
+def supervised_outputs(spec: EstimatorSpec) -> dict[str, ExportOutput]:
     """Returns the export outputs of a spec: `{"train": TrainOutput}` or `{"eval": EvalOutput}`."""
     output = {"train": TrainOutput, "eval": EvalOutput}[spec.mode]
     return {spec.mode: output(spec.loss, spec.predictions, spec.eval_metric_ops)}
 
 
-def _is_float(value):
+def _is_float(value: Any) -> bool:
     return isinstance(value, tf.Tensor) and value.dtype.is_floating
 
 
-def _only_string(receiver_tensors, label):
+def _only_string(receiver_tensors: Mapping[str, tf.Tensor], label: str) -> tf.Tensor:
     tensors = list(receiver_tensors.values())
     if len(tensors) != 1 or tensors[0].dtype != tf.string:
         raise ValueError(
@@ -163,14 +165,16 @@ def _only_string(receiver_tensors, label):
     return tensors[0]
 
 
-def _output_key(key, label):
+def _output_key(key: Any, label: str) -> str:
     key = "/".join(key) if isinstance(key, tuple) else key
     if not isinstance(key, str):
         raise ValueError(f"{label} output key must be a string; got {key}.")
     return key
 
 
-def _output_dict(outputs, default_key, label=None):
+def _output_dict(
+    outputs: tf.Tensor | dict[Any, tf.Tensor], default_key: str, label: str | None = None
+) -> dict[str, tf.Tensor]:
     label = label or default_key
     outputs = {_output_key(key, label): value for key, value in as_dict(outputs, default_key).items()}
     for value in outputs.values():
@@ -179,11 +183,11 @@ def _output_dict(outputs, default_key, label=None):
     return outputs
 
 
-def _prefixed(outputs, prefix):
+def _prefixed(outputs: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {key if key.startswith(prefix) else f"{prefix}/{key}": value for key, value in outputs.items()}
 
 
-def _metric_dict(metrics):
+def _metric_dict(metrics: Any) -> dict[str, tf.Tensor]:
     outputs = {}
     metrics = {_output_key(key, "metrics"): metric for key, metric in as_dict(metrics, "metrics").items()}
     for key, metric in _prefixed(metrics, "metrics").items():
@@ -199,10 +203,10 @@ def _metric_dict(metrics):
     return outputs
 
 
-def _tensor_infos(tensors):
+def _tensor_infos(tensors: Mapping[str, tf.Tensor]) -> dict[str, TensorInfo]:
     return {key: v1.saved_model.build_tensor_info(tensor) for key, tensor in tensors.items()}
 
 
-def as_dict(value, default_key):
+def as_dict(value: Any, default_key: str) -> dict[Any, Any]:
     """Returns `value` if it is a dict, or else a dict of `default_key` to it."""
     return value if isinstance(value, dict) else {default_key: value}

@@ -6,20 +6,31 @@ import abc
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_train._engine.distribution.synchronous import Agreement
 from estimator_train._engine.export_outputs import ExportOutput, PredictOutput
+from estimator_train._engine.hooks import check_hooks
+from estimator_train._engine.types import (
+    InputFn,
+    Metric,
+    MetricFn,
+    MetricPair,
+    Nest,
+    Params,
+    PredictFunctions,
+    SessionRunHook,
+)
+
+if TYPE_CHECKING:
+    from estimator_train.export import InputReceiver
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-
-# Types shared by public signatures. An input_fn gets whichever of mode, params, config and input_context it accepts.
-InputFn = Callable[..., tf.data.Dataset]
-FeatureColumn = Any  # TensorFlow has no public base class of feature columns
 
 
 class ModeKeys:
@@ -120,7 +131,7 @@ class EstimatorSpec(
         _check_graph(spec)
         return spec
 
-    def _replace(self, **changes):
+    def _replace(self, **changes: Any) -> EstimatorSpec:
         """Returns a copy with `changes`, checked by the constructor. Raises ValueError if the mode changes."""
         if changes.get("mode", self.mode) != self.mode:
             raise ValueError(f"mode of EstimatorSpec cannot be changed; it is {self.mode!r}.")
@@ -148,26 +159,34 @@ class Run:
     graph: tf.Graph
     spec: EstimatorSpec
     session_creator: tf.compat.v1.train.SessionCreator
-    input_hooks: tuple = ()
+    input_hooks: Sequence[SessionRunHook] = ()
     agreement: Agreement | None = None
     close: Callable[[], None] = lambda: None
 
-    def as_default(self):
+    def as_default(self) -> contextlib.AbstractContextManager[tf.Graph]:
         """Returns a context manager that makes the run's graph the default; drive the run inside it."""
         return self.graph.as_default()
 
 
 class PreparedModel(abc.ABC):
-    """The interface that the Estimator's loop requires of every kind of model.
+    """The interface that the Estimator's loop requires of every kind of model."""
 
-    Attributes:
-      has_initial_values: whether the untrained model has useful weights, and may be exported without a checkpoint.
-    """
-
-    has_initial_values: bool
+    @property
+    @abc.abstractmethod
+    def has_initial_values(self) -> bool:
+        """Whether the untrained model has useful weights, and may be exported without a checkpoint."""
 
     @abc.abstractmethod
-    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
+    def prepare(
+        self,
+        mode: str,
+        input_fn: InputFn,
+        config: RunConfig,
+        params: Params,
+        checkpoint_path: str | None,
+        last_step: int | None,
+        hooks: Sequence[SessionRunHook] = (),
+    ) -> Run:
         """Returns a `Run` of the model; threads may prepare and drive several at the same time.
 
         Args:
@@ -179,7 +198,9 @@ class PreparedModel(abc.ABC):
         """
 
     @abc.abstractmethod
-    def predict_functions(self, config, params, checkpoint_path, select):
+    def predict_functions(
+        self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[Nest], Nest]
+    ) -> PredictFunctions:
         """Loads a checkpoint to predict batches that are in memory.
 
         Args:
@@ -193,45 +214,25 @@ class PreparedModel(abc.ABC):
         """
 
     @contextlib.contextmanager
-    def just_saved(self, path):
+    def just_saved(self, path: str | None) -> Iterator[None]:
         """Wraps this thread's evaluation of the checkpoint at prefix `path` while the training that saved it waits."""
         yield
 
     @abc.abstractmethod
-    def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
+    def export(
+        self,
+        receiver_fns: dict[str, Callable[[], InputReceiver]],
+        config: RunConfig,
+        params: Params,
+        checkpoint_path: str | None,
+        directory: str,
+        as_text: bool,
+    ) -> None:
         """Writes a SavedModel into `directory`, with a MetaGraph for each mode of the dict `receiver_fns`."""
 
     @abc.abstractmethod
-    def with_metrics(self, metric_fn):
+    def with_metrics(self, metric_fn: MetricFn) -> PreparedModel:
         """Returns the same model with the metrics of `metric_fn` added; see `extenders.add_metrics`."""
-
-
-class EpochHook(tf.compat.v1.train.SessionRunHook):
-    """Base class of hooks that divide the training of a Keras model into epochs, with running metrics as in fit.
-
-    Attributes:
-      steps_per_epoch: global steps in an epoch; None means that each evaluation ends an epoch.
-    """
-
-    steps_per_epoch: int | None
-
-    def attach(self, model: Any, reset_metrics: Callable[[], None], config: Any) -> None:
-        """Called before `begin` with the model being trained, a function that resets its metrics, and the RunConfig."""
-        raise NotImplementedError
-
-    def evaluated(self, metrics: dict[str, Any]) -> None:
-        """Called by `train_and_evaluate` with the metrics of an evaluation, in or before the step's `after_run`."""
-        raise NotImplementedError
-
-
-def check_hooks(hooks, message="Hooks must be a SessionRunHook"):
-    """Returns `hooks`, an iterable or None, as a tuple. Raises TypeError with `message` for other objects in it."""
-    hooks = tuple(hooks or ())
-    for hook in hooks:
-        if not isinstance(hook, v1.train.SessionRunHook):
-            mend = "; pass Keras callbacks as CallbacksHook([...])" if hasattr(hook, "on_train_begin") else ""
-            raise TypeError(f"{message}, given: {hook}{mend}")
-    return hooks
 
 
 def check_input_fn(input_fn: Any) -> None:
@@ -242,7 +243,7 @@ def check_input_fn(input_fn: Any) -> None:
         )
 
 
-def argument_names(function):
+def argument_names(function: Callable[..., Any]) -> list[str]:
     """Returns the names of a function's arguments, except `*args`, `**kwargs` and those that a partial has bound."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     bound = getattr(function, "keywords", {})
@@ -250,7 +251,7 @@ def argument_names(function):
     return [parameter.name for parameter in parameters if parameter.kind not in kinds and parameter.name not in bound]
 
 
-def metrics_of(metric_fns, parts, config):
+def metrics_of(metric_fns: Iterable[MetricFn], parts: dict[str, Nest], config: RunConfig) -> dict[str, MetricPair]:
     """Calls the functions given to `add_metrics`; returns a dict of metric names to (value tensor, update op) pairs.
 
     Args:
@@ -263,7 +264,7 @@ def metrics_of(metric_fns, parts, config):
     return {name: metric_pair(name, metric) for name, metric in metrics.items()}
 
 
-def metric_pair(name, metric):
+def metric_pair(name: str, metric: Metric) -> MetricPair:
     """Returns a value of eval_metric_ops as a (value tensor, update op) pair.
 
     Raises:
@@ -280,7 +281,7 @@ def metric_pair(name, metric):
     return metric.result(), tf.group(metric.updates)
 
 
-def _checked_predictions(predictions, mode):
+def _checked_predictions(predictions: Nest, mode: str) -> Nest:
     if predictions is None:
         if mode == ModeKeys.PREDICT:
             raise ValueError("Missing predictions.")
@@ -291,7 +292,7 @@ def _checked_predictions(predictions, mode):
     return predictions
 
 
-def _checked_loss(loss, mode):
+def _checked_loss(loss: tf.Tensor | None, mode: str) -> tf.Tensor | None:
     if loss is None:
         if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
             raise ValueError("Missing loss.")
@@ -302,7 +303,7 @@ def _checked_loss(loss, mode):
     return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
 
 
-def _checked_train_op(train_op, mode):
+def _checked_train_op(train_op: tf.Operation | tf.Tensor | None, mode: str) -> tf.Operation | tf.Tensor | None:
     if train_op is None:
         if mode == ModeKeys.TRAIN:
             raise ValueError("Missing train_op.")
@@ -312,7 +313,7 @@ def _checked_train_op(train_op, mode):
     return train_op
 
 
-def _checked_metrics(metrics):
+def _checked_metrics(metrics: dict[str, Metric] | None) -> dict[str, Metric]:
     if metrics is None:
         return {}
     if not isinstance(metrics, dict):
@@ -334,7 +335,9 @@ def _checked_metrics(metrics):
     return {name: metric_pair(name, metric) for name, metric in metrics.items()}
 
 
-def _checked_export_outputs(outputs, predictions, mode):
+def _checked_export_outputs(
+    outputs: dict[str, ExportOutput] | None, predictions: Nest, mode: str
+) -> dict[str, ExportOutput] | None:
     if outputs is None:
         return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if mode == ModeKeys.PREDICT else None
     if not isinstance(outputs, dict):
@@ -354,12 +357,12 @@ def _checked_export_outputs(outputs, predictions, mode):
     return dict(outputs)
 
 
-def _check_is_tensor(value, name):
+def _check_is_tensor(value: Any, name: str) -> None:
     if not tf.is_tensor(value) or isinstance(value, tf.SparseTensor | tf.RaggedTensor):
         raise TypeError(f"{name} must be Tensor, given: {value!r}")
 
 
-def _check_graph(spec):
+def _check_graph(spec: EstimatorSpec) -> None:
     """Raises ValueError if a tensor or op of the spec is not in the default graph. Does nothing in eager mode."""
     if tf.executing_eagerly():
         return

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from estimator_train._engine.export_outputs import SUPERVISED_METHODS
+from estimator_train._engine.types import Nest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+
+    from estimator_train._engine.export_outputs import ExportOutput
+    from estimator_train.export import InputReceiver
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def signatures(receiver, export_outputs, *, serving_only=True):
+def signatures(
+    receiver: InputReceiver, export_outputs: Mapping[str, ExportOutput], *, serving_only: bool = True
+) -> dict[str, SignatureDef]:
     """Returns the SignatureDefs of a SavedModel, keyed `<output>`, and `<alternative>:<output>` for alternatives.
 
     Signatures that cannot be served are skipped and logged: Classify or Regress outputs without a single string input,
@@ -23,7 +36,8 @@ def signatures(receiver, export_outputs, *, serving_only=True):
     """
     alternatives = getattr(receiver, "receiver_tensors_alternatives", None) or {}
     fed = {"": receiver.receiver_tensors} | {f"{name}:": tensors for name, tensors in alternatives.items()}
-    included, excluded = {}, {}
+    included: dict[str, SignatureDef] = {}
+    excluded: dict[str, ValueError | str] = {}
     for prefix, tensors in fed.items():
         for key, output in export_outputs.items():
             try:
@@ -41,7 +55,7 @@ def signatures(receiver, export_outputs, *, serving_only=True):
     return included
 
 
-def _check_fed(signature, receiver_tensors):
+def _check_fed(signature: SignatureDef, receiver_tensors: dict[str, Nest]) -> None:
     """Raises ValueError if an output of `signature` depends on a placeholder that is not among the inputs."""
     fed = tf.nest.flatten(receiver_tensors, expand_composites=True)
     fed_names = {tensor.name for tensor in fed}
@@ -63,11 +77,11 @@ def _check_fed(signature, receiver_tensors):
         queue += tensor.op.inputs
 
 
-def _captured(graph):
+def _captured(graph: tf.Graph) -> set[str]:
     return {tensor.name for tensor in getattr(graph, "internal_captures", ())}
 
 
-def _log_report(included, excluded):
+def _log_report(included: dict[str, SignatureDef], excluded: dict[str, ValueError | str]) -> None:
     constants = tf.saved_model
     methods = {
         constants.CLASSIFY_METHOD_NAME: "Classify",

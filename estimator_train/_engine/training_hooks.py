@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.saver_hook import (
@@ -14,12 +16,33 @@ from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.events import event_writer
 from estimator_train._engine.session import private_names
 from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.types import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    Session,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from estimator_train._engine.model_fn import EstimatorSpec, Run
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def training_hooks(run, config, user_hooks, listeners, stop_at):
+def training_hooks(
+    run: Run,
+    config: RunConfig,
+    user_hooks: Sequence[SessionRunHook],
+    listeners: Sequence[CheckpointSaverListener],
+    stop_at: tuple[int | None, int | None],
+) -> list[SessionRunHook]:
     """Returns all hooks of a training, in the order in which they are called; needs the run's graph as default.
 
     Args:
@@ -49,7 +72,7 @@ def training_hooks(run, config, user_hooks, listeners, stop_at):
     if run.agreement is not None:
         synchronous.check_hooks(user_hooks)
         sums = synchronous.summing(config.train_distribute)
-        hooks.append(synchronous.SameStartHook(config, sums))
+        hooks.append(synchronous.SameStartHook(config.train_distribute, sums))
     if config.is_chief:
         hooks += _chief_hooks(spec, config, savers, listeners, timer)
     elif run.agreement is not None and timer:
@@ -67,7 +90,7 @@ def training_hooks(run, config, user_hooks, listeners, stop_at):
     return hooks
 
 
-def _checkpoint_timer(config, agreement):
+def _checkpoint_timer(config: RunConfig, agreement: synchronous.Agreement | None) -> StepTimer | None:
     """Returns the timer that triggers checkpoints, or None if none are saved."""
     if config.save_checkpoints_steps:
         return StepTimer(every_steps=config.save_checkpoints_steps)
@@ -78,7 +101,13 @@ def _checkpoint_timer(config, agreement):
     return StepTimer(every_secs=config.save_checkpoints_secs)
 
 
-def _chief_hooks(spec, config, savers, listeners, timer):
+def _chief_hooks(
+    spec: EstimatorSpec,
+    config: RunConfig,
+    savers: list[CheckpointSaverHook],
+    listeners: Sequence[CheckpointSaverListener],
+    timer: StepTimer | None,
+) -> list[SessionRunHook]:
     """Returns the chief's hooks, which save checkpoints and write events; `savers` are hooks that save already."""
     if "loss" not in [summary.op.name for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)]:
         v1.add_to_collection(v1.GraphKeys.SUMMARIES, tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss))
@@ -106,54 +135,54 @@ def _chief_hooks(spec, config, savers, listeners, timer):
     return hooks
 
 
-class StopIfAlreadyDone(v1.train.SessionRunHook):
+class StopIfAlreadyDone(SessionRunHook):
     """Stops before the first step if a StopAtStepHook's last step is already reached; that hook only checks after one.
 
     Args:
       hooks: all hooks that come before it.
     """
 
-    def __init__(self, hooks):
+    def __init__(self, hooks: list[SessionRunHook]) -> None:
         self._stops = [hook for hook in hooks if isinstance(hook, v1.train.StopAtStepHook)]
         self._global_step = v1.train.get_global_step()
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         step = session.run(self._global_step)
         last_steps = map(private_names.last_step, self._stops)
         if any(last_step is not None and step >= last_step for last_step in last_steps):
             coord.request_stop()
 
 
-class LogLossHook(v1.train.SessionRunHook):
+class LogLossHook(SessionRunHook):
     """Logs the loss every `every_steps` global steps; LoggingTensorHook counts calls of session.run instead."""
 
-    def __init__(self, loss, every_steps):
+    def __init__(self, loss: tf.Tensor, every_steps: int) -> None:
         self._fetches = {"loss": loss, "step": v1.train.get_global_step()}
         self._timer = StepTimer(every_steps=every_steps)
 
-    def begin(self):
+    def begin(self) -> None:
         self._timer.reset()
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         loss, step = run_values.results["loss"], run_values.results["step"]
         if self._timer.should_trigger_for_step(step):
             seconds, _ = self._timer.update_last_triggered_step(step)
             log.info("loss = %s, step = %s%s", loss, step, "" if seconds is None else f" ({seconds:.3f} sec)")
 
 
-class EvalProgressHook(v1.train.SessionRunHook):
+class EvalProgressHook(SessionRunHook):
     """Stops an evaluation after `limit` batches, logs its progress, and raises ValueError if there are none."""
 
-    def __init__(self, limit):
+    def __init__(self, limit: int | None) -> None:
         self._limit = limit
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._count = 0
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._count += 1
         if self._limit is None:
             return
@@ -162,7 +191,7 @@ class EvalProgressHook(v1.train.SessionRunHook):
         if self._count >= self._limit:
             run_context.request_stop()
 
-    def end(self, session):
+    def end(self, session: Session) -> None:
         if self._count == 0:  # raise before FinalOpsHook fetches results that do not exist
             raise ValueError(
                 "evaluate got no data: the input_fn's dataset is empty, or a hook stopped it before the first batch."

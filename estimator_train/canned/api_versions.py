@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train.heads import BinaryClassHead, binary_or_multi_class_head
+from estimator_train._engine.types import FeatureColumn
+from estimator_train.heads import BinaryClassHead, Head, binary_or_multi_class_head
 from estimator_train.heads.keys import MetricKeys
+from estimator_train.heads.single_head import MetricFactories
 
 v1 = tf.compat.v1
+
+Partitioner: TypeAlias = Callable[..., Any]  # those of TensorFlow 1, such as fixed_size_partitioner
 
 
 class TrapezoidalAUC(keras.metrics.AUC):
@@ -39,7 +45,7 @@ class TrapezoidalAUC(keras.metrics.AUC):
 class BinaryClassHeadV1(BinaryClassHead):
     """A `BinaryClassHead` with `TrapezoidalAUC`."""
 
-    def _metrics(self):
+    def _metrics(self) -> MetricFactories:
         metrics = super()._metrics()
         _, give = metrics[MetricKeys.AUC_PR]
         return metrics | {MetricKeys.AUC_PR: (TrapezoidalAUC, give)}
@@ -58,16 +64,22 @@ class ApiV2:
     dnn_learning_rate = None  # the optimizer's own default
     partitioner = None
 
-    def classifier_head(self, n_classes, weight_column, label_vocabulary, loss_reduction):
+    def classifier_head(
+        self,
+        n_classes: int,
+        weight_column: str | FeatureColumn | None,
+        label_vocabulary: Sequence[str] | None,
+        loss_reduction: str,
+    ) -> Head:
         """Returns the head of a classifier."""
         return binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
 
-    def variable_scope(self, name, partitioner):
+    def variable_scope(self, name: str, partitioner: Partitioner | None) -> tf.compat.v1.variable_scope:
         """Returns the variable scope of a branch."""
         # Keras optimizers need resource variables, which the program may have disabled.
         return v1.variable_scope(name, partitioner=partitioner, auxiliary_name_scope=False, use_resource=True)
 
-    def train_scope(self, names):
+    def train_scope(self, names: list[str]) -> contextlib.AbstractContextManager[None]:
         """Returns the scope in which the optimizers of the branches called `names` create their variables."""
         return contextlib.nullcontext()
 
@@ -89,20 +101,26 @@ class ApiV1:
     }
     dnn_learning_rate = 0.05
 
-    def __init__(self, *, partitioned, partitioner):
+    def __init__(self, *, partitioned: bool, partitioner: Partitioner | None) -> None:
         self._default_partitioner = v1.fixed_size_partitioner(1) if partitioned else None
         self.partitioner = partitioner
 
-    def classifier_head(self, n_classes, weight_column, label_vocabulary, loss_reduction):
+    def classifier_head(
+        self,
+        n_classes: int,
+        weight_column: str | FeatureColumn | None,
+        label_vocabulary: Sequence[str] | None,
+        loss_reduction: str,
+    ) -> Head:
         if n_classes == 2:
             return BinaryClassHeadV1(weight_column, None, label_vocabulary, loss_reduction)
         return binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction)
 
-    def variable_scope(self, name, partitioner):
+    def variable_scope(self, name: str, partitioner: Partitioner | None) -> tf.compat.v1.variable_scope:
         return v1.variable_scope(name, partitioner=partitioner or self._default_partitioner)
 
     @contextlib.contextmanager
-    def train_scope(self, names):
+    def train_scope(self, names: list[str]) -> Iterator[None]:
         # Purely DNN or linear models created optimizer variables in their own scope; other models, at the top level.
         name = names[0] if len(names) == 1 and self._default_partitioner else ""
         with contextlib.ExitStack() as stack:
@@ -110,3 +128,6 @@ class ApiV1:
                 stack.enter_context(v1.variable_scope(name, auxiliary_name_scope=False))
             stack.enter_context(tf.name_scope(f"{name}/head/".lstrip("/")))
             yield
+
+
+ApiVersion: TypeAlias = ApiV1 | ApiV2

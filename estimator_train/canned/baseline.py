@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -103,8 +103,8 @@ class BaselineRegressor(BaselineEstimator):
         super().__init__(head, model_dir, optimizer, config)
 
 
-def _logit_fn(units):
-    def logit_fn(features):
+def _logit_fn(units: int) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
+    def logit_fn(features: dict[str, tf.Tensor]) -> tf.Tensor:
         bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
         # Take any feature: the weight column may be missing when serving.
         batch_size = tf.shape(next(iter(features.values())))[0]

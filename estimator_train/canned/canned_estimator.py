@@ -16,7 +16,8 @@ import tf_keras as keras
 from estimator_train._engine.graph import optimizers
 from estimator_train._engine.graph.optimizers import train_op
 from estimator_train._engine.graph.warm_start import WarmStartSettings
-from estimator_train.canned.api_versions import ApiV2
+from estimator_train._engine.model_fn import EstimatorSpec
+from estimator_train.canned.api_versions import ApiV2, ApiVersion, Partitioner
 from estimator_train.estimator import Estimator
 from estimator_train.heads import Head
 from estimator_train.run_config import RunConfig
@@ -38,15 +39,15 @@ class Branch(NamedTuple):
     """
 
     scope: str
-    logit_fn: Callable
-    make_optimizer: Callable
-    partitioner: Callable | None = None
+    logit_fn: Callable[..., tf.Tensor | dict[str, tf.Tensor]]
+    make_optimizer: Callable[[], optimizers.Optimizer]
+    partitioner: Partitioner | None = None
 
 
 class CannedEstimator(Estimator):
     """An Estimator whose model is a list of branches and a head."""
 
-    _api_version = ApiV2()
+    _api_version: ApiVersion = ApiV2()
 
     def __init__(
         self,
@@ -60,14 +61,16 @@ class CannedEstimator(Estimator):
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
-def logits_dimension(head):
+def logits_dimension(head: Head) -> int:
     """Returns the number of logits that `head` needs. Raises ValueError if it is not a Head."""
     if not isinstance(head, Head):
         raise ValueError(f"head must be a Head such as RegressionHead(), given: {head!r}")
     return head.logits_dimension
 
 
-def optimizer_factory(optimizer, learning_rate, api_version):
+def optimizer_factory(
+    optimizer: Optimizer, learning_rate: float | None, api_version: ApiVersion
+) -> Callable[[], optimizers.Optimizer]:
     """Returns a function without arguments that creates the optimizer for a new graph.
 
     Args:
@@ -116,13 +119,22 @@ def call_logit_fn(
     return logits
 
 
-def summarize(layer, tag):
+def summarize(layer: tf.Tensor, tag: str) -> None:
     """Adds summaries of a layer's outputs."""
     v1.summary.scalar(f"{tag}/fraction_of_zero_values", tf.math.zero_fraction(layer))
     v1.summary.histogram(f"{tag}/activation", layer)
 
 
-def _model_fn(features, labels, mode, config, *, head, branches, api_version):
+def _model_fn(
+    features: dict[str, Any],
+    labels: Any,
+    mode: str,
+    config: RunConfig,
+    *,
+    head: Head,
+    branches: list[Branch],
+    api_version: ApiVersion,
+) -> EstimatorSpec:
     if not isinstance(features, dict) or not features:
         raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: {type(features)}, {features!r}")
     logits, trained = [], []
@@ -132,7 +144,7 @@ def _model_fn(features, labels, mode, config, *, head, branches, api_version):
         # Use the scope's full name: another model_fn may call this one inside its own scope.
         trained.append(v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES, f"{re.escape(scope.name)}/"))
 
-    def train_op_fn(loss):
+    def train_op_fn(loss: tf.Tensor) -> tf.Operation:
         with api_version.train_scope([branch.scope for branch in branches]):
             ops = [
                 train_op(branch.make_optimizer(), loss, variables, counts_steps=branch is branches[0])

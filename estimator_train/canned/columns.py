@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.graph.saver import without_scope_in_tf215
 from estimator_train._engine.session import private_names
+from estimator_train._engine.types import FeatureColumn
 
 v1 = tf.compat.v1
 
 
-def check_columns(columns, argument, *, dense):
+def check_columns(
+    columns: FeatureColumn | Iterable[FeatureColumn] | None, argument: str, *, dense: bool
+) -> list[FeatureColumn]:
     """Returns a list of the feature columns, sorted by name.
 
     Args:
@@ -40,7 +45,7 @@ def check_columns(columns, argument, *, dense):
     return [by_name[name] for name in sorted(by_name)]
 
 
-def input_layer(features, columns):
+def input_layer(features: dict[str, Any], columns: list[FeatureColumn]) -> tf.Tensor:
     """Returns the dense `columns` of `features`, concatenated to a float32 tensor (batch, elements)."""
     cache, state = private_names.column_cache(features), private_names.column_state()
     with v1.variable_scope("input_layer"):
@@ -51,7 +56,9 @@ def input_layer(features, columns):
         return tf.concat([_dense(column, cache, state) for column in columns], axis=1)
 
 
-def linear_model(features, columns, units, sparse_combiner):
+def linear_model(
+    features: dict[str, Any], columns: list[FeatureColumn], units: int, sparse_combiner: str
+) -> tuple[tf.Tensor, list[tf.Variable], tf.Variable]:
     """Computes the weighted sum of the `columns` of `features`, plus a bias; weights and bias start at 0.
 
     Args:
@@ -83,17 +90,17 @@ def linear_model(features, columns, units, sparse_combiner):
     return tf.nn.bias_add(tf.math.add_n(sums), bias), weights, bias
 
 
-def _dense(column, cache, state):
+def _dense(column: FeatureColumn, cache: Any, state: Any) -> tf.Tensor:
     return tf.reshape(column.get_dense_tensor(cache, state), [-1, column.variable_shape.num_elements()])
 
 
-def _is_categorical(column):
+def _is_categorical(column: FeatureColumn) -> bool:
     return hasattr(column, "get_sparse_tensors")
 
 
-def _scope(column):
+def _scope(column: FeatureColumn) -> tf.compat.v1.variable_scope:
     return v1.variable_scope(re.sub(r"[^A-Za-z0-9_.\-]", "_", column.name))
 
 
-def _flat_sparse(tensor):
+def _flat_sparse(tensor: tf.SparseTensor | None) -> tf.SparseTensor | None:
     return None if tensor is None else tf.sparse.reshape(tensor, [tensor.dense_shape[0], -1])

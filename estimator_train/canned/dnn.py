@@ -5,12 +5,15 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
-from estimator_train._engine.model_fn import FeatureColumn, ModeKeys
+from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.session import private_names
+from estimator_train._engine.types import FeatureColumn
+from estimator_train.canned.api_versions import Partitioner
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -174,8 +177,14 @@ class DNNRegressor(DNNEstimator):
 
 
 def dnn_logit_fn_builder(
-    units, hidden_units, feature_columns, activation_fn, dropout, input_layer_partitioner, batch_norm
-):
+    units: int,
+    hidden_units: Sequence[int] | None,
+    feature_columns: Iterable[FeatureColumn],
+    activation_fn: Callable[[tf.Tensor], tf.Tensor],
+    dropout: float | None,
+    input_layer_partitioner: Partitioner | None,
+    batch_norm: bool,
+) -> Callable[[dict[str, Any], str], tf.Tensor]:
     """Returns a function (features, mode) that computes a network's logits, a float32 tensor (batch, units).
 
     `input_layer_partitioner` partitions the feature columns' variables; see `DNNEstimator` for the other arguments.
@@ -189,7 +198,7 @@ def dnn_logit_fn_builder(
             raise ValueError(f"units and hidden_units must be positive ints, given: {units!r}, {hidden_units}")
     columns = check_columns(feature_columns, "feature_columns", dense=True)
 
-    def dnn_logit_fn(features, mode):
+    def dnn_logit_fn(features: dict[str, Any], mode: str) -> tf.Tensor:
         Dense, BatchNormalization = private_names.v1_dense_class(), private_names.v1_batch_normalization_class()
         training = mode == ModeKeys.TRAIN
         scope = v1.get_variable_scope().name

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
+from estimator_train.canned.api_versions import ApiVersion
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -169,12 +170,12 @@ class _Dnn(NamedTuple):
     feature_columns: Iterable[FeatureColumn] | None
     optimizer: Optimizer
     hidden_units: Sequence[int] | None
-    activation_fn: Callable
+    activation_fn: Callable[[tf.Tensor], tf.Tensor]
     dropout: float | None
     batch_norm: bool
 
 
-def _branches(head, api_version, linear, dnn):
+def _branches(head: Head, api_version: ApiVersion, linear: _Linear, dnn: _Dnn) -> list[Branch]:
     """Returns the branches that have columns: the network, the linear model, or both."""
     if not linear.feature_columns and not dnn.feature_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned.canned_estimator import (
     Branch,
     CannedEstimator,
@@ -129,7 +130,9 @@ class LinearRegressor(LinearEstimator):
         super().__init__(head, feature_columns, model_dir, optimizer, config, sparse_combiner, warm_start_from)
 
 
-def linear_logit_fn_builder(units, feature_columns, sparse_combiner="sum"):
+def linear_logit_fn_builder(
+    units: int, feature_columns: Iterable[FeatureColumn], sparse_combiner: str = "sum"
+) -> Callable[[dict[str, Any]], tf.Tensor]:
     """Returns a function (features) that computes a linear model's logits, a float32 tensor (batch, units).
 
     See `LinearEstimator` for the arguments.
@@ -141,7 +144,7 @@ def linear_logit_fn_builder(units, feature_columns, sparse_combiner="sum"):
     if sparse_combiner not in ("sum", "mean", "sqrtn"):
         raise ValueError(f'sparse_combiner must be "sum", "mean" or "sqrtn", given: {sparse_combiner!r}')
 
-    def linear_logit_fn(features):
+    def linear_logit_fn(features: dict[str, Any]) -> tf.Tensor:
         logits, weights, bias = linear_model(features, columns, units, sparse_combiner)
         if units == 1:
             v1.summary.scalar("bias", tf.reshape(bias, []))

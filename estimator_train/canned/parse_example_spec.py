@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
 
 
 def classifier_parse_example_spec(
@@ -61,7 +61,12 @@ def regressor_parse_example_spec(
     return _spec(feature_columns, label_key, label, weight_column)
 
 
-def _spec(feature_columns, label_key, label, weight_column):
+def _spec(
+    feature_columns: Iterable[FeatureColumn],
+    label_key: str,
+    label: tf.io.FixedLenFeature,
+    weight_column: str | FeatureColumn | None,
+) -> dict[str, Any]:
     spec = tf.feature_column.make_parse_example_spec(feature_columns)
     if label_key in spec:
         raise ValueError(f"label should not be used as feature. label_key: {label_key}, features: {sorted(spec)}")
@@ -69,15 +74,15 @@ def _spec(feature_columns, label_key, label, weight_column):
     if weight_column is None:
         return spec
 
-    if isinstance(weight_column, str):
-        weight_column = tf.feature_column.numeric_column(weight_column)
-    if not hasattr(weight_column, "normalizer_fn"):  # only numeric columns have it
+    is_name = isinstance(weight_column, str)
+    column: FeatureColumn = tf.feature_column.numeric_column(weight_column) if is_name else weight_column
+    if not hasattr(column, "normalizer_fn"):  # only numeric columns have it
         raise ValueError(
             "weight_column should be a str or a tf.feature_column.numeric_column; "
-            f"got {type(weight_column).__name__} {weight_column!r}"
+            f"got {type(column).__name__} {column!r}"
         )
-    if weight_column.key in spec:
+    if column.key in spec:
         raise ValueError(
-            f"weight_column should not be used as feature. weight_column: {weight_column.key}, features: {sorted(spec)}"
+            f"weight_column should not be used as feature. weight_column: {column.key}, features: {sorted(spec)}"
         )
-    return spec | weight_column.parse_example_spec
+    return spec | column.parse_example_spec

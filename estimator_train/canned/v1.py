@@ -34,12 +34,13 @@ def _tf1(base: type[_Base], *, before_config: str | None = None, after_config: s
     class Canned(Estimator, base):  # type: ignore[valid-type, misc]
         __doc__ = base.__doc__
 
-        def __init__(self, *args, **kwargs):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
             bound = signature.bind(self, *args, **kwargs)
             bound.apply_defaults()
             arguments = bound.arguments
             del arguments["self"]
-            self._api_version = ApiV1(partitioned=partitioner is not None, partitioner=arguments.pop(partitioner, None))
+            given = arguments.pop(partitioner) if partitioner else None
+            self._api_version = ApiV1(partitioned=partitioner is not None, partitioner=given)
             super().__init__(**arguments)
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ TensorFlow is imported only when one of these names is first used, because the c
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from estimator_train.distribution.strategies import (
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["cpu_replicas", "devices_to_split_over", "gpus", "let_memory_grow", "multi_worker"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.strategies"), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,12 +35,12 @@ def are_absent(devices: Iterable[str]) -> bool:
     return any(index and int(index[1]) >= there for index in indices)
 
 
-def _replace(strategy_class, argument, cpus):
+def _replace(strategy_class: type[tf.distribute.Strategy], argument: str, cpus: list[str] | str) -> None:
     construct = strategy_class.__init__
     signature = inspect.signature(construct)
 
     @functools.wraps(construct)
-    def construct_on_what_is_there(self, *args, **kwargs):
+    def construct_on_what_is_there(self: tf.distribute.Strategy, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         devices = bound.arguments.get(argument)
         if are_absent(["GPU:0"] if devices is None else [devices] if isinstance(devices, str) else devices):

@@ -96,7 +96,7 @@ def _gpu_names(count: int) -> list[str]:
     return [f"GPU:{index}" for index in range(count)]
 
 
-def _mirrored(devices, all_reduce):
+def _mirrored(devices: list[str], all_reduce: str | None) -> tf.distribute.MirroredStrategy:
     reductions = {
         "nccl": tf.distribute.NcclAllReduce,
         "hierarchical": tf.distribute.HierarchicalCopyAllReduce,

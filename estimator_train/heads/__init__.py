@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.heads.binary_class_head import BinaryClassHead
 from estimator_train.heads.head import Head
 from estimator_train.heads.multi_class_head import MultiClassHead

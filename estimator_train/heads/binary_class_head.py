@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.model_fn import FeatureColumn
-from estimator_train.export import RegressionOutput
+from estimator_train._engine.types import FeatureColumn
+from estimator_train.export import ExportOutput, RegressionOutput
 from estimator_train.heads import checks, classes
+from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead
 
 
 class BinaryClassHead(SingleHead):
@@ -48,24 +50,24 @@ class BinaryClassHead(SingleHead):
         self._vocabulary = label_vocabulary
         self._thresholds = checks.check_thresholds(thresholds)
 
-    def _labels(self, labels, logits):
+    def _labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         labels = checks.check_labels(labels, logits, 1)
         if self._vocabulary is not None:
             labels = classes.ids_of(labels, self._vocabulary)
         return checks.check_label_range(tf.cast(labels, tf.float32), 2)
 
-    def _losses(self, labels, logits):
+    def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
 
-    def _predictions(self, logits):
-        of_two_classes = tf.concat([tf.zeros_like(logits), logits], axis=-1)
+    def _predictions(self, logits: tf.Tensor) -> Predictions:
+        both = tf.concat([tf.zeros_like(logits), logits], axis=-1)
         return {
             PredictionKeys.LOGITS: logits,
             PredictionKeys.LOGISTIC: tf.math.sigmoid(logits, name=PredictionKeys.LOGISTIC),
-            **classes.class_predictions(of_two_classes, 2, self._vocabulary),
+            **classes.class_predictions(both, 2, self._vocabulary),
         }
 
-    def _metrics(self):
+    def _metrics(self) -> MetricFactories:
         return {
             MetricKeys.ACCURACY: (keras.metrics.Accuracy, _label_and_class),
             MetricKeys.PRECISION: (keras.metrics.Precision, _label_and_class),
@@ -78,7 +80,7 @@ class BinaryClassHead(SingleHead):
             **classes.threshold_metrics(self._thresholds, _label_and_logistic),
         }
 
-    def _export_outputs(self, predictions):
+    def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         return {
             "classification": classes.classification_output(predictions, 2, self._vocabulary),
             "regression": RegressionOutput(predictions[PredictionKeys.LOGISTIC]),
@@ -88,22 +90,22 @@ class BinaryClassHead(SingleHead):
 class _AccuracyBaseline(keras.metrics.Mean):
     """Computes the accuracy of always predicting the more frequent class, from labels 0 and 1."""
 
-    def result(self):
+    def result(self) -> tf.Tensor:
         mean = super().result()
         return tf.maximum(mean, 1 - mean)
 
 
-def _label(labels, predictions):
+def _label(labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:
     return (labels,)
 
 
-def _logistic(labels, predictions):
+def _logistic(labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:
     return (predictions[PredictionKeys.LOGISTIC],)
 
 
-def _label_and_class(labels, predictions):
+def _label_and_class(labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
     return labels, predictions[PredictionKeys.CLASS_IDS]
 
 
-def _label_and_logistic(labels, predictions):
+def _label_and_logistic(labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
     return labels, predictions[PredictionKeys.LOGISTIC]

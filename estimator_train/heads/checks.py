@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
+
+from estimator_train._engine.types import FeatureColumn
 
 v1 = tf.compat.v1
 
@@ -15,14 +19,14 @@ _REDUCTIONS = {  # maps Keras' names, and v1's own, to v1's names
 } | {reduction: reduction for reduction in v1.losses.Reduction.all() if reduction != v1.losses.Reduction.NONE}
 
 
-def v1_reduction(loss_reduction):
+def v1_reduction(loss_reduction: str) -> str:
     """Returns the `tf.compat.v1.losses.Reduction` of a loss reduction. Raises ValueError if it is none or unknown."""
     if loss_reduction not in _REDUCTIONS:
         raise ValueError(f"Invalid loss_reduction: {loss_reduction}; it must be one of {sorted(_REDUCTIONS)}")
     return _REDUCTIONS[loss_reduction]
 
 
-def loss_fn_arguments(loss_fn):
+def loss_fn_arguments(loss_fn: Callable[..., tf.Tensor]) -> list[str]:
     """Returns the argument names of a head's `loss_fn`.
 
     Raises:
@@ -38,7 +42,7 @@ def loss_fn_arguments(loss_fn):
     return names
 
 
-def check_label_vocabulary(vocabulary, n_classes=None):
+def check_label_vocabulary(vocabulary: Sequence[str] | None, n_classes: int | None = None) -> None:
     """Raises ValueError unless `vocabulary` is None, or a list or tuple of `n_classes` items if that is given."""
     if vocabulary is None:
         return
@@ -51,7 +55,7 @@ def check_label_vocabulary(vocabulary, n_classes=None):
         )
 
 
-def check_thresholds(thresholds):
+def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
     """Returns `thresholds`, an iterable or None, as a tuple. Raises ValueError if one is outside (0, 1)."""
     for threshold in thresholds or ():
         if not 0 < threshold < 1:
@@ -59,7 +63,7 @@ def check_thresholds(thresholds):
     return tuple(thresholds or ())
 
 
-def check_logits(logits, dimension):
+def check_logits(logits: tf.Tensor, dimension: int) -> tf.Tensor:
     """Returns `logits` as float32 [D0, D1, ... DN, dimension]. Raises ValueError if the shape is different.
 
     If the rank is unknown in the graph, the shape is checked when the logits are computed.
@@ -77,7 +81,7 @@ def check_logits(logits, dimension):
     return tf.ensure_shape(logits, logits.shape[:-1].concatenate(dimension))
 
 
-def check_labels(labels, logits, dimension):
+def check_labels(labels: Any, logits: tf.Tensor, dimension: int) -> tf.Tensor:
     """Returns dense `labels` as [D0, D1, ... DN, dimension]; a last dimension of 1 may be omitted.
 
     Raises:
@@ -98,13 +102,13 @@ def check_labels(labels, logits, dimension):
     return _check_shape(labels, logits, (dimension,), message)
 
 
-def check_has_labels(labels):
+def check_has_labels(labels: Any) -> None:
     """Raises ValueError if `labels` is None."""
     if labels is None:
         raise ValueError("You must provide a labels Tensor. Given: None. Check that input_fn returns labels.")
 
 
-def check_label_range(labels, n_classes, message=None):
+def check_label_range(labels: tf.Tensor, n_classes: int, message: str | None = None) -> tf.Tensor:
     """Returns `labels`, checked to be in [0, n_classes - 1]; in a graph, the check runs with them.
 
     A violation is reported with `message`, or with the limit that is exceeded if there is none.
@@ -125,7 +129,12 @@ def check_label_range(labels, n_classes, message=None):
     return labels
 
 
-def check_weights(features, weight_column, logits, dimensions):
+def check_weights(
+    features: dict[str, Any] | None,
+    weight_column: str | FeatureColumn | None,
+    logits: tf.Tensor,
+    dimensions: Sequence[int],
+) -> tf.Tensor | float:
     """Returns the examples' weights, float32 [D0, D1, ... DN, d] with d in `dimensions`; 1.0 without a weight_column.
 
     Args:
@@ -149,23 +158,23 @@ def check_weights(features, weight_column, logits, dimensions):
     if not (weights.dtype.is_floating or weights.dtype.is_integer):
         raise ValueError(f"Weight column should be castable to float. Given dtype: {weights.dtype}")
     weights = _with_last_dimension(tf.cast(weights, tf.float32), logits)
-    of_logits = " or [D0, D1, ... DN, logits_dimension]" if len(dimensions) > 1 else ""
-    message = f"weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1]{of_logits}"
+    or_dimension = " or [D0, D1, ... DN, logits_dimension]" if len(dimensions) > 1 else ""
+    message = f"weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1]{or_dimension}"
     return _check_shape(weights, logits, dimensions, message)
 
 
-def check_losses(losses, logits, dimension):
+def check_losses(losses: tf.Tensor, logits: tf.Tensor, dimension: int) -> tf.Tensor:
     """Returns the result of a loss_fn; raises ValueError unless its shape is [D0, D1, ... DN, dimension]."""
     message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]"
     return _check_shape(losses, logits, (dimension,), message)
 
 
-def _with_last_dimension(tensor, logits):
+def _with_last_dimension(tensor: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     ranks = tensor.shape.rank, logits.shape.rank
     return tensor[..., tf.newaxis] if None not in ranks and ranks[0] == ranks[1] - 1 else tensor
 
 
-def _check_shape(tensor, logits, dimensions, message):
+def _check_shape(tensor: tf.Tensor, logits: tf.Tensor, dimensions: Sequence[int], message: str) -> tf.Tensor:
     """Returns `tensor`, checked to have the shape of `logits`, except that the last dimension is in `dimensions`."""
     batch = logits.shape[:-1]
     if not any(tensor.shape.is_compatible_with(batch.concatenate(dimension)) for dimension in dimensions):
@@ -177,7 +186,7 @@ def _check_shape(tensor, logits, dimensions, message):
     return _asserted(tensor, tf.reduce_any(matches), message)
 
 
-def _asserted(tensor, condition, message):
+def _asserted(tensor: tf.Tensor, condition: tf.Tensor, message: str) -> tf.Tensor:
     """Returns `tensor` with an assertion that fails with `message` at run time unless `condition` holds."""
     with tf.control_dependencies([tf.debugging.Assert(condition, [message, "Received:", tensor])]):
         return tf.identity(tensor)

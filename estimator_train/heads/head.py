@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.graph import optimizers
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
-from estimator_train.export import PredictOutput
+from estimator_train.export import ExportOutput, PredictOutput
 from estimator_train.heads.keys import MetricKeys
 
 v1 = tf.compat.v1
+
+# By the keys of PredictionKeys; those of a MultiHead are pairs (head name, key).
+Predictions: TypeAlias = dict[Any, tf.Tensor]
 DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
@@ -29,7 +32,9 @@ class Head(abc.ABC):
             return head.create_estimator_spec(features, mode, logits, labels, tf.compat.v1.train.AdamOptimizer())
     """
 
-    _training_scope = "training"
+    @property
+    def _training_scope(self) -> str:
+        return "training"
 
     @property
     @abc.abstractmethod
@@ -120,31 +125,38 @@ class Head(abc.ABC):
         step = train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops, self._training_scope)
         return EstimatorSpec(mode, predictions, loss, step)
 
-    def _serving_outputs(self, predictions):
+    def _serving_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         """Returns a dict of signature names to `ExportOutput`s."""
         outputs = self._export_outputs(predictions) | {"predict": PredictOutput(predictions)}
         return {DEFAULT_SIGNATURE: next(iter(outputs.values()))} | outputs
 
-    def _export_outputs(self, predictions):
+    def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         """Returns the outputs to serve besides the plain predictions; the first is the default signature."""
         return {}
 
-    def _summary_key(self, key):
+    def _summary_key(self, key: str) -> str:
         return f"{key}/{self.name}" if self.name else key
 
-    def _summarize(self, key, value):
+    def _summarize(self, key: str, value: tf.Tensor) -> None:
         with v1.name_scope(""):
             v1.summary.scalar(self._summary_key(key), value)
 
 
-def train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops, scope="training"):
+def train_op(
+    loss: tf.Tensor,
+    optimizer: optimizers.Optimizer | None,
+    trainable_variables: Sequence[tf.Variable] | None,
+    train_op_fn: Callable[[tf.Tensor], tf.Operation | tf.Tensor] | None,
+    update_ops: Sequence[tf.Operation | tf.Tensor] | None,
+    scope: str = "training",
+) -> tf.Operation:
     """Returns the op of a training step; other arguments and errors are those of `Head.create_estimator_spec`."""
     if optimizer is not None and train_op_fn is not None:
         raise ValueError("train_op_fn and optimizer cannot both be set.")
-    if optimizer is None and train_op_fn is None:
-        raise ValueError("train_op_fn and optimizer cannot both be None.")
     # Checkpoints store the optimizer's variables under this scope.
     with v1.name_scope(""), v1.name_scope(scope):
         if optimizer is not None:
             return optimizers.train_op(optimizer, loss, trainable_variables, update_ops)
-        return optimizers.with_update_ops(train_op_fn(loss), update_ops)
+        if train_op_fn is not None:
+            return optimizers.with_update_ops(train_op_fn(loss), update_ops)
+        raise ValueError("train_op_fn and optimizer cannot both be None.")

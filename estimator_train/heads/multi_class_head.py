@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
+from estimator_train.export import ExportOutput
 from estimator_train.heads import checks, classes
+from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead
 
 
 class MultiClassHead(SingleHead):
@@ -47,7 +50,7 @@ class MultiClassHead(SingleHead):
         checks.check_label_vocabulary(label_vocabulary, n_classes)
         self._vocabulary = label_vocabulary
 
-    def _labels(self, labels, logits):
+    def _labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         labels = checks.check_labels(labels, logits, 1)
         if self._vocabulary is not None:
             if labels.dtype != tf.string:
@@ -57,17 +60,17 @@ class MultiClassHead(SingleHead):
             raise ValueError(f"Labels dtype should be integer. Instead got {labels.dtype}.")
         return checks.check_label_range(labels, self._logits_dimension)
 
-    def _losses(self, labels, logits):
+    def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.squeeze(labels, axis=-1), logits)
         return losses[..., tf.newaxis]
 
-    def _predictions(self, logits):
+    def _predictions(self, logits: tf.Tensor) -> Predictions:
         return {
             PredictionKeys.LOGITS: logits,
             **classes.class_predictions(logits, self._logits_dimension, self._vocabulary),
         }
 
-    def _metrics(self):
+    def _metrics(self) -> MetricFactories:
         return {
             MetricKeys.ACCURACY: (
                 keras.metrics.Accuracy,
@@ -75,6 +78,6 @@ class MultiClassHead(SingleHead):
             )
         }
 
-    def _export_outputs(self, predictions):
+    def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         output = classes.classification_output(predictions, self._logits_dimension, self._vocabulary)
         return {"classification": output}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.model_fn import ModeKeys
+from estimator_train.export import ExportOutput
 from estimator_train.heads import checks
-from estimator_train.heads.head import DEFAULT_SIGNATURE, Head
+from estimator_train.heads.head import DEFAULT_SIGNATURE, Head, Predictions
 from estimator_train.heads.keys import MetricKeys
 
 
@@ -62,7 +63,7 @@ class MultiHead(Head):
         return reductions[0]
 
     @property
-    def _training_scope(self):
+    def _training_scope(self) -> str:
         return f"training_{len(self._heads)}"  # in checkpoints of tf.estimator, which opened "training" for each head
 
     def loss(
@@ -117,31 +118,31 @@ class MultiHead(Head):
             metric.update_state(tf.add_n(regularization_losses))
         return eval_metrics
 
-    def _export_outputs(self, predictions):
-        outputs = {}
+    def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
+        outputs: dict[str, ExportOutput] = {}
         for head in self._heads:
             served = head._serving_outputs(
                 {key: value for (name, key), value in predictions.items() if name == head.name}
             )
-            outputs[head.name] = served.pop(DEFAULT_SIGNATURE)
+            outputs[str(head.name)] = served.pop(DEFAULT_SIGNATURE)
             outputs |= {f"{head.name}/{signature}": output for signature, output in served.items()}
         return outputs
 
-    def _by_head(self, labels, logits):
+    def _by_head(self, labels: Any, logits: tf.Tensor | dict[str, tf.Tensor]) -> Iterator[tuple[Head, Any, tf.Tensor]]:
         """Returns an iterator of (head, its labels, its logits)."""
         if not isinstance(labels, dict):
             raise ValueError(f"labels must be a dict. Given: {labels}")
-        return zip(self._heads, self._of_heads(labels, "labels"), self._split(logits), strict=True)
+        return zip(self._heads, self._per_head(labels, "labels"), self._split(logits), strict=True)
 
-    def _split(self, logits):
+    def _split(self, logits: tf.Tensor | dict[str, tf.Tensor]) -> list[tf.Tensor]:
         """Returns a list of each head's logits."""
         if isinstance(logits, dict):
-            return self._of_heads(logits, "logits")
+            return self._per_head(logits, "logits")
         return tf.split(
             checks.check_logits(logits, self.logits_dimension), [head.logits_dimension for head in self._heads], axis=-1
         )
 
-    def _of_heads(self, values, name):
+    def _per_head(self, values: dict[Any, Any], name: str) -> list[Any]:
         missing = [head.name for head in self._heads if head.name not in values]
         if missing:
             raise ValueError(f"{name} has missing values for head(s): {missing}")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
+from estimator_train.export import ExportOutput
 from estimator_train.heads import checks, classes
+from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead
 
 
 class MultiLabelHead(SingleHead):
@@ -55,9 +58,9 @@ class MultiLabelHead(SingleHead):
         self._thresholds = checks.check_thresholds(thresholds)
         self._measured_classes = [self._class_id(given) for given in classes_for_class_based_metrics or ()]
 
-    def _class_id(self, given):
+    def _class_id(self, given: int | str) -> int:
         if isinstance(given, str):
-            if given not in (self._vocabulary or ()):
+            if self._vocabulary is None or given not in self._vocabulary:
                 raise ValueError(
                     "label_vocabulary must be provided and have all classes_for_class_based_metrics that are strings. "
                     f"Given: {given!r}, label_vocabulary {self._vocabulary}"
@@ -70,7 +73,7 @@ class MultiLabelHead(SingleHead):
             )
         return given
 
-    def _labels(self, labels, logits):
+    def _labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         n_classes = self._logits_dimension
         checks.check_has_labels(labels)
         if isinstance(labels, tf.SparseTensor):
@@ -84,18 +87,18 @@ class MultiLabelHead(SingleHead):
         labels = checks.check_labels(labels, logits, n_classes)
         return checks.check_label_range(labels, 2, "labels must be an integer indicator Tensor with values in [0, 1]")
 
-    def _losses(self, labels, logits):
+    def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, logits.dtype), logits)
         return tf.reduce_mean(losses, axis=-1, keepdims=True)
 
-    def _predictions(self, logits):
+    def _predictions(self, logits: tf.Tensor) -> Predictions:
         return {
             PredictionKeys.LOGITS: logits,
             PredictionKeys.PROBABILITIES: tf.math.sigmoid(logits, name=PredictionKeys.PROBABILITIES),
             PredictionKeys.CLASSES: classes.all_classes(logits, self._logits_dimension, self._vocabulary),
         }
 
-    def _metrics(self):
+    def _metrics(self) -> MetricFactories:
         auc_pr = functools.partial(keras.metrics.AUC, curve="PR")
         metrics = {
             MetricKeys.AUC: (keras.metrics.AUC, _labels_and_probabilities),
@@ -104,29 +107,29 @@ class MultiLabelHead(SingleHead):
         }
         for class_id in self._measured_classes:
             name = f"class{class_id}" if self._vocabulary is None else self._vocabulary[class_id]
-            of_class = functools.partial(_label_and_probability, class_id)
+            arguments = functools.partial(_label_and_probability, class_id)
             metrics |= {
                 MetricKeys.PROBABILITY_MEAN_AT_NAME % name: (
                     keras.metrics.Mean,
                     functools.partial(_probability, class_id),
                 ),
-                MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, of_class),
-                MetricKeys.AUC_PR_AT_NAME % name: (auc_pr, of_class),
+                MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, arguments),
+                MetricKeys.AUC_PR_AT_NAME % name: (auc_pr, arguments),
             }
         return metrics
 
-    def _export_outputs(self, predictions):
+    def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         output = classes.classification_output(predictions, self._logits_dimension, self._vocabulary)
         return {"classification": output}
 
 
-def _labels_and_probabilities(labels, predictions):
+def _labels_and_probabilities(labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
     return labels, predictions[PredictionKeys.PROBABILITIES]
 
 
-def _probability(class_id, labels, predictions):
+def _probability(class_id: int, labels: Any, predictions: Predictions) -> tuple[tf.Tensor]:
     return (predictions[PredictionKeys.PROBABILITIES][..., class_id, tf.newaxis],)
 
 
-def _label_and_probability(class_id, labels, predictions):
+def _label_and_probability(class_id: int, labels: Any, predictions: Predictions) -> tuple[tf.Tensor, tf.Tensor]:
     return labels[..., class_id, tf.newaxis], *_probability(class_id, labels, predictions)

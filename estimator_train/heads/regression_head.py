@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.model_fn import FeatureColumn
-from estimator_train.export import RegressionOutput
+from estimator_train._engine.types import FeatureColumn
+from estimator_train.export import ExportOutput, RegressionOutput
 from estimator_train.heads import checks
+from estimator_train.heads.head import Predictions
 from estimator_train.heads.keys import MetricKeys, PredictionKeys
-from estimator_train.heads.single_head import SingleHead
+from estimator_train.heads.single_head import MetricFactories, SingleHead
 
 
 class RegressionHead(SingleHead):
@@ -47,18 +49,18 @@ class RegressionHead(SingleHead):
             raise ValueError(f"Invalid label_dimension {label_dimension}; it must be at least 1.")
         self._inverse_link_fn = inverse_link_fn
 
-    def _labels(self, labels, logits):
+    def _labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         return tf.cast(checks.check_labels(labels, logits, self._logits_dimension), tf.float32)
 
-    def _losses(self, labels, logits):
+    def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         return tf.math.squared_difference(logits, labels)
 
-    def _predictions(self, logits):
+    def _predictions(self, logits: tf.Tensor) -> Predictions:
         if self._inverse_link_fn is None:
             return {PredictionKeys.PREDICTIONS: logits}
         return {PredictionKeys.PREDICTIONS: self._inverse_link_fn(logits), PredictionKeys.LOGITS: logits}
 
-    def _metrics(self):
+    def _metrics(self) -> MetricFactories:
         return {
             MetricKeys.PREDICTION_MEAN: (
                 keras.metrics.Mean,
@@ -67,7 +69,7 @@ class RegressionHead(SingleHead):
             MetricKeys.LABEL_MEAN: (keras.metrics.Mean, lambda labels, predictions: (labels,)),
         }
 
-    def _export_outputs(self, predictions):
+    def _export_outputs(self, predictions: Predictions) -> dict[str, ExportOutput]:
         return {"regression": RegressionOutput(predictions[PredictionKeys.PREDICTIONS])}
 
 
@@ -94,7 +96,7 @@ class PoissonRegressionHead(RegressionHead):
         super().__init__(label_dimension, weight_column, loss_reduction, None, tf.math.exp, name)
         self._compute_full_loss = compute_full_loss
 
-    def _losses(self, labels, logits):
+    def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         return tf.nn.log_poisson_loss(labels, logits, self._compute_full_loss)
 
 
@@ -117,6 +119,6 @@ class LogisticRegressionHead(RegressionHead):
     ) -> None:
         super().__init__(1, weight_column, loss_reduction, None, tf.math.sigmoid, name)
 
-    def _losses(self, labels, logits):
+    def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         labels = checks.check_label_range(labels, 2, "Labels must be in range [0, 1]")
         return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)

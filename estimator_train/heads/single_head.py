@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.heads import checks
-from estimator_train.heads.head import Head
+from estimator_train.heads.head import Head, Predictions
 from estimator_train.heads.keys import MetricKeys
 
 v1 = tf.compat.v1
+
+# A function (labels, predictions) that returns the arguments of a metric's update_state, without the weights.
+UpdateArguments: TypeAlias = Callable[[Any, Predictions], tuple[tf.Tensor, ...]]
+# By the metrics' keys: the class of a metric, and the arguments of its updates.
+MetricFactories: TypeAlias = dict[str, tuple[Callable[..., keras.metrics.Metric], UpdateArguments]]
 
 
 class SingleHead(Head):
@@ -106,7 +111,14 @@ class SingleHead(Head):
         labels, logits, losses, weights = self._weigh(labels, logits, features)
         return self._update(eval_metrics, labels, self._predictions(logits), (losses, weights), regularization_losses)
 
-    def _update(self, eval_metrics, labels, predictions, weighed, regularization_losses):
+    def _update(
+        self,
+        eval_metrics: dict[str, keras.metrics.Metric],
+        labels: Any,
+        predictions: Predictions,
+        weighed: tuple[tf.Tensor, tf.Tensor | float],
+        regularization_losses: Sequence[tf.Tensor] | None,
+    ) -> dict[str, keras.metrics.Metric]:
         """Does `update_metrics`, given labels, predictions, and the pair `weighed` of losses and weights."""
         losses, weights = weighed
         values = {key: give(labels, predictions) for key, (_, give) in self._metrics().items()}
@@ -119,32 +131,32 @@ class SingleHead(Head):
         return eval_metrics
 
     @abc.abstractmethod
-    def _labels(self, labels, logits):
+    def _labels(self, labels: Any, logits: tf.Tensor) -> Any:
         """Returns `labels`, checked, in the form that the losses and metrics need."""
 
     @abc.abstractmethod
-    def _losses(self, labels, logits):
+    def _losses(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
         """Returns the losses [D0, D1, ... DN, loss_dimension]."""
 
     @abc.abstractmethod
-    def _predictions(self, logits):
+    def _predictions(self, logits: tf.Tensor) -> Predictions:
         """Returns a dict of all predictions."""
 
     @abc.abstractmethod
-    def _metrics(self):
-        """Returns a dict of the metrics that this head adds to the common ones.
+    def _metrics(self) -> MetricFactories:
+        """Returns the metrics that this head adds to the common ones."""
 
-        Each value is a pair of a Keras class and a function (labels, predictions) that returns the arguments of
-        update_state as a tuple, without the weights.
-        """
-
-    def _weigh(self, labels, logits, features):
+    def _weigh(
+        self, labels: Any, logits: tf.Tensor, features: dict[str, Any] | None
+    ) -> tuple[Any, tf.Tensor, tf.Tensor, tf.Tensor | float]:
         """Returns checked labels, checked logits, losses and weights."""
         logits = checks.check_logits(logits, self._logits_dimension)
         labels = self._labels(labels, logits)
         return labels, logits, *self._losses_and_weights(labels, logits, features)
 
-    def _losses_and_weights(self, labels, logits, features):
+    def _losses_and_weights(
+        self, labels: Any, logits: tf.Tensor, features: dict[str, Any] | None
+    ) -> tuple[tf.Tensor, tf.Tensor | float]:
         """Returns the losses of the checked `labels` and `logits`, and their weights."""
         if self._loss_fn:
             offered = {"features": features, "loss_reduction": self._loss_reduction}

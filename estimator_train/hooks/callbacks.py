@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import wait_for
+from estimator_train._engine.hooks import EpochHook
 from estimator_train._engine.keras.generations import adapter_of, imported_kerases
-from estimator_train._engine.model_fn import EpochHook
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
@@ -84,7 +85,7 @@ class CallbacksHook(EpochHook):
         (self._saver,) = v1.get_collection(v1.GraphKeys.SAVERS)
         self._last_step = next(iter(v1.get_collection(step_outputs.LAST_STEP)), math.inf)
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(self._global_step))
         self._epoch = self._step // self.steps_per_epoch if self.steps_per_epoch else 0
         self._is_in_epoch = False
@@ -100,16 +101,14 @@ class CallbacksHook(EpochHook):
                 self._model.stop_training = False
                 self._callbacks.on_train_begin()
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         with self._as_in_fit():
             if not self._is_in_epoch:
                 self._begin_epoch()
             self._callbacks.on_train_batch_begin(self._step - self._first_step)
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._step = int(run_values.results["step"]) + 1  # fetched with a step, it is the number before the update
         self._logs = run_values.results["logs"]
         with self._as_in_fit():
@@ -123,7 +122,7 @@ class CallbacksHook(EpochHook):
     def evaluated(self, metrics: Mapping[str, Any]) -> None:
         self._metrics = dict(metrics)
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         with self._as_in_fit():
             if self._is_in_epoch and self._step > self._begun_at:
                 self._end_epoch(is_last=True)
@@ -133,13 +132,13 @@ class CallbacksHook(EpochHook):
             wait_for(self._saver)
             self._saver.save(session, self._path, global_step=self._step)
 
-    def _begin_epoch(self):
+    def _begin_epoch(self) -> None:
         self._is_in_epoch, self._begun_at = True, self._step  # training may resume in the middle of an epoch
         self._first_step = self._epoch * self.steps_per_epoch if self.steps_per_epoch else self._step
         self._reset_metrics()
         self._callbacks.on_epoch_begin(self._epoch)
 
-    def _end_epoch(self, is_last):
+    def _end_epoch(self, is_last: bool) -> None:
         if is_last:
             self._callbacks.set_params(self._callbacks.params | {"epochs": self._epoch + 1})
         if self._metrics:
@@ -151,6 +150,6 @@ class CallbacksHook(EpochHook):
         self._is_in_epoch, self._metrics = False, {}
 
     @contextlib.contextmanager
-    def _as_in_fit(self):
+    def _as_in_fit(self) -> Iterator[None]:
         with eager_mode(), self._model.distribute_strategy.scope():
             yield

@@ -5,17 +5,22 @@ from __future__ import annotations
 import operator
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.types import SessionRunArgs, SessionRunContext, SessionRunValues
 from estimator_train.estimator import Estimator
 
 v1 = tf.compat.v1
 log = tf.get_logger()
+
+# Returns why to stop, given a metric's values by global steps in ascending order, or None.
+Condition: TypeAlias = Callable[[dict[int, float]], str | None]
 
 
 def make_early_stopping_hook(
@@ -161,7 +166,7 @@ def make_stop_at_checkpoint_step_hook(
 class MissingMetricError(ValueError):
     """The evaluation has no metric of the name that early stopping monitors, only those in `names`."""
 
-    def __init__(self, metric, names):
+    def __init__(self, metric: str, names: list[str]) -> None:
         super().__init__(f"Early stopping monitors the metric {metric!r}, but the evaluation has {names}.")
         self.metric, self.names = metric, names
 
@@ -169,7 +174,9 @@ class MissingMetricError(ValueError):
 class _StopHook(tf.compat.v1.train.SessionRunHook):
     """Stops training once `should_stop_fn()` is true. Adds nothing to the graph, hence nothing to checkpoints."""
 
-    def __init__(self, should_stop_fn, run_every_secs, run_every_steps):
+    def __init__(
+        self, should_stop_fn: Callable[[], bool], run_every_secs: float | None, run_every_steps: int | None
+    ) -> None:
         if (run_every_secs is None) == (run_every_steps is None):
             raise ValueError(
                 "One of run_every_secs and run_every_steps must be given, and the other be None; given: "
@@ -178,13 +185,13 @@ class _StopHook(tf.compat.v1.train.SessionRunHook):
         self._should_stop_fn = should_stop_fn
         self._timer = StepTimer(every_secs=run_every_secs, every_steps=run_every_steps)
 
-    def begin(self):
+    def begin(self) -> None:
         self._global_step = v1.train.get_global_step()
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._global_step)
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         # A global step fetched together with a training step may be the one before or after the update.
         if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
@@ -197,12 +204,17 @@ class _StopHook(tf.compat.v1.train.SessionRunHook):
 
 
 class StopOnMetricHook(_StopHook):
-    """Stops training once `condition` returns a reason, a str, for the evaluation metrics written so far.
+    """Stops training once `condition` returns a reason for the evaluation metrics written so far."""
 
-    `condition` is called with a dict from global steps, in ascending order, to the metric's values.
-    """
-
-    def __init__(self, estimator, metric_name, condition, eval_dir, run_every_secs, run_every_steps):
+    def __init__(
+        self,
+        estimator: Estimator,
+        metric_name: str,
+        condition: Condition,
+        eval_dir: str | None,
+        run_every_secs: float | None,
+        run_every_steps: int | None,
+    ) -> None:
         _check_estimator(estimator)
         super().__init__(self._should_stop, run_every_secs, run_every_steps)
         self._estimator = estimator
@@ -211,11 +223,11 @@ class StopOnMetricHook(_StopHook):
         self._eval_dir = eval_dir
         self._is_checked = False
 
-    def begin(self):
+    def begin(self) -> None:
         super().begin()
-        self._read_files = None
+        self._read_files: dict[str, int] | None = None
 
-    def watch(self, metric_names):
+    def watch(self, metric_names: Mapping[str | None, Callable[[], list[str]]]) -> None:
         """Determines which evaluation to monitor and checks that it has the metric.
 
         Args:
@@ -233,7 +245,7 @@ class StopOnMetricHook(_StopHook):
                 self._check_metric(names())
                 self._is_checked = True
 
-    def _should_stop(self):
+    def _should_stop(self) -> bool:
         eval_dir = self._eval_dir or self._estimator.eval_dir()
         pattern = os.path.join(eval_dir, "*.tfevents.*")
         files = {path: tf.io.gfile.stat(path).length for path in tf.io.gfile.glob(pattern)}
@@ -249,24 +261,24 @@ class StopOnMetricHook(_StopHook):
             log.info(reason)
         return reason is not None
 
-    def _check_metric(self, names):
+    def _check_metric(self, names: Iterable[str]) -> None:
         if self._metric_name not in names:
             raise MissingMetricError(self._metric_name, sorted(names))
 
 
 class _StopAtSavedStepHook(tf.compat.v1.train.SessionRunHook):
-    def __init__(self, model_dir, last_step, wait_secs):
+    def __init__(self, model_dir: str, last_step: int, wait_secs: float) -> None:
         self._model_dir = model_dir
         self._last_step = last_step
         self._wait_secs = wait_secs
 
-    def begin(self):
+    def begin(self) -> None:
         self._global_step = v1.train.get_global_step()
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._global_step)
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         if run_values.results + 1 < self._last_step:
             return
         checkpoint = tf.train.latest_checkpoint(self._model_dir)
@@ -276,8 +288,10 @@ class _StopAtSavedStepHook(tf.compat.v1.train.SessionRunHook):
             time.sleep(self._wait_secs)
 
 
-def _crosses(is_past, relation, metric_name, threshold, min_steps):
-    def condition(values):
+def _crosses(
+    is_past: Callable[[float, float], bool], relation: str, metric_name: str, threshold: float, min_steps: int
+) -> Condition:
+    def condition(values: dict[int, float]) -> str | None:
         for step, value in values.items():
             if step >= min_steps and is_past(value, threshold):
                 return (
@@ -289,24 +303,27 @@ def _crosses(is_past, relation, metric_name, threshold, min_steps):
     return condition
 
 
-def _stands_still(is_better, change, metric_name, max_steps, min_steps):
-    def condition(values):
-        best = best_step = None
+def _stands_still(
+    is_better: Callable[[float, float], bool], change: str, metric_name: str, max_steps: int, min_steps: int
+) -> Condition:
+    def condition(values: dict[int, float]) -> str | None:
+        best: tuple[int, float] | None = None
         for step, value in values.items():
             if step < min_steps:
                 continue
-            if best is None or is_better(value, best):
-                best, best_step = value, step
-            if step - best_step >= max_steps:
+            if best is None or is_better(value, best[1]):
+                best = step, value
+            age = step - best[0]
+            if age >= max_steps:
                 return (
-                    f'No {change} in metric "{metric_name}" for {step - best_step} steps, which is greater than or '
-                    f"equal to max steps ({max_steps}) configured for early stopping."
+                    f'No {change} in metric "{metric_name}" for {age} steps, which is greater than or equal to max '
+                    f"steps ({max_steps}) configured for early stopping."
                 )
         return None
 
     return condition
 
 
-def _check_estimator(estimator):
+def _check_estimator(estimator: object) -> None:
     if not isinstance(estimator, Estimator):
         raise TypeError(f"`estimator` must have type `tf.estimator.Estimator`. Got: {estimator!r}")

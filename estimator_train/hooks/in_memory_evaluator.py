@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import ObjectSaver
-from estimator_train._engine.model_fn import InputFn
+from estimator_train._engine.types import InputFn, Session, SessionRunContext, SessionRunValues
 from estimator_train.estimator import Estimator
 from estimator_train.run_config import TaskType
 
@@ -50,7 +51,7 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
                 "InMemoryEvaluatorHook supports training in a single process only; a cluster has an evaluator task."
             )
         self._estimator = estimator
-        self._evaluation = {"input_fn": input_fn, "steps": steps, "hooks": hooks, "name": name}
+        self._evaluation: dict[str, Any] = {"input_fn": input_fn, "steps": steps, "hooks": hooks, "name": name}
         self._every_n_iter = every_n_iter
 
     def begin(self) -> None:
@@ -60,22 +61,20 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
         # The saver used for training cannot be shared: it keeps track of its checkpoints and deletes the oldest.
         self._saver = savers[0] if is_keras else v1.train.Saver(v1.global_variables())
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._iterations = 0
         self._evaluate(session)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._iterations += 1
         if self._iterations % self._every_n_iter == 0:
             self._evaluate(run_context.session)
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         if self._iterations % self._every_n_iter:
             self._evaluate(session)
 
-    def _evaluate(self, session):
+    def _evaluate(self, session: Session) -> None:
         folder = f"ram://estimator_train-{uuid.uuid4()}"
         path = f"{folder}/model.ckpt-{session.run(self._global_step)}"
         try:

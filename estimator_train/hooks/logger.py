@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 from estimator_train.loggers import Logger
 
 v1 = tf.compat.v1
@@ -53,27 +54,25 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         }
         self._are_means = bool(graph.get_collection(step_outputs.RUN_OVER_EPOCHS))
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._logged_step = self._step = int(session.run(self._fetches["step"]))
         self._values = []
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._step = int(run_values.results["step"]) + 1  # fetched with a step, it is the number before the update
         self._values.append(run_values.results["values"])
         self._rate = run_values.results["rate"]
         if self._step // self._every_n_steps > self._logged_step // self._every_n_steps:
             self._log()
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         if self._values:
             self._log()
 
-    def _log(self):
+    def _log(self) -> None:
         values = self._values[-1:] if self._are_means else self._values
         means = {name: float(np.mean([each[name] for each in values])) for name in values[0]}
         epoch = {"epoch": round(self._step / self._steps_per_epoch, 4)} if self._steps_per_epoch else {}

@@ -12,6 +12,7 @@ import tqdm
 
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 
 v1 = tf.compat.v1
 
@@ -45,9 +46,9 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             "examples": [] if examples is None else [examples],
         }
         self._last_step = next(iter(graph.get_collection(step_outputs.LAST_STEP)), None)
-        self._bar = None
+        self._bar: tqdm.tqdm | None = None
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._step = self._shown_step = session.run(self._fetches["step"])
         self._shown_at = time.perf_counter()
         self._is_warm = False
@@ -60,12 +61,10 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
                 bar_format=self._bar_format("?"),
             )
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._step = int(run_values.results["step"]) + 1
         self._values = run_values.results["values"]
         if not self._is_warm:
@@ -80,20 +79,20 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if time.perf_counter() - self._shown_at >= self._every_secs:
             self._show()
 
-    def _begin_counting(self):
+    def _begin_counting(self) -> None:
         self._is_warm = True
         self._start, self._first_step = time.perf_counter(), self._step
         self._spent_before = time_spent.total()
         self._interruptions, self._interrupted_at = 0.0, self._step
-        self._examples = 0
+        self._examples: int = 0
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         if self._step > self._shown_step:
             self._show()
         if self._bar is not None:
             self._bar.close()
 
-    def _show(self):
+    def _show(self) -> None:
         self._shown_at, self._shown_step = time.perf_counter(), self._step
         texts = [f"{name} {value:.4g}" for name, value in self._values.items() if not value.ndim]
         training_seconds = self._shown_at - self._start - self._interruptions
@@ -104,29 +103,30 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             to_go = tqdm.tqdm.format_interval(self._seconds_to_go(training_seconds))
         if self._bar is not None:
             self._bar.bar_format = self._bar_format(to_go or "?")
-            self._bar.set_postfix_str(", ".join(self._fitting(texts)))
+            self._bar.set_postfix_str(", ".join(_fitting(texts, self._bar)))
             return
-        of_last_step = "" if self._last_step is None else f"/{self._last_step}"
+        last_step = "" if self._last_step is None else f"/{self._last_step}"
         if to_go is not None:
             texts.append(f"{to_go} to go")
-        print(f"step {self._step}{of_last_step}: {', '.join(texts)}", file=self._file, flush=True)
+        print(f"step {self._step}{last_step}: {', '.join(texts)}", file=self._file, flush=True)
 
-    def _seconds_to_go(self, training_seconds):
+    def _seconds_to_go(self, training_seconds: float) -> float:
         a_step = training_seconds / (self._step - self._first_step)
         if self._interrupted_at > self._first_step:
             a_step += self._interruptions / (self._interrupted_at - self._first_step)
         return a_step * (self._last_step - self._step)
 
-    def _bar_format(self, to_go):
+    def _bar_format(self, to_go: str) -> str:
         """Returns tqdm's format with our estimate of the remaining time; tqdm's would count evaluations as steps."""
         if self._last_step is None:
             return "step {n_fmt}, {elapsed} so far{postfix}"
         return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}}, {to_go} to go{{postfix}}"
 
-    def _fitting(self, texts):
-        """Drops metrics, the last ones first, until the texts fit the width of the terminal."""
-        shown = self._bar.format_dict
-        columns = shown["ncols"] or math.inf
-        while texts and len(tqdm.tqdm.format_meter(**shown | {"ncols": None, "postfix": ", ".join(texts)})) > columns:
-            texts = [*texts[:-2], *texts[-1:]] if len(texts) > 2 else texts[:-1]
-        return texts
+
+def _fitting(texts: list[str], bar: tqdm.tqdm) -> list[str]:
+    """Drops metrics, the last ones first, until the texts fit the width of the terminal."""
+    shown = bar.format_dict
+    columns = shown["ncols"] or math.inf
+    while texts and len(tqdm.tqdm.format_meter(**shown | {"ncols": None, "postfix": ", ".join(texts)})) > columns:
+        texts = [*texts[:-2], *texts[-1:]] if len(texts) > 2 else texts[:-1]
+    return texts

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from estimator_train._engine.events import event_writer
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -47,11 +49,13 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
 
     def __init__(self, output_dir: str | os.PathLike[str] | None = None, *, every_n_steps: int = 100) -> None:
         self._output_dir = output_dir
+        self._file = os.path.join(output_dir, "timing.json") if output_dir else ""
         self._every_n_steps = every_n_steps
         self._calls = []
         self._earlier_sessions: list[dict[str, Any]] | None = None
         self._ended = _Whole(0.0, dict.fromkeys(time_spent.seconds(), 0.0))
-        self._begun = None
+        self._begun: _Whole | None = None
+        self._seen = self._ended
 
     @property
     def times(self) -> list[float]:
@@ -69,7 +73,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         self._writer = event_writer(self._output_dir) if self._output_dir else None
         self._unwritten = []
 
-    def after_create_session(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._is_first = True
         if self._earlier_sessions is None:
             self._started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -77,13 +81,11 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             self._earlier_sessions = _sessions_in(self._file) if self._output_dir and self._first_step else []
             self._written_at = time.perf_counter()
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> tf.compat.v1.train.SessionRunArgs:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         self._start, self._spent = time.perf_counter(), time_spent.total()
         return v1.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.compat.v1.train.SessionRunContext, run_values: tf.compat.v1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._seen = _now()
         seconds = self._seen.seconds - self._start - (time_spent.total() - self._spent)
         values = run_values.results
@@ -100,11 +102,12 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             self._unwritten.append(call)
             if sum(call.steps for call in self._unwritten) >= self._every_n_steps:
                 self._last_step = int(run_context.session.run(self._global_step))
-                self._write_scalars(self._last_step)
+                self._writer.add_summary(_scalars(self._unwritten), self._last_step)
+                self._unwritten = []
                 if time.perf_counter() - self._written_at > _FILE_SECS:
                     self._write_file()
 
-    def end(self, session: tf.compat.v1.Session) -> None:
+    def end(self, session: Session) -> None:
         self._ended, self._begun = self._whole(), None
         self._last_step = int(session.run(self._global_step))
         if self._output_dir:
@@ -145,11 +148,7 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             "other_seconds": whole - measured.seconds - warmup.seconds - sum(spent.values()),
         }
 
-    @property
-    def _file(self):
-        return os.path.join(self._output_dir, "timing.json")
-
-    def _whole(self, until=None):
+    def _whole(self, until: _Whole | None = None) -> _Whole:
         """Returns the time of all sessions, counting the current one up to `until`, or else up to now."""
         if self._begun is None:
             return self._ended
@@ -157,25 +156,12 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
         spent = {kind: self._ended.spent[kind] + until.spent[kind] - self._begun.spent[kind] for kind in until.spent}
         return _Whole(self._ended.seconds + until.seconds - self._begun.seconds, spent)
 
-    def _write_file(self):
+    def _write_file(self) -> None:
         summary = self.summary()
         steps = {"started": self._started, "first_step": self._first_step, "last_step": self._last_step}
-        sessions = [*self._earlier_sessions, steps | summary]
+        sessions = [*(self._earlier_sessions or []), steps | summary]
         write_whole(self._file, json.dumps(summary | {"sessions": sessions}, indent=2) + "\n")
         self._written_at = time.perf_counter()
-
-    def _write_scalars(self, global_step):
-        window = _total(self._unwritten)
-        self._unwritten = []
-        summary = v1.Summary()
-        scalars = {
-            "examples/sec": _ratio(window.examples, window.seconds),
-            "input_wait_share": _ratio(window.input_seconds, window.seconds),
-        }
-        for tag, value in scalars.items():
-            if value is not None:
-                summary.value.add(tag=tag, simple_value=value)
-        self._writer.add_summary(summary, global_step)
 
 
 class _Whole(NamedTuple):
@@ -185,7 +171,7 @@ class _Whole(NamedTuple):
     spent: dict[str, float]
 
 
-def _now():
+def _now() -> _Whole:
     return _Whole(time.perf_counter(), time_spent.seconds())
 
 
@@ -215,14 +201,27 @@ def _sessions_in(path: str) -> list[dict[str, Any]]:
     return sessions
 
 
-def _total(calls):
+def _scalars(calls: Iterable[_Call]) -> tf.compat.v1.Summary:
+    window = _total(calls)
+    summary = v1.Summary()
+    scalars = {
+        "examples/sec": _ratio(window.examples, window.seconds),
+        "input_wait_share": _ratio(window.input_seconds, window.seconds),
+    }
+    for tag, value in scalars.items():
+        if value is not None:
+            summary.value.add(tag=tag, simple_value=value)
+    return summary
+
+
+def _total(calls: Iterable[_Call]) -> _Call:
     calls = list(calls)
     return _Call(*(sum(getattr(call, field) for call in calls) for field in _Call._fields[:4]))
 
 
-def _step_times(calls):
+def _step_times(calls: Iterable[_Call]) -> list[float]:
     return [call.seconds / call.steps for call in calls for _ in range(call.steps)]
 
 
-def _ratio(part, whole):
+def _ratio(part: float, whole: float) -> float | None:
     return float(part / whole) if whole and not math.isnan(part) else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
+from estimator_train._engine.types import Nest
 
 _BLOCK_BYTES = 2**20
 
@@ -102,18 +104,18 @@ class Arrays:
     def starting_at(self, examples: int, seed: int) -> Arrays:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
 
-    def _batches_at_once(self):
+    def _batches_at_once(self) -> int:
         """Returns how many batches to gather in one numpy call, whose overhead exceeds the cost of a small batch."""
         bytes_of_row = sum(column.nbytes // self.num_rows for column in tf.nest.flatten(self.data))
         return max(1, min(32, _BLOCK_BYTES // max(self.batch_size * bytes_of_row, 1)))
 
-    def _num_batches(self, num_rows, start):
+    def _num_batches(self, num_rows: int, start: int) -> int:
         if self.num_epochs is None:
             return tf.data.INFINITE_CARDINALITY
         rows = max(num_rows * self.num_epochs - start, 0)
         return rows // self.batch_size if self.drop_remainder else -(-rows // self.batch_size)
 
-    def _rows(self, indices):
+    def _rows(self, indices: tf.Tensor) -> Nest:
         columns = tf.nest.flatten(self.data)
         # numpy gathers the rows because tf.gather would turn the arrays into constants of the graph.
         dtypes = [tf.as_dtype(column.dtype) for column in columns]
@@ -126,7 +128,7 @@ class Arrays:
         return tuple(batch[name] for name in ("x", "y", "sample_weight") if name in batch)
 
 
-def _as_arrays(value):
+def _as_arrays(value: Any) -> Nest:
     if isinstance(value, dict):
         return {key: _as_arrays(item) for key, item in value.items()}
     if isinstance(value, tuple):
@@ -134,8 +136,8 @@ def _as_arrays(value):
     return np.asarray(value)
 
 
-def _common_length(data):
-    lengths = {name: shape[0] if shape else "a scalar" for name, shape in _named_shapes(data)}
+def _common_length(data: dict[str, Nest]) -> int:
+    lengths: dict[str, Any] = {name: shape[0] if shape else "a scalar" for name, shape in _named_shapes(data)}
     if len(set(lengths.values())) > 1 or "a scalar" in lengths.values():
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ValueError(f"Length of tensors in x and y is mismatched: the arrays must have one length; got {listed}")
@@ -145,7 +147,7 @@ def _common_length(data):
     return length
 
 
-def _named_shapes(value, name=""):
+def _named_shapes(value: Nest, name: str = "") -> Iterator[tuple[str, tuple[int, ...]]]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _named_shapes(item, f"{name}[{key!r}]" if name else key)

@@ -68,7 +68,7 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
     return ChangedBatches(input_fn, Augmentation(_parsed(names)))
 
 
-def _parsed(names):
+def _parsed(names: str | Iterable[str]) -> tuple[str, ...]:
     """Returns the augmentations requested by `names`, presets expanded, each once, in the order of `NAMES`."""
     asked = set()
     for name in (part.strip() for part in (names.split(",") if isinstance(names, str) else names)):
@@ -102,21 +102,21 @@ class Augmentation:
         return _mixed(images, rest, seeds["mixup"]) if "mixup" in self.names else (images, *rest)
 
 
-def _uniform(images, seed, low, high, values=1):
+def _uniform(images: tf.Tensor, seed: tf.Tensor, low: float, high: float, values: int = 1) -> tf.Tensor:
     """Returns random numbers of shape (batch, values) for the images of a batch."""
     return tf.random.stateless_uniform([tf.shape(images)[0], values], seed, low, high, images.dtype)
 
 
-def _for_pixels(numbers):
+def _for_pixels(numbers: tf.Tensor) -> tf.Tensor:
     """Reshapes numbers of shape (batch, 1) to broadcast over the pixels of images."""
     return numbers[:, :, tf.newaxis, tf.newaxis]
 
 
-def _flipped(images, seed):
+def _flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.where(_for_pixels(_uniform(images, seed, 0, 1)) < 0.5, tf.reverse(images, [2]), images)
 
 
-def _moved(images, seeds):
+def _moved(images: tf.Tensor, seeds: dict[str, tf.Tensor]) -> tf.Tensor:
     """Rotates, zooms and shifts images, each only if it has a seed, with a single interpolation."""
     shape = tf.shape(images)
     none = tf.zeros([shape[0], 1], images.dtype)
@@ -145,20 +145,20 @@ def _moved(images, seeds):
     return tf.ensure_shape(moved, images.shape)
 
 
-def _brightened(images, seed):
+def _brightened(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(images + _for_pixels(_uniform(images, seed, -_BRIGHTNESS, _BRIGHTNESS)), 0, 1)
 
 
-def _contrasted(images, seed):
+def _contrasted(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     mean = tf.reduce_mean(images, axis=[1, 2], keepdims=True)
     factor = _for_pixels(_uniform(images, seed, 1 - _CONTRAST, 1 + _CONTRAST))
     return tf.clip_by_value(mean + (images - mean) * factor, 0, 1)
 
 
-def _cut_out(images, seed):
+def _cut_out(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     centres = _uniform(images, seed, 0, 1, values=2)
 
-    def is_inside(side, centre):
+    def is_inside(side: tf.Tensor, centre: tf.Tensor) -> tf.Tensor:
         """Returns which pixels along a side are inside the cutout, of shape (batch, side)."""
         pixels = (tf.cast(tf.range(side), images.dtype) + 0.5) / tf.cast(side, images.dtype)
         return tf.abs(pixels - centre) < _CUTOUT / 2
@@ -168,7 +168,7 @@ def _cut_out(images, seed):
     return tf.where(rows & columns, tf.reduce_mean(images, axis=[1, 2], keepdims=True), images)
 
 
-def _mixed(images, rest, seed):
+def _mixed(images: tf.Tensor, rest: list[tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
     if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
         raise ValueError(f"mixup needs float labels, such as one-hot ones, got {rest or 'none'}; leave out mixup")
     seeds = tf.unstack(tf.random.split(seed, 3))
@@ -178,7 +178,7 @@ def _mixed(images, rest, seed):
     share = tf.math.divide_no_nan(a, a + b)
     others = tf.random.experimental.stateless_shuffle(tf.range(count), seeds[2])
 
-    def mixed(values):
+    def mixed(values: tf.Tensor) -> tf.Tensor:
         own = tf.cast(tf.reshape(share, [-1] + [1] * (values.shape.rank - 1)), values.dtype)
         return own * values + (1 - own) * tf.gather(values, others)
 

@@ -4,11 +4,14 @@
 images.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import filelock
@@ -28,7 +31,9 @@ from estimator_train.input_fns.decoding import decoded, fault_of_file
 _FORMAT = 1  # version of the file format in a cache directory
 
 
-def open_cache(cache, paths, image_size, *, fast, skip):
+def open_cache(
+    cache: str | os.PathLike[str], paths: Sequence[str], image_size: tuple[int, int], *, fast: bool, skip: bool
+) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """Fills the cache and returns a function that reads from it.
 
     The function maps indices into `paths` to the value that `decode_own_channels` returns for these files. Images are
@@ -54,11 +59,13 @@ def open_cache(cache, paths, image_size, *, fast, skip):
         else:
             planes, channels = _open_folder(Path(cache), images, paths, image_size, fast)
             # It may have been filled by a call that skipped files.
-            _check_decoded([paths[place] for place in np.flatnonzero(channels == 0)], skip)
+            _check_decoded([paths[place] for place in np.flatnonzero(channels == 0).tolist()], skip)
     return _reader(planes, channels, image_size)
 
 
-def _images(paths, image_size, fast, skip):
+def _images(
+    paths: Sequence[str], image_size: tuple[int, int], fast: bool, skip: bool
+) -> Iterator[tuple[np.ndarray, int]]:
     """Yields (image, index into `paths`) for each image that can be decoded."""
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
     images = decoded(files, image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
@@ -73,14 +80,16 @@ def _images(paths, image_size, fast, skip):
     _check_decoded(paths[due:], skip)
 
 
-def _check_decoded(left_out, skip):
+def _check_decoded(left_out: Sequence[str], skip: bool) -> None:
     if left_out and not skip:
         fault = os.fsdecode(fault_of_file(os.fsencode(left_out[0])).numpy())
         message = f'{left_out[0]} cannot be decoded: {fault}; delete it or pass on_error="skip"'
         raise tf.errors.InvalidArgumentError(None, None, message)
 
 
-def _fill_memory(images, number, image_size):
+def _fill_memory(
+    images: Iterable[tuple[np.ndarray, int]], number: int, image_size: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
     plane, free = image_size[0] * image_size[1], free_memory()
     _check_room("memory", free, number, image_size)
     channels, end = np.zeros(number, np.uint8), 0
@@ -94,15 +103,20 @@ def _fill_memory(images, number, image_size):
     return planes[:end], channels
 
 
-def _open_folder(folder, images, paths, image_size, fast):
+def _open_folder(
+    folder: Path,
+    images: Iterable[tuple[np.ndarray, int]],
+    paths: Sequence[str],
+    image_size: tuple[int, int],
+    fast: bool,
+) -> tuple[np.ndarray, np.ndarray]:
     folder.mkdir(parents=True, exist_ok=True)
     name = folder / f"images-{key_of_files(paths, image_size, fast)}"
     data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
     with explaining_full_disk(folder), filelock.FileLock(name.with_suffix(".lock")):
         # The manifest is written last; without it, the data file is incomplete.
         if (channels := _channels_in(manifest)) is None:
-            _fill_file(data, manifest, images, paths, image_size)
-            channels = _channels_in(manifest)
+            channels = _fill_file(data, manifest, images, paths, image_size)
     plane = image_size[0] * image_size[1]
     if data.stat().st_size != int(channels.sum(dtype=np.int64)) * plane * 4:
         raise ValueError(f"{data} is damaged; delete it and {manifest}")
@@ -110,7 +124,7 @@ def _open_folder(folder, images, paths, image_size, fast):
     return planes, channels
 
 
-def _channels_in(manifest):
+def _channels_in(manifest: Path) -> np.ndarray | None:
     """Returns an array of each image's number of channels, or None if the manifest is missing or unreadable."""
     try:
         return np.array(json.loads(manifest.read_text())["channels"], np.uint8)
@@ -121,7 +135,14 @@ def _channels_in(manifest):
         return None
 
 
-def _fill_file(data, manifest, images, paths, image_size):
+def _fill_file(
+    data: Path,
+    manifest: Path,
+    images: Iterable[tuple[np.ndarray, int]],
+    paths: Sequence[str],
+    image_size: tuple[int, int],
+) -> np.ndarray:
+    """Writes the images and then the manifest; returns each image's number of channels."""
     _check_room(data.parent, shutil.disk_usage(data.parent).free, len(paths), image_size)
     channels = np.zeros(len(paths), np.uint8)
     try:
@@ -133,9 +154,10 @@ def _fill_file(data, manifest, images, paths, image_size):
         data.unlink()
         raise
     write_whole(manifest, json.dumps({"image_size": image_size, "paths": paths, "channels": channels.tolist()}))
+    return channels
 
 
-def key_of_files(paths, image_size, fast):
+def key_of_files(paths: Sequence[str], image_size: tuple[int, int], fast: bool) -> str:
     """Returns a hex digest of the files' current state and of the settings that the decoded images depend on."""
     key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
     for path in paths:
@@ -143,7 +165,7 @@ def key_of_files(paths, image_size, fast):
     return key.hexdigest()[:16]
 
 
-def _size_and_time(path):
+def _size_and_time(path: str) -> tuple[int, int]:
     # Not the inode or the time of its last change: these differ if data are unpacked or mounted again.
     if is_remote(path):
         stat = tf.io.gfile.stat(path)
@@ -152,7 +174,7 @@ def _size_and_time(path):
     return status.st_size, status.st_mtime_ns
 
 
-def _check_room(where, free, number, image_size, channels=1):
+def _check_room(where: Path | str, free: float, number: int, image_size: tuple[int, int], channels: int = 1) -> None:
     needed = number * image_size[0] * image_size[1] * channels * 4
     if needed > free:
         kind, error = ("memory", MemoryError) if where == "memory" else (f"the disk of {where}", OSError)
@@ -162,11 +184,13 @@ def _check_room(where, free, number, image_size, channels=1):
         )
 
 
-def _reader(planes, channels, image_size):
+def _reader(
+    planes: np.ndarray, channels: np.ndarray, image_size: tuple[int, int]
+) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     starts = np.cumsum(channels, dtype=np.int64) - channels
     all_rgb = bool(np.isin(channels, (0, 3)).all())
 
-    def read(numbers):
+    def read(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places = np.flatnonzero(channels[numbers])
         numbers = numbers[places]
         if all_rgb or (channels[numbers] == 1).all():
@@ -181,7 +205,7 @@ def _reader(planes, channels, image_size):
             image[:] = planes[start : start + number].reshape(*image_size, number)
         return images, places
 
-    def read_images(numbers):
+    def read_images(numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         images, places = tf.numpy_function(read, [numbers], (tf.float32, tf.int64))
         return tf.ensure_shape(images, (None, *image_size, None)), tf.ensure_shape(places, (None,))
 

@@ -7,16 +7,17 @@ import dataclasses
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.host.generator_stream import Share, Skipped, epochs, in_turn
+from estimator_train._engine.host.generator_stream import Item, Share, Skipped, epochs, in_turn
 from estimator_train._engine.host.generator_workers import in_workers
 from estimator_train._engine.host.host_memory import aligned_empty, keep_freed_memory
 from estimator_train._engine.input_fns.order import share_of_pipeline, without_first
+from estimator_train._engine.types import Nest
 
 
 def generator(
@@ -110,43 +111,44 @@ class GeneratorExamples:
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         signature = self._signature(context)
-        jumps = self.batch_size is not None and self.elements_per_epoch is not None
-        before = share_of_pipeline(self.first, context)
-        epoch, first = divmod(before, self.elements_per_epoch) if jumps else (0, 0)
+        batch_size, before = self.batch_size, share_of_pipeline(self.first, context)
+        epoch = first = 0
+        if batch_size is not None and self.elements_per_epoch is not None:
+            (epoch, first), before = divmod(before, self.elements_per_epoch), 0
+        generate = functools.partial(epochs, num_epochs=self.num_epochs, augment=self.augment)
 
-        def items():
-            arguments = {"num_epochs": self.num_epochs, "augment": self.augment}
+        def items() -> Iterator[Item | None]:
             if not self.workers:
-                yield from epochs(self._make_fresh, input_context=context, start=(epoch, first), **arguments)
+                yield from generate(self._make_fresh, input_context=context, start=(epoch, first))
                 return
             functions = [
                 functools.partial(
-                    epochs,
+                    generate,
                     self.make_generator,
                     input_context=share,
                     start=(epoch, len(range(worker, first, self.workers))),
-                    **arguments,
                 )
                 for worker, share in enumerate(_shares(context, self.workers))
             ]
             with in_workers(functions) as streams:
                 yield from in_turn(streams, first)
 
-        def elements():
+        def elements() -> Iterator[tuple]:
             return _checked(items(), signature, self.elements_per_epoch, self.skipped, first)
 
-        def batches():
-            # Batched here rather than by Dataset.batch: passing one element from Python to tf.data costs more than
-            # making a small batch.
-            return _batches(itertools.islice(elements(), 0 if jumps else before, None), self.batch_size, signature)
-
-        if self.batch_size is None:
+        if batch_size is None:
             # TensorFlow uses an array where it lies, and a worker uses the memory again.
             kept = (lambda: map(copy.deepcopy, elements())) if self.workers else elements
             dataset = without_first(tf.data.Dataset.from_generator(kept, output_signature=signature), before)
         else:
-            of_batch = tf.nest.map_structure(lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature)
-            dataset = tf.data.Dataset.from_generator(batches, output_signature=of_batch)
+
+            def batches() -> Iterator[Nest]:
+                # Batched here rather than by Dataset.batch: passing one element from Python to tf.data costs more than
+                # making a small batch.
+                return _batches(itertools.islice(elements(), before, None), batch_size, signature)
+
+            specs = tf.nest.map_structure(lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature)
+            dataset = tf.data.Dataset.from_generator(batches, output_signature=specs)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
@@ -154,7 +156,7 @@ class GeneratorExamples:
     def starting_at(self, examples: int, seed: int) -> GeneratorExamples:
         return dataclasses.replace(self, first=examples)
 
-    def _signature(self, context):
+    def _signature(self, context: tf.distribute.InputContext) -> Nest:
         signature = self.output_signature
         if signature is not None and all(spec.shape.rank is not None for spec in tf.nest.flatten(signature)):
             return signature
@@ -162,16 +164,16 @@ class GeneratorExamples:
         return _with_ranks(signature, _signature_of(first, batched=self.batch_size is None))
 
     @functools.cached_property
-    def _make_fresh(self):
+    def _make_fresh(self) -> Callable[..., Iterable[Item]]:
         return _refusing_the_last(self.make_generator)
 
 
-def _refusing_the_last(make_generator):
+def _refusing_the_last(make_generator: Callable[..., Iterable[Item]]) -> Callable[..., Iterable[Item]]:
     """Wraps `make_generator` to raise an error if it returns the same, already used, iterator as last time."""
     last = None
 
     @functools.wraps(make_generator)
-    def make_fresh(**offered):
+    def make_fresh(**offered: Any) -> Iterable[Item]:
         nonlocal last
         made = make_generator(**offered)
         if made is last and iter(made) is made:
@@ -184,22 +186,21 @@ def _refusing_the_last(make_generator):
     return make_fresh
 
 
-def _shares(context, workers):
+def _shares(context: tf.distribute.InputContext, workers: int) -> list[Share]:
     pipelines, first = context.num_input_pipelines * workers, context.input_pipeline_id * workers
     return [Share(pipelines, first + worker, context.num_replicas_in_sync) for worker in range(workers)]
 
 
-def _first(items):
+def _first(items: Iterable[Item | None]) -> tuple:
     num_skipped = 0
     for item in items:
-        if isinstance(item, Skipped):
-            num_skipped += 1
-        elif item is not None:
+        if isinstance(item, tuple):
             return item
-    _check_epoch(0, num_skipped, None)
+        num_skipped += isinstance(item, Skipped)
+    raise _empty_epoch(num_skipped)
 
 
-def _with_ranks(signature, inferred):
+def _with_ranks(signature: Nest | None, inferred: Nest) -> Nest:
     """Fills unknown ranks of `signature` from `inferred`; Keras needs the rank to resolve a metric like "acc"."""
     if signature is None:
         return inferred
@@ -210,7 +211,7 @@ def _with_ranks(signature, inferred):
     )
 
 
-def _signature_of(value, batched):
+def _signature_of(value: Nest, batched: bool) -> Nest:
     if isinstance(value, dict):
         return {key: _signature_of(item, batched) for key, item in value.items()}
     if isinstance(value, tuple):
@@ -224,7 +225,9 @@ def _signature_of(value, batched):
     return tf.TensorSpec(shape, tf.as_dtype(value.dtype))
 
 
-def _checked(items, signature, elements_per_epoch, skipped, first):
+def _checked(
+    items: Iterable[Item | None], signature: Nest, elements_per_epoch: int | None, skipped: list[str], first: int
+) -> Iterator[tuple]:
     """Yields the tuples of `items`, which come from `epochs`, after checking them against the signature.
 
     Also checks the number of elements of each epoch, and collects and logs skipped ones. `first` is the number of
@@ -252,7 +255,7 @@ def _checked(items, signature, elements_per_epoch, skipped, first):
             num_yielded += 1
 
 
-def _batches(examples, batch_size, signature):
+def _batches(examples: Iterator[tuple], batch_size: int, signature: Nest) -> Iterator[Nest]:
     """Yields batches of examples; the last may be short. Copies each example at once, as Python may reuse its array."""
     specs = tf.nest.flatten(signature)
     for first in examples:
@@ -272,7 +275,7 @@ def _batches(examples, batch_size, signature):
         yield tf.nest.pack_sequence_as(signature, [column[:number] for column in columns])
 
 
-def _parts(value, signature):
+def _parts(value: Nest, signature: Nest) -> list[Any]:
     """Returns the arrays and numbers in `value`, in the order of tf.nest.flatten(signature)."""
     if isinstance(signature, dict):
         return [part for key in sorted(signature) for part in _parts(value[key], signature[key])]
@@ -281,12 +284,10 @@ def _parts(value, signature):
     return [value]
 
 
-def _check_epoch(num_yielded, num_skipped, expected):
-    num_elements = num_yielded + num_skipped
-    if not num_elements:
-        raise ValueError("make_generator yielded nothing; it must return a fresh iterator at every call")
+def _check_epoch(num_yielded: int, num_skipped: int, expected: int | None) -> None:
     if not num_yielded:
-        raise ValueError(f"make_generator skipped all {num_skipped} elements of an epoch")
+        raise _empty_epoch(num_skipped)
+    num_elements = num_yielded + num_skipped
     if expected is not None and num_elements < expected:
         raise ValueError(f"make_generator ended early: it yielded {num_elements} of {expected} elements of an epoch")
     if expected is not None and num_elements > expected:
@@ -294,7 +295,13 @@ def _check_epoch(num_yielded, num_skipped, expected):
         raise ValueError(f"make_generator yielded {num_elements} elements in an epoch of {expected}; {fix}")
 
 
-def _fits(value, signature):
+def _empty_epoch(num_skipped: int) -> ValueError:
+    if num_skipped:
+        return ValueError(f"make_generator skipped all {num_skipped} elements of an epoch")
+    return ValueError("make_generator yielded nothing; it must return a fresh iterator at every call")
+
+
+def _fits(value: Nest, signature: Nest) -> bool:
     if isinstance(signature, dict):
         return (
             isinstance(value, dict)

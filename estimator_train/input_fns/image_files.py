@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -239,7 +239,7 @@ class ImageFiles:
     prefetch_buffer_size: int | None = None
     seed: int | None = None
     on_error: str = "raise"
-    cache: str | os.PathLike | None = None
+    cache: str | os.PathLike[str] | None = None
     fast: bool = False
     deterministic: bool = True
     service: str | None = None
@@ -265,7 +265,7 @@ class ImageFiles:
         weights = () if self.sample_weight is None else (self.sample_weight.tolist(),)
         return repr((files, self.labels.tolist(), self.num_classes or False, self.on_error, *weights))
 
-    def _batches(self, input_context):
+    def _batches(self, input_context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         shard = slice(context.input_pipeline_id, None, context.num_input_pipelines)
         paths = self.paths[shard]
@@ -290,35 +290,35 @@ class ImageFiles:
         options.threading.max_intra_op_parallelism = 1
         return batches.with_options(options)
 
-    def _loader(self, shard):
+    def _loader(self, shard: slice) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
         """Returns a function from indices into a shard, a slice of all files, to a batch of these files."""
-        paths_of = self._paths_of(shard)
+        find_paths = self._paths_of(shard)
         labels = tf.constant(self.labels[shard])
         weights = [] if self.sample_weight is None else [tf.constant(self.sample_weight[shard])]
-        decode = self._cached(shard) if self.cache is not None else None
+        decode = self._cached(self.cache, shard) if self.cache is not None else None
         # The graph of `fault_of_file` adds 25 to 40 ms to each new iterator. Only a service needs it, because it cannot
         # run py_function.
-        fault_of = functools.partial(_run_eagerly, fault_of_file) if self.service is None else fault_of_file
+        fault = functools.partial(_run_eagerly, fault_of_file) if self.service is None else fault_of_file
 
-        def load(numbers):
+        def load(numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
             skips = self.on_error == "skip"
-            of_batch = None if decode and not skips else paths_of(numbers)
-            decoded = decode(numbers) if decode else decode_own_channels(of_batch, self.image_size, fast=self.fast)
+            paths = None if decode and not skips else find_paths(numbers)
+            decoded = decode(numbers) if decode else decode_own_channels(paths, self.image_size, fast=self.fast)
             images, places = decoded
             label, *weight = (tf.gather(tf.gather(each, numbers), places) for each in [labels, *weights])
             batch = images, tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight
-            if of_batch is None:  # filling the cache has decoded every file
+            if paths is None:  # filling the cache has decoded every file
                 return batch
-            bad = _others(of_batch, places)
+            bad = _others(paths, places)
             if skips:
                 # rebatch needs the same number of channels in all batches.
                 return to_rgb(images), batch[1], bad
-            with tf.control_dependencies([_assert_none(bad, fault_of)]):
+            with tf.control_dependencies([_assert_none(bad, fault)]):
                 return tf.nest.map_structure(tf.identity, batch)
 
         return load
 
-    def _paths_of(self, shard):
+    def _paths_of(self, shard: slice) -> Callable[[tf.Tensor], tf.Tensor]:
         """Returns a function from indices into a shard to the files' paths."""
         paths = self.paths[shard]
         if self.service is not None:  # its workers cannot read this process' memory
@@ -328,21 +328,25 @@ class ImageFiles:
             tf.numpy_function(paths.__getitem__, [numbers], tf.string, stateful=False), numbers.shape
         )
 
-    def _cached(self, shard):
+    def _cached(
+        self, cache: str | os.PathLike[str], shard: slice
+    ) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
         """Returns the cache of a shard's files, which is filled once per input_fn."""
         key, skip = (shard.start, shard.step), self.on_error == "skip"
         if key not in self.caches:
             self.caches[key] = open_cache(
-                self.cache, _as_text(self.paths[shard]), self.image_size, fast=self.fast, skip=skip
+                cache, _as_text(self.paths[shard]), self.image_size, fast=self.fast, skip=skip
             )
         return self.caches[key]
 
-    def _prefetched(self, batches):
+    def _prefetched(self, batches: tf.data.Dataset) -> tf.data.Dataset:
         number = self.prefetch_buffer_size
         return batches.prefetch(tf.data.AUTOTUNE if number is None else number)
 
 
-def _list_files(file_pattern, labels, skip):
+def _list_files(
+    file_pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], labels: Sequence[str], skip: bool
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Returns (paths as bytes, class indices, skipped paths), sorted by path."""
     patterns = [file_pattern] if isinstance(file_pattern, str | os.PathLike) else file_pattern
     index_of = {os.fsencode(label): index for index, label in enumerate(labels)}
@@ -372,7 +376,7 @@ def _list_files(file_pattern, labels, skip):
     return paths[kept], indices[kept], skipped
 
 
-def _as_bytes(paths):
+def _as_bytes(paths: Iterable[str]) -> np.ndarray:
     """Returns an array of the paths as bytes, which take half the memory of Python strings."""
     paths = iter(paths)
     chunks = [np.empty(0, "S1")]
@@ -381,11 +385,11 @@ def _as_bytes(paths):
     return np.concatenate(chunks)
 
 
-def _as_text(paths):
+def _as_text(paths: Iterable[bytes]) -> list[str]:
     return [os.fsdecode(path) for path in paths]
 
 
-def _glob(pattern):
+def _glob(pattern: str) -> list[str]:
     # Paths, and directories in a pattern, may contain literal brackets.
     if os.path.lexists(pattern) or tf.io.gfile.exists(os.fsencode(pattern)):
         return [pattern]
@@ -399,34 +403,34 @@ def _glob(pattern):
     return found
 
 
-def _run_eagerly(function, path):
+def _run_eagerly(function: Callable[[tf.Tensor], tf.Tensor], path: tf.Tensor) -> tf.Tensor:
     """Calls a function from a path to a string when the graph runs, so that its operations are not in the graph."""
     return tf.ensure_shape(tf.py_function(function, [path], tf.string), ())
 
 
-def _assert_none(bad, fault_of):
-    """Returns an op that fails if there are bad paths; the error has the first one and its `fault_of`."""
-    fault = tf.cond(tf.size(bad) > 0, lambda: fault_of(bad[0]), lambda: "")
+def _assert_none(bad: tf.Tensor, find_fault: Callable[[tf.Tensor], tf.Tensor]) -> tf.Operation:
+    """Returns an op that fails if there are bad paths; the error has the first one and its `find_fault`."""
+    fault = tf.cond(tf.size(bad) > 0, lambda: find_fault(bad[0]), lambda: "")
     message = tf.strings.join(["cannot be decoded: ", fault, '; delete it or pass on_error="skip"'])
     # Error messages must be UTF-8.
     return tf.debugging.Assert(tf.size(bad) < 1, [tf.strings.unicode_transcode(bad[:1], "UTF-8", "UTF-8"), message])
 
 
-def _others(paths, places):
+def _others(paths: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """Returns the paths whose indices are not in `places`."""
     return tf.gather(paths, tf.raw_ops.ListDiff(x=tf.range(tf.size(paths, tf.int64)), y=places).out)
 
 
-def _leave_out(batches, skipped, num_files, endless):
+def _leave_out(batches: tf.data.Dataset, skipped: list[str], num_files: int, endless: bool) -> tf.data.Dataset:
     """Adds the bad paths of batches (images, labels, bad) to `skipped`, logs them, and drops empty batches."""
     bad_paths = set()
 
-    def report():
+    def report() -> None:
         if skipped:
             among = ", ".join(map(printable, skipped[-5:]))
             tf.get_logger().warning("%d image files were skipped, among them %s", len(skipped), among)
 
-    def note(bad):
+    def note(bad: np.ndarray) -> bool:
         bad_paths.update(os.fsdecode(path) for path in bad)
         if len(bad_paths) == num_files:
             # Otherwise an endless dataset would loop forever.
@@ -438,7 +442,7 @@ def _leave_out(batches, skipped, num_files, endless):
             report()
         return True
 
-    def keep(images, labels, bad):
+    def keep(images: tf.Tensor, labels: tf.Tensor, bad: tf.Tensor) -> tf.Tensor:
         empty = tf.shape(images)[0] < 1
         worth_a_note = empty | (tf.size(bad) > 0)
         noted = tf.cond(worth_a_note, lambda: tf.numpy_function(note, [bad], tf.bool), lambda: True)

@@ -3,6 +3,8 @@
 `image_files` has an argument for it. `arrays` and `generator` do not, because their data is in this process' memory.
 """
 
+from __future__ import annotations
+
 import socket
 from urllib.parse import urlsplit
 
@@ -11,7 +13,7 @@ import tensorflow as tf
 _CONNECT_SECS = 10
 
 
-def check_service(service):
+def check_service(service: str) -> None:
     """Raises ValueError unless `service` is an address like "grpc://host:port"."""
     try:
         address = urlsplit(service)
@@ -22,7 +24,7 @@ def check_service(service):
         raise ValueError(f'service must be the dispatcher\'s address, "grpc://host:port", got {service!r}')
 
 
-def distribute(batches, service):
+def distribute(batches: tf.data.Dataset, service: str) -> tf.data.Dataset:
     """Returns a dataset of `batches` that the workers of `service` compute, each once, in the order they are ready.
 
     Raises:

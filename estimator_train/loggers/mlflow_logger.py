@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ class MLflowLogger(Logger):
         self._mlflow.end_run("FINISHED" if succeeded else "FAILED")
 
 
-def _experiment_id(mlflow):
+def _experiment_id(mlflow: types.ModuleType) -> str | None:
     """Returns the experiment's ID, creating it if missing; None if MLflow's environment variables name one."""
     if {"MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"} & os.environ.keys():
         return None

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.paths import as_path
+from estimator_train._engine.host.paths import RemotePath, as_path
 
 
-def run_id(folder, tracker):
+def run_id(folder: str | os.PathLike[str], tracker: str) -> str | None:
     """Returns the ID that the run in `folder` has in `tracker`, or None if it has none yet."""
     return _read(folder).get(tracker)
 
 
-def keep_run_id(folder, tracker, value):
+def keep_run_id(folder: str | os.PathLike[str], tracker: str, value: str) -> None:
     """Stores the ID of the run in `folder`, which is created if missing."""
     as_path(folder).mkdir(parents=True, exist_ok=True)
     write_whole(_file(folder), json.dumps(_read(folder) | {tracker: value}, indent=2) + "\n")
 
 
-def _file(folder):
+def _file(folder: str | os.PathLike[str]) -> Path | RemotePath:
     return as_path(folder, "loggers.json")
 
 
-def _read(folder):
+def _read(folder: str | os.PathLike[str]) -> dict[str, str]:
     path = _file(folder)
     try:
         ids = json.loads(path.read_text()) if path.exists() else {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Collection
+from typing import Any
 
 
 class TaskType:
@@ -158,7 +160,7 @@ def has_several_tasks(tf_config: dict) -> bool:
     return sum(len(tasks) for job, tasks in cluster.items() if job != TaskType.EVALUATOR) > 1
 
 
-def _addresses(cluster):
+def _addresses(cluster: dict[str, Any]) -> dict[str, dict[int, str]]:
     """Returns a cluster's addresses by job and index; TF_CONFIG has a list, or a dict if some are absent, per job."""
     addresses = {}
     for job, tasks in cluster.items():
@@ -170,7 +172,7 @@ def _addresses(cluster):
     return addresses
 
 
-def _chief_job(cluster, task, synchronous):
+def _chief_job(cluster: Collection[str], task: dict[str, Any], synchronous: bool) -> str:
     """Returns the name of the job whose first task is the chief."""
     named = [job for job in (TaskType.MASTER, TaskType.CHIEF) if job in cluster]
     if synchronous and TaskType.MASTER in named:
@@ -184,7 +186,7 @@ def _chief_job(cluster, task, synchronous):
     return TaskType.WORKER if synchronous or is_evaluator else TaskType.CHIEF
 
 
-def _checked_task(cluster, chief, task):
+def _checked_task(cluster: dict[str, Any], chief: str, task: dict[str, Any]) -> tuple[str, int]:
     """Returns the (type, index) of a task, after checking TF_CONFIG's cluster, whose chief job is named `chief`."""
     if chief == TaskType.MASTER and TaskType.CHIEF in cluster:
         raise ValueError(f"TF_CONFIG's cluster has both a chief and a master, got {cluster}; keep only the chief.")
@@ -199,8 +201,8 @@ def _checked_task(cluster, chief, task):
     return task["type"], _index(task)
 
 
-def _index(task, default=None):
-    index = task.get("index", default)
+def _index(task: dict[str, Any], default: int | None = None) -> int:
+    index: Any = task.get("index", default)
     if not str(index).isdecimal():  # accepts "1", but neither 0.5 nor true
         raise ValueError(f"The index of TF_CONFIG's task must be an int >= 0, got {task!r}.")
     return int(index)

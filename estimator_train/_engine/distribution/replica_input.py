@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.types import InputFn, Nest
 
-def call_input_fn(input_fn, **offered):
+DatasetFn: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
+
+
+def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
     """Calls `input_fn` on the CPU with the arguments in `offered` that it has parameters for.
 
     `offered` may have mode, params, config and input_context. If `input_fn` has no parameter input_context, its dataset
@@ -24,7 +30,7 @@ def call_input_fn(input_fn, **offered):
         return _auto_sharded(result, offered["input_context"])
 
 
-def _auto_sharded(dataset, context):
+def _auto_sharded(dataset: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:
     """Returns this input pipeline's shard of `dataset` if its options ask for one; an unset policy reads as AUTO."""
     policies = tf.data.experimental.AutoShardPolicy
     if context.num_input_pipelines == 1:
@@ -51,7 +57,9 @@ def _auto_sharded(dataset, context):
     return tf.data.experimental.from_variant(sharded, dataset.element_spec)
 
 
-def distribute(strategy, dataset_fn, preprocess=None):
+def distribute(
+    strategy: tf.distribute.Strategy, dataset_fn: DatasetFn, preprocess: Callable[[Nest], Nest] | None = None
+) -> tf.distribute.DistributedDataset:
     """Distributes the dataset of `dataset_fn(input_context)` over the replicas of `strategy`.
 
     Each replica takes one batch per step. If the last batches or examples cannot be divided by the number of replicas,
@@ -64,7 +72,9 @@ def distribute(strategy, dataset_fn, preprocess=None):
     return strategy.distribute_datasets_from_function(_shared_out(strategy, dataset_fn, share))
 
 
-def distribute_in_graph(strategy, dataset_fn, drop_incomplete):
+def distribute_in_graph(
+    strategy: tf.distribute.Strategy, dataset_fn: DatasetFn, drop_incomplete: bool
+) -> tuple[Nest, tf.Operation]:
     """Like `distribute`, for a v1 graph; returns (the batch, per replica if there are several, the initializer op).
 
     With `drop_incomplete`, the last batches are dropped if there are fewer than replicas, as in tf.estimator's
@@ -75,7 +85,7 @@ def distribute_in_graph(strategy, dataset_fn, drop_incomplete):
     return iterator.get_next(), tf.group(iterator.initialize())
 
 
-def batch_size(batch):
+def batch_size(batch: Nest) -> tf.Tensor:
     """Returns the number of examples in a batch of any structure, an int64 scalar tensor."""
     component = next((part for part in tf.nest.flatten(batch) if part.shape.rank != 0), None)
     if component is None:  # only scalars: counts as one example
@@ -87,8 +97,10 @@ def batch_size(batch):
     return tf.shape(component, out_type=tf.int64)[0]
 
 
-def _shared_out(strategy, dataset_fn, share):
-    def shared_out(input_context):
+def _shared_out(
+    strategy: tf.distribute.Strategy, dataset_fn: DatasetFn, share: Callable[[tf.data.Dataset, int], tf.data.Dataset]
+) -> DatasetFn:
+    def shared_out(input_context: tf.distribute.InputContext) -> tf.data.Dataset:
         replicas = strategy.num_replicas_in_sync // input_context.num_input_pipelines
         dataset = dataset_fn(input_context)
         return dataset if replicas == 1 or _ends_with_whole_group(dataset, replicas) else share(dataset, replicas)
@@ -96,26 +108,28 @@ def _shared_out(strategy, dataset_fn, share):
     return shared_out
 
 
-def _ends_with_whole_group(dataset, replicas):
+def _ends_with_whole_group(dataset: tf.data.Dataset, replicas: int) -> bool:
     """Returns whether `dataset` is known to be endless or to end with a batch for every replica; False in v1 graphs."""
     count = tf.get_static_value(dataset.cardinality())
     return count is not None and (count == tf.data.INFINITE_CARDINALITY or (count >= 0 and count % replicas == 0))
 
 
-def _drop_incomplete(dataset, replicas):
+def _drop_incomplete(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Drops the last batches of `dataset` if they are too few for one batch per replica."""
     windows = dataset.window(replicas, drop_remainder=True)
     return windows.flat_map(lambda *parts: tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts))
 
 
-def _share_out(dataset, replicas, preprocess=None):
+def _share_out(
+    dataset: tf.data.Dataset, replicas: int, preprocess: Callable[[Nest], Nest] | None = None
+) -> tf.data.Dataset:
     """Splits the last batches of `dataset` to make the number of batches a multiple of `replicas`.
 
     Batches are grouped, one per replica. The batches after the last complete group are split evenly into one more
     group. If that would leave a replica without an example, they are split together with the last complete group.
     """
 
-    def group(index, window):
+    def group(index: tf.Tensor, window: Nest) -> tf.data.Dataset:
         # A window has a group and the next one, so the remainder is seen together with the last complete group.
         batches = tf.data.Dataset.zip(window)
         count = batches.cardinality()
@@ -133,7 +147,7 @@ def _share_out(dataset, replicas, preprocess=None):
     return dataset.window(2 * replicas, shift=replicas).enumerate().flat_map(group)
 
 
-def _split_evenly(batches, replicas, none):
+def _split_evenly(batches: tf.data.Dataset, replicas: int, none: tf.Tensor) -> tf.data.Dataset:
     """Splits the examples of `batches` into `replicas` batches whose sizes differ by at most one.
 
     `none` says whether there are no examples.
@@ -154,7 +168,7 @@ def _split_evenly(batches, replicas, none):
     return batch(examples.take(in_larger), size + 1).concatenate(rest)
 
 
-def _count_examples(batches, unless):
+def _count_examples(batches: tf.data.Dataset, unless: tf.Tensor) -> tf.Tensor:
     """Counts the examples, or returns 0 if `unless` is true, because reducing a dataset inside another is slow."""
     zero = tf.constant(0, tf.int64)
     return tf.cond(unless, lambda: zero, lambda: batches.reduce(zero, lambda count, *batch: count + batch_size(batch)))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def start_server(config):
+def start_server(config: RunConfig) -> tf.compat.v1.train.Server:
     """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
 
     Raises:
@@ -29,7 +34,7 @@ def start_server(config):
         )
 
 
-def check_address(task_type, task_id, address):
+def check_address(task_type: str, task_id: int, address: str) -> None:
     """Raises ValueError if the task cannot listen at its address, host:port."""
     # TensorFlow itself would share the port with the other process.
     with _explaining_bind_errors(task_type, task_id, address), socket.socket() as probe:
@@ -38,7 +43,7 @@ def check_address(task_type, task_id, address):
 
 
 @contextlib.contextmanager
-def _explaining_bind_errors(task_type, task_id, address):
+def _explaining_bind_errors(task_type: str, task_id: int, address: str) -> Iterator[None]:
     """Raises ValueError with the task and its address for errors inside the block."""
     try:
         yield

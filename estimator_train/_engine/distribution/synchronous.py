@@ -9,27 +9,36 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 import tensorflow as tf
 
 from estimator_train._engine.session.private_names import eager_mode
 from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.types import Session, SessionRunContext, SessionRunHook, SessionRunValues
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
+
+Sums: TypeAlias = Callable[..., list[int]]  # the result of `summing`
 
 
 class LostWorkerError(RuntimeError):
     """Another process of the cluster is gone, so this one cannot continue."""
 
 
-def spans_workers(strategy):
+def spans_workers(strategy: tf.distribute.Strategy | None) -> bool:
     """Returns whether `strategy`, which may be None, trains synchronously in the processes of a cluster."""
-    is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    return is_multi_worker and bool(strategy.cluster_resolver.cluster_spec())
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return False
+    return bool(strategy.cluster_resolver.cluster_spec())
 
 
 @contextlib.contextmanager
-def explaining_lost_worker(strategy):
+def explaining_lost_worker(strategy: tf.distribute.Strategy | None) -> Iterator[None]:
     """Converts TensorFlow's errors to LostWorkerError if a process of `strategy` is gone.
 
     On TensorFlow's own errors, MonitoredSession would try to recover with a new session.
@@ -47,24 +56,24 @@ def explaining_lost_worker(strategy):
         ) from error
 
 
-def summing(strategy):
+def summing(strategy: tf.distribute.Strategy) -> Sums:
     """Returns a function that sums ints or bools over the replicas of `strategy`; all processes must call it.
 
     The function returns a list of ints, the sum of each argument. It may raise LostWorkerError.
     """
 
     @tf.function
-    def total(values):
+    def total(values: tf.Tensor) -> tf.Tensor:
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
 
-    def sums(*values):
+    def sums(*values: int | None) -> list[int]:
         with eager_mode(), explaining_lost_worker(strategy):
             return total(tf.constant([int(value or 0) for value in values], tf.int64)).numpy().tolist()
 
     return sums
 
 
-def agreed(config, value):
+def agreed(config: RunConfig, value: int) -> int:
     """Returns the chief's `value`, an int, in every process that trains with the `RunConfig` `config`."""
     if not spans_workers(config.train_distribute):
         return value
@@ -72,7 +81,7 @@ def agreed(config, value):
     return total // replicas
 
 
-def check_hooks(user_hooks):
+def check_hooks(user_hooks: Iterable[SessionRunHook]) -> None:
     """Raises ValueError if there is a CheckpointSaverHook among `user_hooks`."""
     if any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in user_hooks):
         raise ValueError(
@@ -82,15 +91,15 @@ def check_hooks(user_hooks):
         )
 
 
-class SameStartHook(v1.train.SessionRunHook):
+class SameStartHook(SessionRunHook):
     """Checks that all processes start from the same step; it is the first hook and runs before anything is saved."""
 
-    def __init__(self, config, sums):
-        self._replicas = config.train_distribute.num_replicas_in_sync
+    def __init__(self, strategy: tf.distribute.Strategy, sums: Sums) -> None:
+        self._replicas = strategy.num_replicas_in_sync
         self._sums = sums
         self._global_step = v1.train.get_global_step()
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         step = int(session.run(self._global_step))
         if self._sums(step, step**2) != [step * self._replicas, step**2 * self._replicas]:
             raise ValueError(
@@ -102,15 +111,15 @@ class SameStartHook(v1.train.SessionRunHook):
 class AgreedTimer(StepTimer):
     """Triggers in all processes at the same step, one step after the chief's interval has elapsed."""
 
-    def __init__(self, every_secs):
+    def __init__(self, every_secs: float) -> None:
         super().__init__(every_secs=every_secs)
         self.is_up = self.is_agreed = False
 
-    def should_trigger_for_step(self, step):
+    def should_trigger_for_step(self, step: int) -> bool:
         self.is_up = super().should_trigger_for_step(step)
         return self.is_agreed
 
-    def update_last_triggered_step(self, step):
+    def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         self.is_up = self.is_agreed = False
         return super().update_last_triggered_step(step)
 
@@ -125,33 +134,34 @@ class Agreement:
       timer: the `AgreedTimer` of the saver hook, or None if checkpoints are not saved by time.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: RunConfig) -> None:
         self.stops = False
         self.timer = AgreedTimer(config.save_checkpoints_secs) if config.save_checkpoints_secs else None
         self._is_chief = config.is_chief
 
-    def wishes(self):
+    def wishes(self) -> list[int]:
         """Returns two ints: whether this process wants to stop, and whether to save after the next steps."""
         return [int(self.stops), int(self._is_chief and self.timer is not None and self.timer.is_up)]
 
-    def save(self):
+    def save(self) -> None:
         """Makes the saver hook save after the steps that have just run."""
-        self.timer.is_agreed = True
+        if self.timer is not None:
+            self.timer.is_agreed = True
 
 
-class AgreementHook(v1.train.SessionRunHook):
+class AgreementHook(SessionRunHook):
     """Stops the other processes if an earlier hook requests a stop in this one; it is the last hook."""
 
-    def __init__(self, agreement, train_op, sums):
+    def __init__(self, agreement: Agreement, train_op: tf.Operation | tf.Tensor, sums: Sums) -> None:
         self._agreement = agreement
         self._train_op = train_op
         self._sums = sums
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         if run_context.stop_requested:
             self._agreement.stops = True
             with contextlib.suppress(tf.errors.OutOfRangeError):  # raised because no step was run
                 run_context.session.run(self._train_op)
 
-    def end(self, session):
+    def end(self, session: Session) -> None:
         self._sums(0)  # waits until the chief has written the last checkpoint

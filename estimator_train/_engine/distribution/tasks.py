@@ -8,6 +8,8 @@ evaluates and exports the checkpoints. All tasks share model_dir and end after t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -16,6 +18,10 @@ from estimator_train._engine.distribution.cluster_task import TaskType
 from estimator_train._engine.distribution.completion import CompletionMarkers
 from estimator_train._engine.distribution.server import start_server
 from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.types import SessionRunContext, SessionRunHook, SessionRunValues
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -25,12 +31,17 @@ _GRACE_SECS = 60.0  # how long parameter servers wait for workers after the chie
 _WORKER_DELAY_SECS, _MAX_WORKER_DELAY_SECS = 5, 60  # tf.estimator's: asynchronous training starts staggered
 
 
-def in_cluster(config):
+def in_cluster(config: RunConfig) -> bool:
     """Returns whether a `RunConfig` belongs to one of several processes."""
     return config.task_type == TaskType.EVALUATOR or config.num_worker_replicas > 1 or config.num_ps_replicas > 0
 
 
-def run_task(config, train, evaluate, start_delay_secs):
+def run_task(
+    config: RunConfig,
+    train: Callable[[list[SessionRunHook]], None],
+    evaluate: Callable[[bool], bool],
+    start_delay_secs: float,
+) -> None:
     """Runs this process' task until training has ended.
 
     Args:
@@ -64,7 +75,9 @@ def run_task(config, train, evaluate, start_delay_secs):
     _train(config, train, [] if config.is_chief else [_StopWithChief(markers)], markers)
 
 
-def _evaluate_until_done(config, evaluate, start_delay_secs, markers):
+def _evaluate_until_done(
+    config: RunConfig, evaluate: Callable[[bool], bool], start_delay_secs: float, markers: CompletionMarkers
+) -> None:
     if config.task_id > 0:
         raise ValueError(f"TF_CONFIG's task is evaluator {config.task_id}; there can only be one, with index 0.")
     log.info("Waiting %f secs before starting eval.", start_delay_secs)
@@ -73,7 +86,7 @@ def _evaluate_until_done(config, evaluate, start_delay_secs, markers):
         time.sleep(_POLL_SECS)
 
 
-def _serve_until_done(markers):
+def _serve_until_done(markers: CompletionMarkers) -> None:
     """Waits for the chief to end, and then up to _GRACE_SECS for the workers."""
     while not markers.chief_done():
         time.sleep(_POLL_SECS)
@@ -83,7 +96,7 @@ def _serve_until_done(markers):
         time.sleep(_POLL_SECS)
 
 
-def _delay_worker(config):
+def _delay_worker(config: RunConfig) -> None:
     if config.task_type != TaskType.WORKER:
         return
     longest = config.experimental_max_worker_delay_secs
@@ -92,22 +105,27 @@ def _delay_worker(config):
     time.sleep(delay)
 
 
-def _train(config, train, hooks, markers):
+def _train(
+    config: RunConfig,
+    train: Callable[[list[SessionRunHook]], None],
+    hooks: list[SessionRunHook],
+    markers: CompletionMarkers,
+) -> None:
     with markers.mark_on_exit():
         train(hooks)
         if not config.is_chief:
             markers.check_chief()
 
 
-class _StopWithChief(v1.train.SessionRunHook):
+class _StopWithChief(SessionRunHook):
     """Stops a worker soon after the chief has ended, because later steps would not be saved."""
 
-    def __init__(self, markers):
+    def __init__(self, markers: CompletionMarkers) -> None:
         self._markers = markers
         self._timer = StepTimer(every_secs=2 * _POLL_SECS)
         self._runs = 0
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._runs += 1
         if self._timer.should_trigger_for_step(self._runs):
             self._timer.update_last_triggered_step(self._runs)

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import call_input_fn, distribute_in_graph
 from estimator_train._engine.input_fns.returned import are_arrays, as_pair, dataset_of_arrays
 from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.types import InputFn, Nest, Session, SessionRunContext, SessionRunHook, SessionRunValues
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
 
+Input: TypeAlias = tuple[Nest, Nest, tuple[SessionRunHook, ...]]  # features, labels, and hooks that run the input
 
-class _StartInput(v1.train.SessionRunHook):
+
+class _StartInput(SessionRunHook):
     """Restarts the input's datasets in every new session."""
 
-    def __init__(self, start_op):
+    def __init__(self, start_op: tf.Operation) -> None:
         self._start_op = start_op
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         session.run(self._start_op)
 
 
-class _StopAfterBatch(v1.train.SessionRunHook):
+class _StopAfterBatch(SessionRunHook):
     """Stops an evaluation or prediction after one batch, for inputs that are arrays."""
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         run_context.request_stop()
 
 
-def features_and_labels(input_fn, **offered):
+def features_and_labels(input_fn: InputFn, **offered: Any) -> Input:
     """Returns (features, labels, hooks) of `input_fn`; features and labels are per replica if there is a strategy.
 
     Without a strategy, arrays are passed on unchanged, so each training step gets all of them.
@@ -55,7 +63,7 @@ def features_and_labels(input_fn, **offered):
         return *as_pair(iterator.get_next()), (_StartInput(iterator.initializer),)
 
 
-def _input_context(mode, config):
+def _input_context(mode: str, config: RunConfig) -> tf.distribute.InputContext:
     """Returns the InputContext of a single process, or of one of several workers with parameter servers."""
     if mode != ModeKeys.TRAIN or config.num_worker_replicas < 2:
         return tf.distribute.InputContext()
@@ -66,7 +74,7 @@ def _input_context(mode, config):
     )
 
 
-def _dataset(result, mode):
+def _dataset(result: Nest | tf.data.Dataset, mode: str) -> tf.data.Dataset:
     """Returns the result of an input_fn as a dataset; arrays become a single batch, which training repeats."""
     if isinstance(result, tf.data.Dataset):
         return result

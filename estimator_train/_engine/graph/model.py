@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -12,13 +14,14 @@ from estimator_train._engine import checkpoints
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.export_outputs import supervised_outputs
 from estimator_train._engine.graph import warm_start
-from estimator_train._engine.graph.inputs import features_and_labels
+from estimator_train._engine.graph.inputs import Input, features_and_labels
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
 from estimator_train._engine.graph.saver import Saver, old_names
 from estimator_train._engine.graph.session import GraphSessionCreator
 from estimator_train._engine.model_fn import (
     EstimatorSpec,
     ModeKeys,
+    ModelFn,
     PreparedModel,
     Run,
     argument_names,
@@ -27,6 +30,20 @@ from estimator_train._engine.model_fn import (
 from estimator_train._engine.session import private_names
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
 from estimator_train._engine.signatures import signatures
+from estimator_train._engine.types import (
+    InputFn,
+    MetricFn,
+    MetricPair,
+    Nest,
+    Params,
+    PredictFunctions,
+    Scaffold,
+    SessionRunHook,
+)
+
+if TYPE_CHECKING:
+    from estimator_train.export import InputReceiver
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -48,22 +65,31 @@ class GraphModel(PreparedModel):
       ValueError: If model_fn has other arguments or lacks `features`, or params are given and it does not take them.
     """
 
-    def __init__(self, model_fn, params, warm_start_from):
+    def __init__(self, model_fn: ModelFn, params: Params, warm_start_from: warm_start.WarmStart | None) -> None:
         self._model_fn = model_fn
         self._names = _checked_names(model_fn, params)
         self._warm_start_from = warm_start.check(warm_start_from)
-        self._metric_fns = ()
+        self._metric_fns: tuple[MetricFn, ...] = ()
 
     @property
-    def has_initial_values(self):
+    def has_initial_values(self) -> bool:
         return self._warm_start_from is not None
 
-    def with_metrics(self, metric_fn):
+    def with_metrics(self, metric_fn: MetricFn) -> GraphModel:
         model = copy.copy(self)
         model._metric_fns = (*self._metric_fns, metric_fn)
         return model
 
-    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
+    def prepare(
+        self,
+        mode: str,
+        input_fn: InputFn,
+        config: RunConfig,
+        params: Params,
+        checkpoint_path: str | None,
+        last_step: int | None,
+        hooks: Sequence[SessionRunHook] = (),
+    ) -> Run:
         del hooks, last_step  # each step is one session.run, which the loop's hooks count
         strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
         if synchronous.spans_workers(strategy):
@@ -76,16 +102,18 @@ class GraphModel(PreparedModel):
                 "resume_input is for Keras models; with a model_fn, train always starts the input from the beginning"
             )
 
-        def make_input():
+        def make_input() -> Input:
             return features_and_labels(input_fn, mode=mode, config=config, params=params)
 
         return self._built(mode, make_input, strategy, config, params, checkpoint_path)
 
-    def predict_functions(self, config, params, checkpoint_path, select):
-        def function_of(spec):
+    def predict_functions(
+        self, config: RunConfig, params: Params, checkpoint_path: str | None, select: Callable[[Nest], Nest]
+    ) -> PredictFunctions:
+        def function_of(spec: Nest) -> tuple[Callable[[Nest], Nest], Callable[[], None]]:
             fed = []
 
-            def make_input():
+            def make_input() -> Input:
                 parts = tf.nest.flatten(spec, expand_composites=True)
                 fed.extend(v1.placeholder(part.dtype, part.shape) for part in parts)
                 return tf.nest.pack_sequence_as(spec, fed, expand_composites=True), None, ()
@@ -95,12 +123,12 @@ class GraphModel(PreparedModel):
             with run.as_default():
                 session = v1.train.MonitoredSession(run.session_creator, run.spec.prediction_hooks)
 
-            def function(features):
+            def function(features: Nest) -> Nest:
                 parts = tf.nest.flatten(features, expand_composites=True)
                 with run.as_default():  # symbolic tensors are dict keys in graph mode only
                     return session.run(predictions, dict(zip(fed, map(np.asarray, parts), strict=True)))
 
-            def close():
+            def close() -> None:
                 with run.as_default():
                     session.close()
 
@@ -108,11 +136,19 @@ class GraphModel(PreparedModel):
 
         return function_of
 
-    def _built(self, mode, make_input, strategy, config, params, checkpoint_path):
+    def _built(
+        self,
+        mode: str,
+        make_input: Callable[[], Input],
+        strategy: tf.distribute.Strategy | None,
+        config: RunConfig,
+        params: Params,
+        checkpoint_path: str | None,
+    ) -> Run:
         """Builds a graph on the (features, labels, hooks) that `make_input()` returns, and returns its `Run`."""
         specs = []
 
-        def build(features, labels):
+        def build(features: Nest, labels: Nest) -> None:
             spec = self.call(features, None if mode == ModeKeys.PREDICT else labels, mode, config, params)
             if mode == ModeKeys.EVAL:
                 parts = {"features": features, "labels": labels, "predictions": spec.predictions}
@@ -138,14 +174,22 @@ class GraphModel(PreparedModel):
         creator = GraphSessionCreator(spec.scaffold, config, path, resumes=mode == ModeKeys.TRAIN)
         return Run(graph, spec, creator, [ReportAllocationsHook(), *input_hooks])
 
-    def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
+    def export(
+        self,
+        receiver_fns: dict[str, Callable[[], InputReceiver]],
+        config: RunConfig,
+        params: Params,
+        checkpoint_path: str | None,
+        directory: str,
+        as_text: bool,
+    ) -> None:
         builder = v1.saved_model.Builder(directory)
         for mode, receiver_fn in receiver_fns.items():
             with _new_graph(config, None):
                 receiver = receiver_fn()
                 with warm_start.noting_layer_variables() as layer_variables:
                     spec = self.call(receiver.features, getattr(receiver, "labels", None), mode, config, params)
-                outputs = spec.export_outputs if mode == ModeKeys.PREDICT else supervised_outputs(spec)
+                outputs = spec.export_outputs or {} if mode == ModeKeys.PREDICT else supervised_outputs(spec)
                 if checkpoint_path is None and self._warm_start_from is not None:
                     warm_start.apply(self._warm_start_from, layer_variables)
                 saver = spec.scaffold.saver  # an object-based one cannot be written into a MetaGraph
@@ -169,7 +213,7 @@ class GraphModel(PreparedModel):
                         builder.add_meta_graph(**meta_graph)
         builder.save(as_text)
 
-    def call(self, features, labels, mode, config, params):
+    def call(self, features: Nest, labels: Nest, mode: str, config: RunConfig, params: Params) -> EstimatorSpec:
         """Calls model_fn in the default graph, with the arguments that it accepts, and returns its `EstimatorSpec`.
 
         Raises:
@@ -186,7 +230,7 @@ class GraphModel(PreparedModel):
         return spec
 
 
-def _with_loss_metric(spec, added):
+def _with_loss_metric(spec: EstimatorSpec, added: dict[str, MetricPair]) -> EstimatorSpec:
     """Returns `spec` with the metrics `added` and the mean of the batches' losses among its metrics.
 
     Raises:
@@ -204,20 +248,20 @@ def _with_loss_metric(spec, added):
     return spec._replace(eval_metric_ops={name: (value, update) for name, (value, _) in metrics.items()})
 
 
-def _initialising_more_than(known, scaffold):
+def _initialising_more_than(known: list[tf.Variable], scaffold: Scaffold) -> Scaffold:
     """Extends a model_fn's own local_init_op to metric variables and to local variables that are not in `known`.
 
     EstimatorSpec turns a Keras metric's variables into local ones after model_fn has created that op.
     """
     if scaffold.local_init_op is None:
         return scaffold
-    of_metrics = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
-    left_out = {id(variable) for variable in known} - {id(variable) for variable in of_metrics}
+    metric_variables = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
+    left_out = {id(variable) for variable in known} - {id(variable) for variable in metric_variables}
     more = [variable.initializer for variable in v1.local_variables() if id(variable) not in left_out]
     return combine_scaffolds([scaffold], local_init_ops=more)
 
 
-def _checked_names(model_fn, params):
+def _checked_names(model_fn: ModelFn, params: Params) -> list[str]:
     names = argument_names(model_fn)
     if "features" not in names:
         raise ValueError(f"model_fn ({model_fn}) must include features argument.")
@@ -236,7 +280,7 @@ def _checked_names(model_fn, params):
 
 
 @contextlib.contextmanager
-def _new_graph(config, strategy):
+def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> Iterator[tf.Graph]:
     """Opens a new default graph in the scope of `strategy`, with the config's seed and devices and a global step."""
     with contextlib.ExitStack() as stack:
         graph = stack.enter_context(tf.Graph().as_default())
@@ -252,7 +296,7 @@ def _new_graph(config, strategy):
         yield graph
 
 
-def _read_global_step_before_updates():
+def _read_global_step_before_updates() -> None:
     """Lets hooks fetch the global step from before the update of the same step, as TensorFlow's hooks assume.
 
     Nothing else orders the two. tf.estimator's hooks sometimes fetched the updated step: in 5 to 10 % of the steps of a
@@ -269,7 +313,7 @@ def _read_global_step_before_updates():
                 private_names.run_after(op, reads)
 
 
-def _add_saver(scaffold, config, path):
+def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> bool:
     """Adds a saver of all variables to the collection, unless model_fn has its own; returns whether it did."""
     is_missing = scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS)
     if is_missing:
@@ -284,7 +328,7 @@ def _add_saver(scaffold, config, path):
     return is_missing
 
 
-def _parameter_server_devices(config):
+def _parameter_server_devices(config: RunConfig) -> Callable[[tf.Operation], str] | None:
     """Returns a device function that places variables on the parameter servers and the rest on this task, or None."""
     if not config.num_ps_replicas:
         return None

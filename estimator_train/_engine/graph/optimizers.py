@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
@@ -15,7 +16,14 @@ v1 = tf.compat.v1
 Optimizer: TypeAlias = keras.optimizers.Optimizer | keras.optimizers.legacy.Optimizer | tf.compat.v1.train.Optimizer
 
 
-def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, counts_steps=True):
+def train_op(
+    optimizer: Optimizer,
+    loss: tf.Tensor,
+    trainable_variables: Sequence[tf.Variable] | None = None,
+    update_ops: Sequence[tf.Operation] | None = None,
+    *,
+    counts_steps: bool = True,
+) -> tf.Operation:
     """Returns the op of a training step; with a strategy, each replica calls this function.
 
     The replicas' gradients are averaged, or added up if the loss is a sum over the batch.
@@ -46,7 +54,7 @@ def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, coun
     return with_update_ops(op, update_ops)
 
 
-def with_update_ops(op, update_ops):
+def with_update_ops(op: tf.Operation, update_ops: Sequence[tf.Operation] | None) -> tf.Operation:
     """Returns `op` grouped with `update_ops`, a list or tuple of ops, or None. Raises ValueError for other types."""
     if update_ops is None:
         return op
@@ -54,7 +62,7 @@ def with_update_ops(op, update_ops):
     return tf.group(op, *update_ops)
 
 
-def _as_legacy(optimizer):
+def _as_legacy(optimizer: Optimizer) -> keras.optimizers.legacy.Optimizer:
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer):
@@ -65,7 +73,7 @@ def _as_legacy(optimizer):
     )
 
 
-def _legacy_twin(optimizer):
+def _legacy_twin(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.legacy.Optimizer:
     """Returns the legacy optimizer with the settings of `optimizer`."""
     kind = type(optimizer)
     twin = getattr(keras.optimizers.legacy, kind.__name__, None)
@@ -93,7 +101,9 @@ def _legacy_twin(optimizer):
     return twin(rate, **settings)
 
 
-def _learning_rate(optimizer):
+def _learning_rate(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float:
     """Returns the learning rate of a new Keras optimizer: a schedule, a variable of the default graph, or a float."""
     rate = private_names.learning_rate_or_schedule(optimizer)
     if not isinstance(rate, tf.Variable):
@@ -112,7 +122,9 @@ def _learning_rate(optimizer):
     return rate if graph is v1.get_default_graph() else float(first)
 
 
-def _forget_variables(optimizer, but):
+def _forget_variables(
+    optimizer: keras.optimizers.Optimizer, but: keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float
+) -> None:
     """Removes the variables of `optimizer`, which its twin replaces, from the graph's variables to initialize and save.
 
     The learning-rate variable of a schedule could not be initialized anyway: its value depends on the step variable,
@@ -125,7 +137,7 @@ def _forget_variables(optimizer, but):
     variables[:] = [variable for variable in variables if not any(variable is other for other in idle)]
 
 
-def _count_in(step, optimizer):
+def _count_in(step: tf.Variable, optimizer: keras.optimizers.legacy.Optimizer) -> None:
     try:
         optimizer.iterations = step
     except RuntimeError as error:  # the optimizer already has a step variable, which may be the same
@@ -136,7 +148,7 @@ def _count_in(step, optimizer):
             ) from error
 
 
-def _per_replica(loss):
+def _per_replica(loss: tf.Tensor) -> tf.Tensor:
     """Divides `loss` by the number of replicas if gradients should be averaged, because Keras adds them up."""
     if v1.distribute.get_loss_reduction() != tf.distribute.ReduceOp.MEAN:
         return loss
@@ -144,6 +156,6 @@ def _per_replica(loss):
     return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def _check_is_sequence(value, name):
+def _check_is_sequence(value: Any, name: str) -> None:
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{name} should be a list or a tuple. Given: {value!r}")

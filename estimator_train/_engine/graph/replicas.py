@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import tensorflow as tf
 
-from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import private_names
+from estimator_train._engine.types import Scaffold
 
 v1 = tf.compat.v1
 
@@ -25,7 +28,7 @@ def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy
     return strategy
 
 
-def keep_whole_variables():
+def keep_whole_variables() -> None:
     """Removes the per-replica parts of mirrored variables, which Keras optimizers add, from the global variables.
 
     Otherwise each part would be saved separately, and initialized differently from the mirrored variable.
@@ -36,7 +39,7 @@ def keep_whole_variables():
     variables[:] = [variable for variable in variables if id(variable) not in parts]
 
 
-def combine_specs(specs):
+def combine_specs(specs: list[EstimatorSpec]) -> EstimatorSpec:
     """Combines the replicas' specs into one; the hooks are taken from the first."""
     first = specs[0]
     if first.mode == ModeKeys.TRAIN:
@@ -51,22 +54,22 @@ def combine_specs(specs):
     return first._replace(eval_metric_ops=metrics, scaffold=combine_scaffolds([spec.scaffold for spec in specs]))
 
 
-def _reported_loss(losses):
+def _reported_loss(losses: list[tf.Tensor]) -> tf.Tensor:
     """Combines the replicas' losses: the mean if the optimizer averages them, the sum if model_fn has divided them."""
     total = tf.add_n(losses)
     averages = private_names.is_loss_averaged() and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
     return total / len(losses) if averages else total
 
 
-def combine_scaffolds(scaffolds, local_init_ops=()):
+def combine_scaffolds(scaffolds: list[Scaffold], local_init_ops: Iterable[tf.Operation] = ()) -> Scaffold:
     """Combines the replicas' scaffolds into one, adding `local_init_ops` to their own."""
     first = scaffolds[0]
 
-    def group(name, *besides):
+    def group(name: str, *besides: tf.Operation) -> tf.Operation | None:
         ops = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
         return tf.group(*ops, *besides) if ops else None
 
-    def concat(name):
+    def concat(name: str) -> tf.Tensor | None:
         tensors = [getattr(scaffold, name) for scaffold in scaffolds if getattr(scaffold, name) is not None]
         return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0) if tensors else None
 

@@ -7,7 +7,8 @@ checkpoints have it without the scope in its name, and without slots.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,7 +25,7 @@ def without_scope_in_tf215() -> Iterator[None]:
     """Notes that 2.15 saves the variables that the block creates without the current variable scope in their names."""
     scope = f"{v1.get_variable_scope().name}/"
 
-    def creator(next_creator, **settings):
+    def creator(next_creator: Callable[..., tf.Variable], **settings: Any) -> tf.Variable:
         variable = next_creator(**settings)
         v1.add_to_collection(_OLD_NAMES, (_name(variable), _name(variable).removeprefix(scope)))
         return variable
@@ -39,7 +40,7 @@ def old_names(saved: Container[str]) -> dict[str, str]:
     return {name: old for name, old in noted.items() if name not in saved and old in saved}
 
 
-class Saver(v1.train.Saver):
+class Saver(tf.compat.v1.train.Saver):
     """Saves all variables of the default graph, and restores them from any checkpoint that it saved or from `path`.
 
     Args:
@@ -47,10 +48,12 @@ class Saver(v1.train.Saver):
       options: as for `tf.compat.v1.train.Saver`.
     """
 
-    def __init__(self, path: str | None, **options):
+    def __init__(self, path: str | None, **options: Any) -> None:
         super().__init__(sharded=True, **options)
         self._path, self._others = path, None
-        saved = {} if path is None else reader_of(path).get_variable_to_shape_map()
+        if path is None:
+            return
+        saved = reader_of(path).get_variable_to_shape_map()
         names = old_names(saved)
         if not names:
             return
@@ -64,7 +67,7 @@ class Saver(v1.train.Saver):
         others = [variable for name, variable in variables.items() if name not in slots and name not in names]
         self._others = v1.train.Saver([*others, *v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)])
 
-    def restore(self, sess, save_path):
+    def restore(self, sess: tf.compat.v1.Session, save_path: str) -> None:
         if self._others is None or save_path != self._path:
             super().restore(sess, save_path)
         else:
@@ -72,11 +75,11 @@ class Saver(v1.train.Saver):
             sess.run(self._renamed_and_new)
 
 
-def _assign_saved(variable, path, name):
+def _assign_saved(variable: tf.Variable, path: str, name: str) -> tf.Operation:
     """Returns an op that restores a variable under another name, which a Saver cannot do with mirrored ones."""
     (value,) = tf.raw_ops.RestoreV2(prefix=path, tensor_names=[name], shape_and_slices=[""], dtypes=[variable.dtype])
     return variable.assign(tf.ensure_shape(value, variable.shape))
 
 
-def _name(variable):
+def _name(variable: tf.Variable) -> str:
     return variable.name.removesuffix(":0")

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.host import dataset_iterators
+from estimator_train._engine.types import Scaffold, Session
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
 
-class GraphSessionCreator(v1.train.SessionCreator):
+class GraphSessionCreator(tf.compat.v1.train.SessionCreator):
     """Opens sessions restored from the checkpoint `path`, or from the newest in model_dir if `resumes` is set.
 
     In a cluster only the chief restores the checkpoint; workers wait until it has done so.
     """
 
-    def __init__(self, scaffold, config, path, resumes=False):
+    def __init__(self, scaffold: Scaffold, config: RunConfig, path: str | None, resumes: bool = False) -> None:
         self._scaffold = scaffold
         self._config = config
         self._path = path
         self._resumes = resumes
 
-    def create_session(self):
+    def create_session(self) -> Session:
         if self._resumes and not self._config.is_chief:
             return self._wait_for_chief()
         path = checkpoints.latest_intact(self._config.model_dir) if self._resumes else self._path
@@ -40,7 +46,7 @@ class GraphSessionCreator(v1.train.SessionCreator):
             dataset_iterators.close_in_background(session)
         return session
 
-    def _wait_for_chief(self):
+    def _wait_for_chief(self) -> Session:
         scaffold = self._scaffold.finalize()
         manager = v1.train.SessionManager(
             local_init_op=scaffold.local_init_op,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
@@ -70,7 +70,10 @@ class WarmStartSettings(
         )
 
 
-def check(warm_start_from):
+WarmStart: TypeAlias = str | os.PathLike[str] | WarmStartSettings
+
+
+def check(warm_start_from: WarmStart | None) -> WarmStart | None:
     """Returns `warm_start_from`. Raises ValueError unless it is None, a path or a `WarmStartSettings`."""
     if warm_start_from is not None and not isinstance(warm_start_from, (str, os.PathLike, WarmStartSettings)):
         raise ValueError(f"warm_start_from must be a string or a WarmStartSettings, given: {warm_start_from!r}")
@@ -78,7 +81,7 @@ def check(warm_start_from):
 
 
 @contextlib.contextmanager
-def noting_layer_variables():
+def noting_layer_variables() -> Iterator[list[tf.Variable]]:
     """Yields a list that collects the variables which layers create inside the block, in a v1 graph.
 
     The graph itself does not tell BatchNorm's statistics from other non-trainable variables, such as a learning rate,
@@ -86,7 +89,7 @@ def noting_layer_variables():
     """
     variables = []
 
-    def creator(next_creator, **settings):
+    def creator(next_creator: Callable[..., tf.Variable], **settings: Any) -> tf.Variable:
         variable = next_creator(**settings)
         frame = inspect.currentframe()
         while frame is not None and not isinstance(frame.f_locals.get("self"), (keras.layers.Layer, *_OPTIMIZERS)):
@@ -99,7 +102,7 @@ def noting_layer_variables():
         yield variables
 
 
-def apply(warm_start_from, layer_variables):
+def apply(warm_start_from: WarmStart, layer_variables: list[tf.Variable]) -> None:
     """Initializes variables of the default graph from the checkpoint; call it once all variables exist.
 
     A path selects the trainable variables, and those non-trainable ones in the checkpoint that are state of the model:
@@ -127,7 +130,7 @@ def apply(warm_start_from, layer_variables):
     v1.train.warm_start(path, vars_to_warm_start=chosen, var_name_to_prev_var_name=old_names(saved))
 
 
-def _moved_by_updates():
+def _moved_by_updates() -> set[int]:
     """Returns the ids of the global variables that the ops in the collection UPDATE_OPS assign."""
     queue = [getattr(update, "op", update) for update in v1.get_collection(v1.GraphKeys.UPDATE_OPS)]
     seen = set(queue)
@@ -144,7 +147,7 @@ def _moved_by_updates():
     }
 
 
-def _checkpoint(path):
+def _checkpoint(path: str) -> str:
     """Returns the checkpoint for `path`: the one inside, if it is a SavedModel's directory, otherwise `path` itself."""
     in_saved_model = os.path.join(path, "variables", "variables")
     return in_saved_model if tf.io.gfile.exists(f"{in_saved_model}.index") else path

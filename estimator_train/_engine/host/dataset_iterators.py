@@ -11,11 +11,16 @@ devices, each has its own iterator and autotuner, and the iterator of the datase
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _SECONDS = 0.1  # deletion takes a hundredth of it, apart from that sleep and cleanup in a user's generator
 
 
-def iterate(dataset):
+def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:
     """Yields the elements of `dataset`, like its own iterator.
 
     If the dataset raises an error, the error's traceback holds the iterator, which is deleted with it.
@@ -27,7 +32,7 @@ def iterate(dataset):
         delete_in_background(iterators)
 
 
-def delete_in_background(iterators):
+def delete_in_background(iterators: list[Iterator[Any]]) -> None:
     """Empties the list `iterators`, which must hold the only references; a slow deletion continues in a thread."""
     released = iterators.copy()
     iterators.clear()
@@ -35,14 +40,14 @@ def delete_in_background(iterators):
         _in_background(released.clear)
 
 
-def close_in_background(session):
+def close_in_background(session: tf.compat.v1.Session) -> None:
     """Makes a slow `session.close()`, which deletes the iterators of the session's graph, continue in a thread.
 
     `session` is a tf.compat.v1.Session in this process.
     """
     close = session.close
 
-    def close_once():
+    def close_once() -> None:
         del session.close
         if threading.main_thread().is_alive():
             _in_background(close)
@@ -52,7 +57,7 @@ def close_in_background(session):
     session.close = close_once
 
 
-def _in_background(function):
+def _in_background(function: Callable[[], None]) -> None:
     # Not a daemon thread: if it woke while Python exits, a TensorFlow destructor would abort the process.
     thread = threading.Thread(target=function, name="deletes iterators", daemon=False)
     thread.start()

@@ -64,7 +64,7 @@ def no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def _write_whole_remotely(path, content):
+def _write_whole_remotely(path: str, content: bytes) -> None:
     import tensorflow as tf  # only remote paths need it
 
     part = unfinished(path)
@@ -110,7 +110,7 @@ def is_gone(process: str, last_seen: float) -> bool:
     return last_seen < _start_time(pid) - _CLOCK_SKEW
 
 
-def _start_time(pid):
+def _start_time(pid: str) -> float:
     """Returns when a running process started, as a Unix time in seconds; -inf if the system does not say."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # see proc(5); the second field is a name in parentheses

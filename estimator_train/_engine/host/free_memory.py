@@ -1,5 +1,7 @@
 """Reports how much memory is available."""
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 
@@ -12,7 +14,7 @@ _CGROUP_FILES = (
 )
 
 
-def free_memory():
+def free_memory() -> float:
     """Returns the available memory in bytes; math.inf if neither the machine nor the container reports it."""
     free = [math.inf]
     if _MEMINFO.exists() and "MemAvailable:" in _MEMINFO.read_text():
@@ -24,6 +26,6 @@ def free_memory():
     return min(free)
 
 
-def _number(file, name):
+def _number(file: Path, name: str) -> int:
     """Returns the number on the line that starts with `name` in a file of names and numbers, or 0."""
     return sum(int(line.split()[1]) for line in file.read_text().splitlines() if line.split()[:1] == [name])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,18 @@ class Share:
     num_replicas_in_sync: int
 
 
-def epochs(make_generator, *, num_epochs, augment, input_context, start=(0, 0)):
+# An example, a tuple (features, labels), or a placeholder for one.
+Item: TypeAlias = tuple | Skipped
+
+
+def epochs(
+    make_generator: Callable[..., Iterable[Item]],
+    *,
+    num_epochs: int | None,
+    augment: Callable[..., tuple] | None,
+    input_context: Any,
+    start: tuple[int, int] = (0, 0),
+) -> Iterator[Item | None]:
     """Yields the augmented tuples and the `Skipped`s of every epoch, and None after each epoch.
 
     `start` is a pair: the epoch to start in and the number of its first element. If `make_generator` has no parameter
@@ -61,7 +74,7 @@ def epochs(make_generator, *, num_epochs, augment, input_context, start=(0, 0)):
         yield None
 
 
-def in_turn(streams, first=0):
+def in_turn(streams: Sequence[Iterator[Item | None]], first: int = 0) -> Iterator[Item | None]:
     """Yields one item of each iterator over `epochs` in turn, and None once all of them have ended an epoch.
 
     If worker i of n has every n-th example from the i-th on, the order is the same as for a single iterator. `first` is

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import os
 import pickle
 import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import cloudpickle
 import numpy as np
@@ -26,7 +29,7 @@ _CREDIT_BYTES = 8
 
 
 @contextlib.contextmanager
-def in_workers(functions):
+def in_workers(functions: Sequence[Callable[[], Iterable[Any]]]) -> Iterator[list[Iterator[Any]]]:
     """Runs each of `functions` in its own process and returns iterators over what they yield.
 
     An item's arrays may lie in memory that is used again once the next item is taken from the iterator. The processes
@@ -35,17 +38,17 @@ def in_workers(functions):
     """
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(_worker()) for _ in functions]
-        for (process, *_), function in zip(workers, functions, strict=True):
+        for (_, stdin, *_), function in zip(workers, functions, strict=True):
             with contextlib.suppress(BrokenPipeError):  # it has ended, which reading from it reports
-                pickle.dump(sys.path, process.stdin)
-                cloudpickle.dump(function, process.stdin)
-                process.stdin.flush()
+                pickle.dump(sys.path, stdin)
+                cloudpickle.dump(function, stdin)
+                stdin.flush()
         yield [_received(*worker) for worker in workers]
 
 
 @contextlib.contextmanager
-def _worker():
-    """Starts a process that waits for its function; yields it, the pipe that it writes items to, and their ring."""
+def _worker() -> Iterator[tuple[subprocess.Popen[bytes], BinaryIO, io.BufferedReader, shared_ring.Ring]]:
+    """Starts a process that waits for its function; yields it, its input, the pipe for items, and the ring."""
     reading, writing = os.pipe()
     with open(reading, "rb") as pipe, shared_ring.create() as memory:
         descriptors = [writing, memory]
@@ -61,23 +64,26 @@ def _worker():
             )
         finally:
             os.close(writing)
+        stdin = cast(BinaryIO, process.stdin)
         try:
-            yield process, pipe, shared_ring.Ring(memory)
+            yield process, stdin, pipe, shared_ring.Ring(memory)
         finally:
             process.kill()
             process.wait()
             with contextlib.suppress(BrokenPipeError):  # of a release that it has not read
-                process.stdin.close()
+                stdin.close()
 
 
-def _received(process, pipe, ring):
+def _received(
+    process: subprocess.Popen[bytes], stdin: BinaryIO, pipe: io.BufferedReader, ring: shared_ring.Ring
+) -> Iterator[Any]:
     while True:
         try:
             item, taken = _read(pipe, ring)
         except EOFError:
             code = process.wait()
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
-            raise RuntimeError(f"a worker process of the generator {how}") from None
+            ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
+            raise RuntimeError(f"a worker process of the generator {ending}") from None
         if isinstance(item, _End):
             return
         if isinstance(item, _Raised):
@@ -85,8 +91,8 @@ def _received(process, pipe, ring):
         yield item
         if taken:
             with contextlib.suppress(BrokenPipeError):  # it has sent its last item and ended
-                process.stdin.write(taken.to_bytes(_CREDIT_BYTES, "little"))
-                process.stdin.flush()
+                stdin.write(taken.to_bytes(_CREDIT_BYTES, "little"))
+                stdin.flush()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,36 +108,36 @@ class _End:
 class _InWorker(Exception):
     """The cause of an error that a worker has sent; shows the traceback in the worker."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
-def _read(pipe, ring):
+def _read(pipe: io.BufferedReader, ring: shared_ring.Ring) -> tuple[Any, int | None]:
     """Reads an item that `_write` has written; returns it and how many bytes of the ring it takes."""
     pickled, taken, places = pickle.load(pipe)
-    if taken is None:  # too large for the ring: the places are sizes
-        buffers = [np.empty(size, np.uint8) for size in places]
-        for buffer in buffers:
-            if pipe.readinto(buffer) < len(buffer):
-                raise EOFError
-    else:
-        buffers = ring.read(places)
-    return pickle.loads(pickled, buffers=buffers), taken
+    if taken is not None:
+        return pickle.loads(pickled, buffers=ring.read(places)), taken
+    buffers = [np.empty(size, np.uint8) for size in places]  # too large for the ring: the places are sizes
+    for buffer in buffers:
+        if pipe.readinto(buffer.data) < len(buffer):
+            raise EOFError
+    return pickle.loads(pickled, buffers=buffers), None
 
 
-def _write(item, pipe, ring):
+def _write(item: Any, pipe: BinaryIO, ring: shared_ring.Ring) -> None:
     """Writes the arrays of `item` to the ring, and the rest to the pipe. The item may be changed afterwards."""
     views = []
     pickled = pickle.dumps(item, protocol=5, buffer_callback=lambda buffer: views.append(buffer.raw()))
+    sizes = [view.nbytes for view in views]
     written = ring.write(views)
-    pickle.dump((pickled, *(written or (None, [view.nbytes for view in views]))), pipe)
+    pickle.dump((pickled, *(written or (None, sizes))), pipe)
     if not written:
         for view in views:
             pipe.write(view)
     pipe.flush()
 
 
-def _main():
+def _main() -> None:
     sys.path[:] = pickle.load(sys.stdin.buffer)
     writing, memory = map(int, sys.argv[1:])
     ring = shared_ring.Ring(memory)
@@ -140,7 +146,7 @@ def _main():
             _write(item, pipe, ring)
 
 
-def _yielded(file, ring):
+def _yielded(file: BinaryIO, ring: shared_ring.Ring) -> Iterator[Any]:
     """Yields what the function in `file` yields and, at the end, raises what it raised."""
     try:
         function = pickle.load(file)
@@ -151,14 +157,14 @@ def _yielded(file, ring):
         yield _Raised(_sendable(error), traceback.format_exc())
 
 
-def _follow_parent(ring):
+def _follow_parent(ring: shared_ring.Ring) -> None:
     """Releases what the parent has read, and ends this process with the parent."""
     while credit := os.read(sys.stdin.fileno(), _CREDIT_BYTES):
         ring.release(int.from_bytes(credit, "little"))
     os._exit(1)
 
 
-def _sendable(error):
+def _sendable(error: Exception) -> Exception:
     """Returns `error`, or if it cannot be pickled, a RuntimeError with its type and message."""
     try:
         pickle.loads(pickle.dumps(error))

@@ -8,8 +8,13 @@ import math
 import mmap
 import os
 import platform
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 # mallopt's parameters, from glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
@@ -18,7 +23,7 @@ _CACHE_LINE = 64  # bytes
 
 
 @functools.cache
-def keep_freed_memory():
+def keep_freed_memory() -> None:
     """Makes glibc keep freed memory instead of returning it to the system; does nothing with another libc.
 
     By default it maps every block of more than 32 MB, such as a batch of images, each time, and trims free memory at
@@ -34,7 +39,7 @@ def keep_freed_memory():
         libc.mallopt(parameter, value)
 
 
-def lazy_zeros(shape, dtype):
+def lazy_zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
     """Returns an array of zeros that only takes memory for the parts that are written, and releases it when freed.
 
     For an array of NumPy's that is larger than all memory, the system would refuse the allocation.
@@ -46,7 +51,7 @@ def lazy_zeros(shape, dtype):
     return np.frombuffer(memory, dtype).reshape(shape)
 
 
-def aligned_empty(shape, dtype):
+def aligned_empty(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
     """Returns an empty array aligned to cache lines, which TensorFlow can use without a copy."""
     dtype = np.dtype(dtype)
     if dtype.hasobject:

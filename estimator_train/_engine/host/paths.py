@@ -10,7 +10,8 @@ import contextlib
 import fnmatch
 import functools
 import os
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -53,7 +54,7 @@ def file_finder() -> Callable[[str], bool]:
     """Returns a function that tells whether a file exists and lists each remote directory only once."""
     names_in = functools.cache(lambda folder: {path.name for path in RemotePath(folder).glob("*")})
 
-    def is_there(path):
+    def is_there(path: str) -> bool:
         folder, name = os.path.split(path)
         return name in names_in(folder) if is_remote(path) else os.path.isfile(path)
 
@@ -67,7 +68,7 @@ class RemotePath:
     """
 
     def __init__(self, *parts: str | os.PathLike[str]) -> None:
-        self._path = os.path.join(*map(os.fspath, parts)).rstrip("/")
+        self._path = os.path.join(*parts).rstrip("/")
 
     def __fspath__(self) -> str:
         return self._path
@@ -144,7 +145,7 @@ class RemotePath:
         return self.read_bytes().decode(encoding, errors)
 
     @contextlib.contextmanager
-    def _gfile(self):
+    def _gfile(self) -> Iterator[types.ModuleType]:
         """Yields tf.io.gfile and converts its errors to those of pathlib."""
         import tensorflow as tf  # not for local paths
 
@@ -157,7 +158,7 @@ class RemotePath:
             raise OSError(f"{self._path}: {' '.join(error.message.split())}") from error
 
 
-def _check_scheme(scheme, known):
+def _check_scheme(scheme: str, known: Iterable[str]) -> None:
     """Loads the file systems of tensorflow-io if TensorFlow has none of this scheme."""
     if scheme in known:
         return

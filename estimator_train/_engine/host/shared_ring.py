@@ -11,13 +11,14 @@ import mmap
 import os
 import tempfile
 import threading
+from collections.abc import Iterator, Sequence
 
 _SIZE = 2**25  # 32 MiB, or 55 float32 RGB images of 224 x 224 pixels, by which a worker may be ahead
 _ALIGNMENT = 64  # bytes, as NumPy's and TensorFlow's own arrays are aligned
 
 
 @contextlib.contextmanager
-def create():
+def create() -> Iterator[int]:
     """Yields the descriptor of a new file to make the `Ring`s of both processes from."""
     linux = hasattr(os, "memfd_create")
     with open(os.memfd_create("examples"), "wb") if linux else tempfile.TemporaryFile() as file:
@@ -32,11 +33,11 @@ class Ring:
       descriptor: the file descriptor that `create` has yielded.
     """
 
-    def __init__(self, descriptor):
+    def __init__(self, descriptor: int) -> None:
         self._memory = memoryview(mmap.mmap(descriptor, _SIZE))
         self._begin, self._free, self._released = 0, _SIZE, threading.Condition()
 
-    def write(self, buffers):
+    def write(self, buffers: Sequence[memoryview]) -> tuple[int, list[slice]] | None:
         """Copies `buffers` into the ring as soon as there is room; returns the number of bytes taken and the places.
 
         Returns None for more than half the ring, for which there may never be room in one piece.
@@ -59,11 +60,11 @@ class Ring:
         self._begin = begin
         return taken, places
 
-    def release(self, taken):
+    def release(self, taken: int) -> None:
         """Frees the oldest `taken` bytes."""
         with self._released:
             self._free += taken
             self._released.notify()
 
-    def read(self, places):
+    def read(self, places: Sequence[slice]) -> list[memoryview]:
         return [self._memory[place] for place in places]

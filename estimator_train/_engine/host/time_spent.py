@@ -16,7 +16,7 @@ CHECKPOINT, EVALUATION = "checkpoint", "evaluation"
 class _Thread(threading.local):
     """The sums of one thread, so that training in several threads does not mix."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.seconds = {CHECKPOINT: 0.0, EVALUATION: 0.0}
         self.seconds_inside = 0.0  # time of the blocks nested in the current one
 

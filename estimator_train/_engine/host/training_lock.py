@@ -13,7 +13,9 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import filelock
 import tensorflow as tf
@@ -35,7 +37,7 @@ class ModelDirInUseError(RuntimeError):
 
 
 @contextlib.contextmanager
-def training_lock(model_dir):
+def training_lock(model_dir: str) -> Iterator[None]:
     """Locks `model_dir` for one training; reentrant in the same thread. Remote paths such as gs:// are not locked.
 
     Raises:
@@ -60,7 +62,7 @@ def training_lock(model_dir):
         lock.release()
 
 
-def _acquire(model_dir):
+def _acquire(model_dir: str) -> filelock.BaseFileLock | None:
     """Returns the acquired lock, or None if the directory is read-only or the file system has no locks."""
     path = _lock_file(model_dir)
     try:
@@ -79,14 +81,14 @@ def _acquire(model_dir):
     return lock
 
 
-def _refusal(model_dir, holder):
+def _refusal(model_dir: str, holder: dict[str, Any]) -> str:
     mend = "wait for it, stop it, or use another model_dir"
     if holder.get("host", socket.gethostname()) != socket.gethostname():
         mend += f"; if that host is gone, delete {_lock_file(model_dir)}"
     return f"{model_dir} is in use by a training, {_text(holder)}: {mend}"
 
 
-def _warn_of_other_host(model_dir, left):
+def _warn_of_other_host(model_dir: str, left: dict[str, Any]) -> None:
     """Warns if the last training ran on another host and left its file behind, as if killed."""
     if left.get("host", socket.gethostname()) != socket.gethostname():
         log.warning(
@@ -97,7 +99,7 @@ def _warn_of_other_host(model_dir, left):
         )
 
 
-def _text(holder):
+def _text(holder: dict[str, Any]) -> str:
     if not holder:
         return "whose host and process are unknown"
     if holder["host"] == socket.gethostname() and holder["process"] == os.getpid():
@@ -105,7 +107,7 @@ def _text(holder):
     return f"process {holder['process']} on host {holder['host']} since {holder['since']}"
 
 
-def _read(path):
+def _read(path: Path) -> dict[str, Any]:
     """Returns the holder's description of itself, or {} if the file is missing or damaged."""
     try:
         holder = json.loads(path.read_text())
@@ -114,9 +116,9 @@ def _read(path):
     return holder if isinstance(holder, dict) and holder.keys() == {"host", "process", "since"} else {}
 
 
-def _lock_file(model_dir):
+def _lock_file(model_dir: str) -> Path:
     return Path(model_dir, "training.lock")
 
 
-def _holder_file(model_dir):
+def _holder_file(model_dir: str) -> Path:
     return Path(model_dir, "training.json")

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline
+from estimator_train._engine.types import Nest
 
 _DTYPES = ("float32", "float16")
 
@@ -103,7 +104,7 @@ class FrozenFeatures:
     ) -> tf.data.Dataset:
         """Returns a dataset over `columns`, which are arrays of (examples, ...) for the leaves of `structure`."""
 
-        def rows(indices):
+        def rows(indices: tf.Tensor) -> Nest:
             # numpy gathers the rows because tf.gather would turn the columns into constants of the graph. Unlike
             # column[i], np.take releases the GIL while it copies.
             batch = tf.numpy_function(lambda i: [np.take(column, i, axis=0) for column in columns], [indices], dtypes)

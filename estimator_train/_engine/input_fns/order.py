@@ -1,13 +1,25 @@
 """Computes the order of examples from their position in the training, so that reading can start anywhere."""
 
+from __future__ import annotations
+
 import random
 
 import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import batch_size as batch_size_of
+from estimator_train._engine.types import Nest
 
 
-def number_batches(num_examples, *, batch_size, num_epochs, shuffle, seed, start=0, drop_remainder=False):
+def number_batches(
+    num_examples: int,
+    *,
+    batch_size: int,
+    num_epochs: int | None,
+    shuffle: bool,
+    seed: int | None,
+    start: int = 0,
+    drop_remainder: bool = False,
+) -> tf.data.Dataset:
     """Returns a dataset of batches of example numbers, int64 of shape (batch,).
 
     Each batch is computed from its own number alone. Batches before `start` therefore cost nothing, and the workers of
@@ -25,7 +37,7 @@ def number_batches(num_examples, *, batch_size, num_epochs, shuffle, seed, start
     total = num_examples * (tf.int64.max // max(num_examples, 1) if num_epochs is None else num_epochs)
     seed = draw_seed() if shuffle and seed is None else seed
 
-    def numbers_of(index):
+    def numbers_of(index: tf.Tensor) -> tf.Tensor:
         begin = start + index * batch_size
         positions = tf.range(begin, tf.minimum(begin + batch_size, total))
         if drop_remainder:
@@ -44,7 +56,9 @@ def number_batches(num_examples, *, batch_size, num_epochs, shuffle, seed, start
     return batches
 
 
-def shuffled(dataset, buffer_size, seeds):
+def shuffled(
+    dataset: tf.data.Dataset, buffer_size: int, seeds: tuple[int | tf.Tensor, int | tf.Tensor]
+) -> tf.data.Dataset:
     """Shuffles a tf.data.Dataset in an order determined by `seeds` alone, a pair of ints or int64 tensors.
 
     Uses the raw op because Dataset.shuffle mixes its seed with the global one, and takes no tensor if that is 0.
@@ -63,20 +77,20 @@ def shuffled(dataset, buffer_size, seeds):
     return tf.data.experimental.from_variant(shuffled, spec)
 
 
-def draw_seed():
+def draw_seed() -> int:
     """Returns a random int from 1 to 2**31 - 1; with TensorFlow's global seed set, the same in every program run."""
     global_seed, op_seed = tf.compat.v1.random.get_seed(None)
     source = random if op_seed is None else random.Random(f"{global_seed} {op_seed}")
     return source.randrange(1, 2**31)
 
 
-def share_of_pipeline(examples, input_context):
+def share_of_pipeline(examples: int, input_context: tf.distribute.InputContext) -> int:
     """Returns how many of `examples` came from this input pipeline, if all pipelines give one each in turn."""
     pipelines = input_context.num_input_pipelines
     return examples // pipelines + (input_context.input_pipeline_id < examples % pipelines)
 
 
-def without_first(batches, examples):
+def without_first(batches: tf.data.Dataset, examples: int) -> tf.data.Dataset:
     """Drops the first `examples` examples of the dataset `batches`, after reading them.
 
     Batches of a static size are not split, so part of the last dropped batch may be repeated.
@@ -84,15 +98,16 @@ def without_first(batches, examples):
     if examples == 0:
         return batches
     specs = tf.nest.flatten(batches.element_spec)
-    static = {part.shape.as_list()[0] if part.shape.rank else None for part in specs if part.shape.rank != 0}
-    if len(static) == 1 and None not in static:
-        return batches.skip(examples // static.pop())
+    sizes = {part.shape.as_list()[0] if part.shape.rank else None for part in specs if part.shape.rank != 0}
+    size = sizes.pop() if len(sizes) == 1 else None
+    if size is not None:
+        return batches.skip(examples // size)
 
-    def with_end(begin, batch):
+    def with_end(begin: tf.Tensor, batch: Nest) -> tuple[tf.Tensor, tuple[tf.Tensor, Nest]]:
         end = begin + batch_size_of(batch)
         return end, (end, batch)
 
-    def rest(end, batch):
+    def rest(end: tf.Tensor, batch: Nest) -> Nest:
         size = batch_size_of(batch)
         first = size - tf.minimum(size, end - examples)
         return tf.nest.map_structure(lambda part: _rows_from(part, first), batch)
@@ -101,7 +116,9 @@ def without_first(batches, examples):
     return with_ends.filter(lambda end, batch: end > examples).map(rest)
 
 
-def _rows_from(part, first):
+def _rows_from(
+    part: tf.Tensor | tf.SparseTensor | tf.RaggedTensor, first: tf.Tensor
+) -> tf.Tensor | tf.SparseTensor | tf.RaggedTensor:
     """Returns the rows of a tensor of any kind, starting at row `first`; returns a scalar unchanged."""
     if part.shape.rank == 0:
         return part

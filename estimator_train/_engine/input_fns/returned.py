@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.types import Nest
 
 v1 = tf.compat.v1
 
@@ -70,5 +71,5 @@ def dataset_of_graph(call_input_fn: Callable[[], Any]) -> tf.data.Dataset:
         return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 
-def _element(features, labels):
+def _element(features: Nest, labels: Nest | None) -> Nest:
     return features if labels is None else (features, labels)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.export_outputs import PredictOutput
+from estimator_train._engine.hooks import EpochHook
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
@@ -18,7 +19,7 @@ from estimator_train._engine.keras.model_state import BUILDING, ModelState
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.keras.saved_model import write_saved_model
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
-from estimator_train._engine.model_fn import EpochHook, ModeKeys, PreparedModel, Run, argument_names, metrics_of
+from estimator_train._engine.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import FunctionSessionCreator
 from estimator_train._engine.session.private_names import eager_classes, eager_mode

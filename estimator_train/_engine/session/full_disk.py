@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -22,7 +23,7 @@ class FullDiskError(OSError):
 
 
 @contextlib.contextmanager
-def explaining_full_disk(folder):
+def explaining_full_disk(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Raises FullDiskError, with a one-line message, for errors inside the block that are due to a full disk.
 
     TensorFlow raises the same ResourceExhaustedError for a full disk as for a device that is out of memory.
@@ -44,13 +45,13 @@ def explaining_full_disk(folder):
         raise _full_disk(Path(error.filename).parent if error.filename else Path(folder)) from error
 
 
-def _full_disk(folder):
+def _full_disk(folder: Path) -> FullDiskError:
     error = FullDiskError(_line(folder))
     error.errno = errno.ENOSPC
     return error
 
 
-def _line(folder):
+def _line(folder: Path) -> str:
     if folder.name.endswith("_temp"):  # the directory of an unfinished checkpoint
         folder = folder.parent
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())

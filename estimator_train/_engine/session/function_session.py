@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_names import eager_mode, global_step_read
+from estimator_train._engine.types import Scaffold, Session
 
 v1 = tf.compat.v1
 
@@ -31,7 +35,7 @@ class HookGraph:
       values: dict of the step's value names to placeholders. A value named "loss" is the tensor "loss:0".
     """
 
-    def __init__(self, specs):
+    def __init__(self, specs: dict[str, tf.TypeSpec]) -> None:
         """`specs`: dict of value names to `tf.TypeSpec`."""
         self.graph = tf.Graph()
         with self.graph.as_default():
@@ -50,42 +54,43 @@ class HookGraph:
             self._set_step = v1.assign(self.global_step, self._next_step)
 
     @property
-    def model_values(self):
+    def model_values(self) -> dict[str, tf.Tensor]:
         """The entries of `values` that are the model's own."""
         return {name: tensor for name, tensor in self.values.items() if step_outputs.is_of_model(name)}
 
     @property
-    def batch_tensors(self):
+    def batch_tensors(self) -> list[tf.Tensor]:
         """The entries of `values` that are parts of an evaluated batch, in order."""
         return [tensor for name, tensor in self.values.items() if name.startswith(step_outputs.BATCH)]
 
-    def load_step(self, session, step):
+    def load_step(self, session: Session, step: int) -> None:
         """Updates the hook graph's global step in `session`, a real v1 session; call it in graph mode."""
         session.run(self._set_step, {self._next_step: step})
 
 
-class FunctionSessionCreator(v1.train.SessionCreator):
+class FunctionSessionCreator(tf.compat.v1.train.SessionCreator):
     """Creates FunctionSessions for a MonitoredSession.
 
     Args:
       scaffold: the `tf.compat.v1.train.Scaffold` of the hook graph.
-      steps: as for `FunctionSession`; its method `start()` is called before the first step of each session.
-      hook_graph, triggers: as for `FunctionSession`.
+      hook_graph, steps, triggers: as for `FunctionSession`.
     """
 
-    def __init__(self, scaffold, hook_graph, steps, triggers):
+    def __init__(
+        self, scaffold: Scaffold, hook_graph: HookGraph, steps: Steps, triggers: Iterable[tf.Operation | tf.Tensor]
+    ) -> None:
         self._scaffold = scaffold
         self._hook_graph = hook_graph
         self._steps = steps
         self._triggers = triggers
 
-    def create_session(self):
+    def create_session(self) -> FunctionSession:
         with eager_mode():
             self._steps.start()
         self._scaffold.finalize()
         return FunctionSession(self._open_session, self._hook_graph, self._steps, self._triggers)
 
-    def _open_session(self):
+    def _open_session(self) -> Session:
         scaffold = self._scaffold
         manager = v1.train.SessionManager(
             local_init_op=scaffold.local_init_op,
@@ -98,39 +103,77 @@ class FunctionSessionCreator(v1.train.SessionCreator):
         return manager.prepare_session("", init_op=scaffold.init_op, config=config)
 
 
+class Steps(Protocol):
+    """Compiled steps, which a `FunctionSession` runs.
+
+    Attributes:
+      global_step: the current global step.
+      returning: a lock that keeps the thread in a call from returning.
+    """
+
+    global_step: int
+    returning: threading.Lock
+
+    def start(self) -> None:
+        """Called before the first step of each session."""
+
+    def __call__(self) -> dict[str, Any]:
+        """Runs one call of the compiled step and returns a dict of value names to tensors, variables or numpy values.
+
+        Raises:
+          tf.errors.OutOfRangeError: At the end of the data.
+        """
+
+    def batches_if_idle(self) -> int | None:
+        """Returns the number of batches read if another thread is in a call and waits for input, or else None."""
+
+    def count_steps_done(self) -> None:
+        """Sets `global_step` to the steps done in a call that has not returned yet."""
+
+
 class FunctionSession:
     """Runs compiled steps for MonitoredSession and answers its fetches.
 
     `open_session()` returns an initialized v1 session on the hook graph; it is called only if a fetch is not a value of
-    the step. `steps()` runs one call of the compiled step and returns a dict of value names to tensors, variables or
-    numpy values, or raises `tf.errors.OutOfRangeError` at the end of the data. `steps.global_step` is the current
-    global step, an int. The step runs when a fetch is among `triggers`.
+    the step. A call of `steps` runs when a fetch is among `triggers`.
 
     As in a v1 graph, a global step fetched together with the step is the one before the update, one less than the
     variable; hooks that need the new value fetch it on its own.
     """
 
-    def __init__(self, open_session, hook_graph, steps, triggers):
+    def __init__(
+        self,
+        open_session: Callable[[], Session],
+        hook_graph: HookGraph,
+        steps: Steps,
+        triggers: Iterable[tf.Operation | tf.Tensor],
+    ) -> None:
         self._open_session = open_session
-        self._session = None
+        self._session: Session | None = None
         self._hook_graph = hook_graph
         self._steps = steps
         self._names = {id(tensor): name for name, tensor in hook_graph.values.items()}
         self._triggers = {id(fetch) for fetch in triggers}
         self._step_reads = {id(hook_graph.global_step), id(hook_graph.global_step_read)}
-        self._loaded_step = None
+        self._loaded_step: int | None = None
         self._values = {}
 
     @property
-    def graph(self):
+    def graph(self) -> tf.Graph:
         """The hook graph's `tf.Graph`."""
         return self._hook_graph.graph
 
     @property
-    def sess_str(self):
+    def sess_str(self) -> str:
         return ""  # the target of a session in this process
 
-    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: dict[tf.Tensor, Any] | None = None,
+        options: tf.compat.v1.RunOptions | None = None,
+        run_metadata: tf.compat.v1.RunMetadata | None = None,
+    ) -> Any:
         """Like `tf.compat.v1.Session.run`; takes any structure of tensors, ops, variables and names."""
         leaves = {}
         _map_fetches(lambda fetch: leaves.setdefault(id(element := self._element(fetch)), element), fetches)
@@ -139,7 +182,8 @@ class FunctionSession:
             if not self._triggers.isdisjoint(leaves):
                 self._values = self._steps()
                 step = max(step, self._steps.global_step - 1)  # evaluation does not change it
-            answers, left = {}, {}
+            answers: dict[int, Any] = {}
+            left = {}
             for key, leaf in leaves.items():
                 if self._names.get(key) in self._values:
                     answers[key] = _numpy(self._values[self._names[key]])
@@ -154,17 +198,17 @@ class FunctionSession:
                 answers.update(zip(left, results, strict=True))
         return _map_fetches(lambda fetch: answers[id(self._element(fetch))], fetches)
 
-    def close(self):
+    def close(self) -> None:
         if self._session is not None:
             self._session.close()
 
-    def batches_if_idle(self):
+    def batches_if_idle(self) -> int | None:
         """Returns the number of batches read if another thread is in `run` and waits for input, or else None."""
         with eager_mode():
             return self._steps.batches_if_idle()
 
     @contextlib.contextmanager
-    def steps_done(self):
+    def steps_done(self) -> Iterator[None]:
         """While another thread waits in `run`, gives the steps done to the block, and keeps that thread waiting."""
         with self._steps.returning:
             with eager_mode():
@@ -172,11 +216,18 @@ class FunctionSession:
             with self.graph.as_default():
                 yield
 
-    def _element(self, fetch):
+    def _element(self, fetch: Any) -> Any:
         """Looks up a name in the graph; returns anything else, such as a tensor or a sparse tensor, unchanged."""
         return self.graph.as_graph_element(fetch) if isinstance(fetch, str) else fetch
 
-    def _run_hook_graph(self, fetches, step, feed_dict, options, run_metadata):
+    def _run_hook_graph(
+        self,
+        fetches: list[Any],
+        step: int,
+        feed_dict: dict[tf.Tensor, Any] | None,
+        options: tf.compat.v1.RunOptions | None,
+        run_metadata: tf.compat.v1.RunMetadata | None,
+    ) -> list[Any]:
         values = [(self._hook_graph.values[name], _numpy(value)) for name, value in self._values.items()]
         with self.graph.as_default():
             if self._session is None:
@@ -188,11 +239,11 @@ class FunctionSession:
             return self._session.run(fetches, feeds | (feed_dict or {}), options, run_metadata)
 
 
-def _numpy(value):
+def _numpy(value: tf.Tensor | tf.Variable | np.ndarray) -> np.ndarray:
     return value.numpy() if hasattr(value, "numpy") else value
 
 
-def _map_fetches(fn, fetches):
+def _map_fetches(fn: Callable[[Any], Any], fetches: Any) -> Any:
     """Applies `fn` to the leaves; tf.nest could not sort the keys, which may be hooks and 'caller'."""
     if isinstance(fetches, dict):
         return type(fetches)((key, _map_fetches(fn, value)) for key, value in fetches.items())
@@ -203,6 +254,6 @@ def _map_fetches(fn, fetches):
     return fn(fetches)
 
 
-def _scope_name(name):
+def _scope_name(name: str) -> str:
     """Replaces characters that are invalid in a v1 graph's names, as in "<lambda>", the name of a lambda metric."""
     return re.sub(r"^[^A-Za-z0-9.]", ".", re.sub(r"[^A-Za-z0-9_.\\/-]", "_", name))

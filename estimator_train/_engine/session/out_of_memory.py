@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 
 import tensorflow as tf
+
+from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext
 
 _TO_TRY = (
     "a smaller batch per replica (--batch-size)",
@@ -22,7 +25,7 @@ _NODE = re.compile(r"\[\[\{\{node ([^}]+)\}\}")
 
 
 @contextlib.contextmanager
-def explaining_oom():
+def explaining_oom() -> Iterator[None]:
     """Puts one line for the user before the message of a `tf.errors.ResourceExhaustedError` inside the block.
 
     For a model_fn, `ReportAllocationsHook` makes TensorFlow's message list what else was in memory. The tf.functions of
@@ -42,17 +45,18 @@ class ReportAllocationsHook(tf.compat.v1.train.SessionRunHook):
     If memory runs out at all, it does so in these steps. The option costs about 5 microseconds per operation.
     """
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._steps_left = 10
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         self._steps_left -= 1
-        if self._steps_left >= 0:
-            options = tf.compat.v1.RunOptions(report_tensor_allocations_upon_oom=True)
-            return tf.compat.v1.train.SessionRunArgs(None, options=options)
+        if self._steps_left < 0:
+            return None
+        options = tf.compat.v1.RunOptions(report_tensor_allocations_upon_oom=True)
+        return tf.compat.v1.train.SessionRunArgs(None, options=options)
 
 
-def _line(message):
+def _line(message: str) -> str:
     node = _NODE.search(message)
     tensor = _TENSOR.search(message)
     # XLA and device libraries report a number of bytes at most.

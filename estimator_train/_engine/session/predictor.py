@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimator_train._engine.session.out_of_memory import explaining_oom
 from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.types import Nest
 
 
 class Predictor:
@@ -72,7 +73,7 @@ class Predictor:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _new_function(self, kind, features):
+    def _new_function(self, kind: Hashable, features: Nest) -> Callable[[Nest], Nest]:
         spec = _batch_spec(features)
         with self._lock:
             if self._function_of is None:
@@ -88,7 +89,7 @@ class Predictor:
         return function
 
 
-def _as_arrays(features):
+def _as_arrays(features: Nest) -> Nest:
     """Converts the parts of `features` that are neither tensors nor numpy arrays to tensors; a list is one part."""
     if isinstance(features, dict):
         return {name: _as_arrays(part) for name, part in features.items()}
@@ -97,7 +98,7 @@ def _as_arrays(features):
     return features if isinstance(features, np.ndarray) or tf.is_tensor(features) else tf.convert_to_tensor(features)
 
 
-def _kind(features):
+def _kind(features: Nest) -> Hashable:
     """Returns a hashable key of everything but the batch size, the same for all features that share a function."""
     if isinstance(features, dict):
         return tuple((name, _kind(part)) for name, part in features.items())
@@ -106,7 +107,7 @@ def _kind(features):
     return type(features), features.dtype, len(features.shape), features.shape[1:]
 
 
-def _batch_spec(features):
+def _batch_spec(features: Nest) -> Nest:
     """Returns the `tf.TypeSpec`s of batches of any size, as a dataset of such batches would have them."""
     for part in tf.nest.flatten(features):
         if not len(part.shape):
@@ -116,7 +117,7 @@ def _batch_spec(features):
     return tf.data.Dataset.from_tensors(features).unbatch().batch(1).element_spec
 
 
-def _common(spec, other):
+def _common(spec: Nest, other: Nest) -> Nest | None:
     """Returns the narrowest spec compatible with both specs, or None if they differ in more than sizes."""
     try:
         tf.nest.assert_same_structure(spec, other)

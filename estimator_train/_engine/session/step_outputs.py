@@ -1,5 +1,9 @@
 """Names of the tensors in the hook graph that every compiled step provides besides the model's own values."""
 
+from __future__ import annotations
+
+import tensorflow as tf
+
 STEPS = "estimator_train/steps"  # int64, number of training steps in one session.run
 EXAMPLES = "estimator_train/examples"  # int64, number of their examples over all replicas
 INPUT_SECONDS = "estimator_train/input_seconds"  # float64, seconds that they waited for input
@@ -18,12 +22,12 @@ MODEL_VALUES = "estimator_train/model_values"
 RUN_OVER_EPOCHS = "estimator_train/run_over_epochs"
 
 
-def is_of_model(name):
+def is_of_model(name: str) -> bool:
     """Returns whether the value called `name` is the model's own."""
     return not name.startswith("estimator_train/")
 
 
-def find(graph, name):
+def find(graph: tf.Graph, name: str) -> tf.Tensor | None:
     """Returns the tensor called `name` in `graph`, a `tf.Graph`, or None if it has none, as outside a hook graph."""
     try:
         return graph.get_tensor_by_name(f"{name}:0")

@@ -5,24 +5,30 @@ TensorFlow 2.20 accepts any protobuf from 5.28 on, but its `tf.io.write_graph` p
 so none would start. Earlier TensorFlow versions require an older protobuf, and 2.21 no longer passes the argument.
 """
 
+from __future__ import annotations
+
 import inspect
 import sys
 import types
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from google.protobuf import text_format
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
-def work_with_protobuf_7():
+
+def work_with_protobuf_7() -> None:
     """Makes `tf.io.write_graph` of TensorFlow 2.20 leave the argument out; does nothing if protobuf takes it."""
     takes_it = "float_format" in inspect.signature(text_format.MessageToString).parameters
     if takes_it or not tf.__version__.startswith("2.20."):
         return
     # Only the name in write_graph's own module changes: protobuf stays as it is for everybody else.
-    module = sys.modules[tf.io.write_graph.__module__]
+    module: Any = sys.modules[tf.io.write_graph.__module__]
     module.text_format = types.SimpleNamespace(MessageToString=_message_to_string)
 
 
-def _message_to_string(message, float_format):
+def _message_to_string(message: Message, float_format: str) -> str:
     # "" selects protobuf's default number format, the only one in protobuf 7.
     return text_format.MessageToString(message)

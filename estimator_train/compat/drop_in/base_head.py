@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.graph import optimizers
-from estimator_train._engine.model_fn import FeatureColumn
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.export import ClassificationOutput
 from estimator_train.heads import checks, classes
 from estimator_train.heads.head import DEFAULT_SIGNATURE, train_op

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_train._engine.model_fn import EstimatorSpec, FeatureColumn, ModeKeys, metric_pair
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, metric_pair
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned.api_versions import BinaryClassHeadV1
 from estimator_train.compat.drop_in.tpu import TPUEstimatorSpec
 from estimator_train.heads import Head, MultiClassHead, RegressionHead, checks

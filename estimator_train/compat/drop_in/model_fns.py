@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.model_fn import EstimatorSpec, FeatureColumn
+from estimator_train._engine.model_fn import EstimatorSpec
+from estimator_train._engine.types import FeatureColumn
 from estimator_train.canned.api_versions import ApiV1, ApiV2
 from estimator_train.canned.canned_estimator import Optimizer, call_logit_fn
 from estimator_train.canned.dnn import dnn_logit_fn_builder

@@ -1,0 +1,27 @@
+"""Explains the errors that end a run: memory or a disk that is full, and a lost worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from estimator_train._engine.distribution.synchronous import explaining_lost_worker
+from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train._engine.session.out_of_memory import explaining_oom
+
+
+@contextlib.contextmanager
+def explaining_errors(
+    directory: str | os.PathLike[str], strategy: tf.distribute.Strategy | None = None
+) -> Iterator[None]:
+    """Converts TensorFlow's errors inside the block to ones that say what happened and what to do.
+
+    Args:
+      directory: where the block writes its files.
+      strategy: the strategy that the block trains with.
+    """
+    with explaining_oom(), explaining_full_disk(directory), explaining_lost_worker(strategy):
+        yield
