@@ -112,7 +112,7 @@ class HfDataset(Dataset):
 
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches
-        from estimator_train.input_fns.decoding import decode_image
+        from estimator_train.input_fns.images.decoding import decode_image
 
         spec = tf.TensorSpec((*image_size, 3), tf.float32)
 

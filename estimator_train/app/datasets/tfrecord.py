@@ -40,7 +40,7 @@ class TfrecordDataset(Dataset):
         import tensorflow as tf
 
         from estimator_train.app.datasets.pipeline import ExampleBatches
-        from estimator_train.input_fns.decoding import decode_image
+        from estimator_train.input_fns.images.decoding import decode_image
 
         features = {
             "image/encoded": tf.io.FixedLenFeature([], tf.string),

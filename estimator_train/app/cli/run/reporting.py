@@ -17,7 +17,7 @@ from estimator_train.app.cli.run.export import trained_model
 from estimator_train.app.report import image_events, plots, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.input_fns.decoding import decode_pixels
+from estimator_train.input_fns.images.decoding import decode_pixels
 
 _SAMPLES = 8
 _MISTAKES = 12

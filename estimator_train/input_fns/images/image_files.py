@@ -15,8 +15,8 @@ from estimator_train._engine.host import host_memory
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline, without_first
-from estimator_train.input_fns.cache import key_of_files, open_cache
-from estimator_train.input_fns.decoding import decode_own_channels, fault_of_file, to_rgb, to_rgb_on_device
+from estimator_train.input_fns.images.cache import key_of_files, open_cache
+from estimator_train.input_fns.images.decoding import decode_own_channels, fault_of_file, to_rgb, to_rgb_on_device
 from estimator_train.input_fns.service import check_service, distribute
 
 
