@@ -46,6 +46,7 @@ setup(
         "numpy>=1.26",  # arrays in and out; TensorFlow bounds it from above
         "kaggle>=1.6,!=1.7.*",  # downloads the OCT2017 images; 1.7 cannot go on with a download, and holds it in memory
         "filelock>=3.20.1",  # one process at a time downloads, or trains in a folder; earlier ones follow links
+        "scipy>=1.10",  # the interval of an accuracy; scikit-learn needs it too
         "scikit-learn>=1.4",  # precision, recall, F1 and ROC AUC of evaluations
         "matplotlib>=3.8",  # the plots of reports
         "cloudpickle>=3",  # sends the functions of a script, and lambdas, to processes that run generators
