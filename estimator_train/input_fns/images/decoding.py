@@ -68,12 +68,12 @@ def decode_own_channels(paths, image_size, *, fast=False):
     options.experimental_optimization.apply_default_optimizations = False
     options.autotune.enabled = False
     images, is_gray, places = images.with_options(options).get_single_element()
-    of_one_shape = tf.cond(
+    uniform = tf.cond(
         tf.reduce_any(is_gray) & ~tf.reduce_all(is_gray),
         lambda: tf.where(is_gray[:, tf.newaxis, tf.newaxis, tf.newaxis], images[..., :1], images),
         lambda: images,
     )
-    return tf.ensure_shape(of_one_shape, images.shape), places
+    return tf.ensure_shape(uniform, images.shape), places
 
 
 def decoded(paths, image_size, *, fast=False):
