@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from estimator_train.app.datasets.dataset import count_classes
+
 _BETWEEN_LABELS = "|"
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -71,7 +73,7 @@ class _ClassName(LabelCodec):
         return len(names)
 
     def counts(self, encoded: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-        return dict(zip(names, np.bincount(encoded, minlength=len(names)).tolist(), strict=True))
+        return count_classes(encoded, names)
 
 
 class _LabelSet(LabelCodec):
