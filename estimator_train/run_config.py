@@ -18,17 +18,11 @@ from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskT
 __all__ = ["RunConfig", "TaskType"]
 
 _UNSET: Any = object()  # distinguishes "not given" from None, which turns saving off
-_TASK_PROPERTIES = (
-    "task_type",
-    "task_id",
-    "global_id_in_cluster",
-    "is_chief",
-    "num_worker_replicas",
-    "num_ps_replicas",
-    "master",
-    "evaluation_master",
-    "service",
-)
+
+
+def _task_fact(name, text):
+    """Returns a property of this process' task in the cluster, which the constructor sets as `_<name>`."""
+    return property(operator.attrgetter(f"_{name}"), doc=text)
 
 
 def _settings_as_properties(kind):
@@ -120,68 +114,29 @@ class RunConfig:
     async_checkpoints: bool = dataclasses.field(default=False, kw_only=True)
     resume_input: bool = dataclasses.field(default=False, kw_only=True)
 
-    # Set on each instance; declared as ClassVars so neither dataclass nor editors take them for constructor arguments.
-    _cluster_spec: ClassVar[tf.train.ClusterSpec]
-    _task_type: ClassVar[str]
-    _task_id: ClassVar[int]
-    _global_id_in_cluster: ClassVar[int | None]
-    _is_chief: ClassVar[bool]
-    _num_worker_replicas: ClassVar[int]
-    _num_ps_replicas: ClassVar[int]
-    _master: ClassVar[str]
-    _evaluation_master: ClassVar[str]
-    _service: ClassVar[dict | None]
+    # Read-only properties, as those of the fields above; as ClassVars they are no constructor arguments.
+    cluster_spec: ClassVar[tf.train.ClusterSpec] = _task_fact(
+        "cluster_spec", "The cluster's jobs and addresses; empty if there is no cluster."
+    )
+    task_type: ClassVar[str] = _task_fact("task_type", "One of `TaskType`.")
+    task_id: ClassVar[int] = _task_fact("task_id", "Index of the task among the tasks of its type.")
+    global_id_in_cluster: ClassVar[int | None] = _task_fact(
+        "global_id_in_cluster",
+        "Index among all tasks except evaluators: the chief first, then workers, then parameter servers.",
+    )
+    is_chief: ClassVar[bool] = _task_fact("is_chief", "Whether this task writes checkpoints and event files.")
+    num_worker_replicas: ClassVar[int] = _task_fact(
+        "num_worker_replicas", "Number of tasks that train, including the chief."
+    )
+    num_ps_replicas: ClassVar[int] = _task_fact("num_ps_replicas", "Number of parameter servers.")
+    master: ClassVar[str] = _task_fact(
+        "master", 'Address of the server that training sessions connect to; "" means this process.'
+    )
+    evaluation_master: ClassVar[str] = _task_fact(
+        "evaluation_master", "Address of the server that evaluation sessions connect to."
+    )
+    service: ClassVar[dict | None] = _task_fact("service", "The `service` entry of TF_CONFIG.")
     _distribute_coordinator_mode: ClassVar[str | None]
-
-    @property
-    def cluster_spec(self) -> tf.train.ClusterSpec:
-        """The cluster's jobs and addresses; empty if there is no cluster."""
-        return self._cluster_spec
-
-    @property
-    def task_type(self) -> str:
-        """One of `TaskType`."""
-        return self._task_type
-
-    @property
-    def task_id(self) -> int:
-        """Index of the task among the tasks of its type."""
-        return self._task_id
-
-    @property
-    def global_id_in_cluster(self) -> int | None:
-        """Index among all tasks except evaluators: the chief first, then workers, then parameter servers."""
-        return self._global_id_in_cluster
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this task writes checkpoints and event files."""
-        return self._is_chief
-
-    @property
-    def num_worker_replicas(self) -> int:
-        """Number of tasks that train, including the chief."""
-        return self._num_worker_replicas
-
-    @property
-    def num_ps_replicas(self) -> int:
-        """Number of parameter servers."""
-        return self._num_ps_replicas
-
-    @property
-    def master(self) -> str:
-        """Address of the server that training sessions connect to; "" means this process."""
-        return self._master
-
-    @property
-    def evaluation_master(self) -> str:
-        """Address of the server that evaluation sessions connect to."""
-        return self._evaluation_master
-
-    @property
-    def service(self) -> dict | None:
-        """The `service` entry of TF_CONFIG."""
-        return self._service
 
     def __setattr__(self, name, value):
         if name in _SETTINGS:  # the constructor sets each once
@@ -199,7 +154,7 @@ class RunConfig:
         else:  # other strategies have no cluster, so their config stays local
             task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
         vars(self).update(
-            {f"_{name}": getattr(task, name) for name in _TASK_PROPERTIES},
+            {f"_{name}": fact for name, fact in vars(task).items() if hasattr(RunConfig, name)},
             _cluster_spec=tf.train.ClusterSpec(task.cluster),
             _model_dir=_agreed_model_dir(self.model_dir, tf_config),
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
