@@ -12,7 +12,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "estimator_train" / "__init
 README = re.sub(r"!\[[^\]]+\]\([^)]+\)\n\n", "", (HERE / "README.md").read_text())
 README = re.sub(r"\[([^\]]+)\]\((?!https://)[^)]+\)", r"\1", README)
 
-# The Estimator and what its users import, with `compat`, the old names. These alone train, evaluate, predict and export.
+# The Estimator and what its users import, with `compat`, the old names. They train, evaluate, predict and export.
 LIBRARY = [
     "tensorflow>=2.16,<2.22",  # 2.16 is the first without tf.estimator
     "tf-keras>=2.16,<2.22",  # Keras 2, for which Estimator code is written; a release needs TensorFlow's minor
@@ -25,6 +25,7 @@ LIBRARY = [
 # `app`: the command, its datasets, models, recipes and reports.
 APPLICATION = [
     "kaggle>=1.6,!=1.7.*",  # downloads the OCT2017 images; 1.7 cannot go on with a download, and holds it in memory
+    "scipy>=1.10",  # the interval of an accuracy; scikit-learn needs it too
     "scikit-learn>=1.4",  # precision, recall, F1 and ROC AUC of evaluations
     "matplotlib>=3.8",  # the plots of reports
     "jinja2>=3.1",  # the page of a report

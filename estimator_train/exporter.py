@@ -89,6 +89,16 @@ class _SavedModelExporter(Exporter):
     def name(self) -> str:
         return self._name
 
+    def export(
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
+        return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
+
     def _write(
         self,
         estimator: Estimator,
@@ -141,7 +151,7 @@ class FinalExporter(_SavedModelExporter):
         if not is_the_final_export:
             return None
         log.info("Performing the final export in the end of training.")
-        return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
+        return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
 
 
 class LatestExporter(_SavedModelExporter):
@@ -169,16 +179,6 @@ class LatestExporter(_SavedModelExporter):
         exports_to_keep: int | None = 5,
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: dict[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes:
-        return self._write(estimator, export_path, checkpoint_path, self._assets_extra)
 
 
 def compare_by(metric: str, direction: Literal["min", "max"]) -> Callable[..., bool]:

@@ -19,22 +19,32 @@ _UNSET: Any = object()  # distinguishes "not given" from None, which turns savin
 _Value = TypeVar("_Value")
 
 
-class _Setting(Generic[_Value]):
-    """A read-only setting, kept in the attribute `_<name>`, which old programs read and set, too."""
+class _Fact(Generic[_Value]):
+    """A read-only property, kept in the attribute `_<name>`, which old programs read and set, too."""
+
+    _on_set = "{0} of a RunConfig cannot be set; TF_CONFIG and the strategy decide it."
+
+    def __init__(self, text: str | None = None) -> None:
+        self.__doc__ = text
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     @overload
-    def __get__(self, config: None, owner: type) -> _Setting[_Value]: ...
+    def __get__(self, config: None, owner: type) -> _Fact[_Value]: ...
     @overload
     def __get__(self, config: RunConfig, owner: type) -> _Value: ...
     def __get__(self, config: RunConfig | None, owner: type) -> Any:
         return self if config is None else vars(config)[f"_{self._name}"]
 
     def __set__(self, config: RunConfig, value: _Value) -> NoReturn:
-        name = self._name
-        raise AttributeError(f"{name} of a RunConfig cannot be set; replace({name}=...) makes a changed copy.")
+        raise AttributeError(self._on_set.format(self._name))
+
+
+class _Setting(_Fact[_Value]):
+    """A fact that an argument of the constructor gives."""
+
+    _on_set = "{0} of a RunConfig cannot be set; replace({0}=...) makes a changed copy."
 
 
 class RunConfig:
@@ -113,6 +123,19 @@ class RunConfig:
     async_checkpoints = _Setting[bool]()
     resume_input = _Setting[bool]()
 
+    cluster_spec = _Fact[tf.train.ClusterSpec]("The cluster's jobs and addresses; empty if there is no cluster.")
+    task_type = _Fact[str]("One of `TaskType`.")
+    task_id = _Fact[int]("Index of the task among the tasks of its type.")
+    global_id_in_cluster = _Fact[int | None](
+        "Index among all tasks except evaluators: the chief first, then workers, then parameter servers."
+    )
+    is_chief = _Fact[bool]("Whether this task writes checkpoints and event files.")
+    num_worker_replicas = _Fact[int]("Number of tasks that train, including the chief.")
+    num_ps_replicas = _Fact[int]("Number of parameter servers.")
+    master = _Fact[str]('Address of the server that training sessions connect to; "" means this process.')
+    evaluation_master = _Fact[str]("Address of the server that evaluation sessions connect to.")
+    service = _Fact[dict | None]("The `service` entry of TF_CONFIG.")
+
     def __init__(
         self,
         model_dir: str | os.PathLike[str] | None = None,
@@ -150,68 +173,10 @@ class RunConfig:
             task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
         else:  # other strategies have no cluster, so their config stays local
             task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
-        self._task_type = task.task_type
-        self._task_id = task.task_id
-        self._global_id_in_cluster = task.global_id_in_cluster
-        self._is_chief = task.is_chief
-        self._num_worker_replicas = task.num_worker_replicas
-        self._num_ps_replicas = task.num_ps_replicas
-        self._master = task.master
-        self._evaluation_master = task.evaluation_master
-        self._service = task.service
+        vars(self).update({f"_{name}": fact for name, fact in vars(task).items() if hasattr(RunConfig, name)})
         self._cluster_spec = tf.train.ClusterSpec(task.cluster)
         self._model_dir = _agreed_model_dir(self.model_dir, tf_config)
         self._distribute_coordinator_mode = "independent_worker" if coordinated else None
-
-    @property
-    def cluster_spec(self) -> tf.train.ClusterSpec:
-        """The cluster's jobs and addresses; empty if there is no cluster."""
-        return self._cluster_spec
-
-    @property
-    def task_type(self) -> str:
-        """One of `TaskType`."""
-        return self._task_type
-
-    @property
-    def task_id(self) -> int:
-        """Index of the task among the tasks of its type."""
-        return self._task_id
-
-    @property
-    def global_id_in_cluster(self) -> int | None:
-        """Index among all tasks except evaluators: the chief first, then workers, then parameter servers."""
-        return self._global_id_in_cluster
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this task writes checkpoints and event files."""
-        return self._is_chief
-
-    @property
-    def num_worker_replicas(self) -> int:
-        """Number of tasks that train, including the chief."""
-        return self._num_worker_replicas
-
-    @property
-    def num_ps_replicas(self) -> int:
-        """Number of parameter servers."""
-        return self._num_ps_replicas
-
-    @property
-    def master(self) -> str:
-        """Address of the server that training sessions connect to; "" means this process."""
-        return self._master
-
-    @property
-    def evaluation_master(self) -> str:
-        """Address of the server that evaluation sessions connect to."""
-        return self._evaluation_master
-
-    @property
-    def service(self) -> dict | None:
-        """The `service` entry of TF_CONFIG."""
-        return self._service
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with some constructor arguments changed, for the same task of the cluster.

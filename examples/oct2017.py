@@ -45,7 +45,7 @@ print(metrics, timing.summary())
 # %% The metrics of each class. Predictions and labels are both in the order of the images.
 probabilities = np.stack([next(iter(each.values())) for each in estimator.predict(eval_input_fn)])
 labels = np.concatenate([labels.argmax(axis=1) for _, labels in eval_input_fn().as_numpy_iterator()])
-result = classification.classification(data.class_names, labels, probabilities)
+result = classification.result(data.class_names, labels, probabilities)
 print(classification.table(result))
 
 # %% The worst mistake.

@@ -82,7 +82,7 @@ _MANY_PARAMETERS = {
     "heads/head.py": {"Head.create_estimator_spec"},
     "heads/multi_label_head.py": {"MultiLabelHead.__init__"},
     "input_fns/arrays.py": {"arrays"},
-    "input_fns/image_files.py": {"image_files", "labelled_images"},
+    "input_fns/images/image_files.py": {"image_files", "labelled_images"},
     "inputs.py": {"pandas_input_fn"},
     "keras_estimator.py": {"model_to_estimator"},
     "run_config.py": {"RunConfig.__init__"},

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.input_fns.decoding import to_rgb_on_device
+from estimator_train.input_fns.images.decoding import to_rgb_on_device
 
 
 class FromMemory:

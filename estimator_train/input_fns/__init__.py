@@ -6,7 +6,7 @@ from estimator_train.input_fns.arrays import arrays
 from estimator_train.input_fns.augmentation import augmented
 from estimator_train.input_fns.class_weights import class_weighted
 from estimator_train.input_fns.generator import generator
-from estimator_train.input_fns.image_files import image_files, labelled_images
+from estimator_train.input_fns.images.image_files import image_files, labelled_images
 
 __all__ = [
     "Skipped",

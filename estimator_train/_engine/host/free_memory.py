@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+# psutil would replace one line of this file, for a compiled dependency of the library; it ignores containers' limits.
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 # For cgroup versions 2 and 1: a container's memory limit, its usage, and the page cache in it that can be reclaimed.

@@ -61,6 +61,8 @@ def file_finder() -> Callable[[str], bool]:
     return is_there
 
 
+# `etils.epath` does not fit: it lacks ram:// and hdfs:// and answers them with a KeyError, raises TensorFlow's errors
+# instead of OSError, and does not load tensorflow-io for the schemes that TensorFlow itself lacks, such as s3://.
 class RemotePath:
     """The part of pathlib's interface that this package uses, on a file system of `tf.io.gfile`.
 

@@ -56,11 +56,11 @@ def write_all(file: str, settings: Settings, data: Any, labels: np.ndarray, outp
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
-        kind = tasks.KINDS[settings.task]
+        kind = tasks.named(settings.task).KIND
         task, columns = settings.task, settings.class_names
         writer.writerow(["file" if paths else "example", f"true_{kind}", f"predicted_{kind}", *columns])
         for name, label, values in zip(names, labels, outputs, strict=True):
-            both = tasks.truth(task, columns, label), tasks.prediction(task, columns, values)
+            both = tasks.named(task).truth(columns, label), tasks.named(task).prediction(columns, values)
             writer.writerow([name, *both, *(values.tolist() if columns else ())])
 
 

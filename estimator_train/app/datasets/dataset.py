@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -24,9 +26,9 @@ class About(NamedTuple):
 class Dataset:
     """Labelled images for training and evaluation, with default settings for training.
 
-    A subclass defines the numbers `train_examples` and `eval_examples` and the methods `train_input_fn` and
-    `eval_input_fn`. Their elements are batches (images, labels) or, for training, (images, labels, example weights).
-    Images are float32 RGB of shape (batch, height, width, 3) in [0, 1]. Labels are float32 and depend on the task:
+    A subclass defines the numbers `train_examples` and `eval_examples`, and either `_input_fn` or the two methods that
+    call it. Their elements are batches (images, labels) or, for training, (images, labels, example weights). Images
+    are float32 RGB of shape (batch, height, width, 3) in [0, 1]. Labels are float32 and depend on the task:
 
     - classification: one-hot, of shape (batch, number of classes);
     - multilabel: 0 or 1 for each label, of shape (batch, number of labels); `class_names` are the labels;
@@ -55,10 +57,15 @@ class Dataset:
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
     ) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the training examples, reshuffled each epoch; num_epochs None repeats forever."""
-        raise NotImplementedError
+        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
+        return self._input_fn("train", image_size, **options)
 
     def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the evaluation examples, once and in order."""
+        return self._input_fn("eval", image_size, batch_size=batch_size, num_epochs=1)
+
+    def _input_fn(self, side: str, image_size: tuple[int, int], **options: Any) -> Callable[..., tf.data.Dataset]:
+        """Returns an input_fn over the "train" or "eval" examples; `options` are those of `input_fns.arrays`."""
         raise NotImplementedError
 
     def class_counts(self) -> dict[str, dict[str, int]] | None:
@@ -80,6 +87,32 @@ class Dataset:
           ValueError: the dataset cannot be limited, or `limit` is less than the number of classes.
         """
         raise ValueError(f"{self.name} cannot be limited: its labels are unknown until the data is read")
+
+
+def count_classes(labels: np.ndarray, class_names: Sequence[str]) -> dict[str, int]:
+    """Returns {class name: number of labels}, for class indices.
+
+    >>> count_classes(np.array([0, 2, 2]), ["cat", "dog", "owl"])
+    {'cat': 1, 'dog': 0, 'owl': 2}
+    """
+    return dict(zip(class_names, np.bincount(labels, minlength=len(class_names)).tolist(), strict=True))
+
+
+def stratified_rows(labels: np.ndarray, limit: int, seed: int) -> list[int]:
+    """Like `stratified`, for an array of class indices: returns the chosen rows, in order."""
+    rows = {int(label): np.flatnonzero(labels == label).tolist() for label in np.unique(labels)}
+    return sorted(stratified({label: dict(zip(each, each, strict=True)) for label, each in rows.items()}, limit, seed))
+
+
+def default_settings(height: int | None, width: int | None) -> dict[str, Any]:
+    """Returns the default settings for images of a size, or of several sizes if it is None, such as the model.
+
+    >>> default_settings(28, 28)
+    {'default_model': 'small_cnn', 'default_epochs': 5, 'image_size': (28, 28)}
+    """
+    if height is None or width is None or max(height, width) >= 96:
+        return {"default_model": "mobilenet_v2", "default_epochs": 5, "image_size": (224, 224)}
+    return {"default_model": "small_cnn", "default_epochs": 5, "image_size": (height, width)}
 
 
 def stratified(examples: Mapping[Any, Mapping[Any, Any]], limit: int, seed: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Checks for disk space."""
+"""Checks for disk space, and writes directories as a whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import errno
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 
 def require_room(folder: str | os.PathLike[str], num_bytes: int, what: str) -> None:
@@ -32,6 +34,31 @@ def full_disk_in_one_line(folder: str | os.PathLike[str]) -> Iterator[None]:
             raise
         again = "free some space and run the command again: finished work is kept"
         raise OSError(f"the disk of {folder} is full; {again}") from error
+
+
+@contextlib.contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Yields a directory to write to, which is renamed to `path` at the end; after an error it is removed.
+
+    If two processes write `path` at the same time, the first to finish wins.
+
+        >>> with whole_directory(Path("drawn")) as directory:
+        ...     (directory / "page.txt").touch()
+        >>> os.listdir("drawn")
+        ['page.txt']
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        yield unfinished
+        unfinished.chmod(0o755)  # mkdtemp gives access only to the owner
+        try:
+            unfinished.rename(path)
+        except OSError:
+            if not path.is_dir():
+                raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _gigabytes(num_bytes):

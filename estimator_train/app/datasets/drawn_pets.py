@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from estimator_train.app.datasets.dataset import Dataset
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 CLASS_NAMES = ("cats", "dogs")
 
@@ -27,20 +22,13 @@ class DrawnPets(Dataset):
     train_examples: int = 320  # five steps of 64
     eval_examples: int = 64
 
-    def train_input_fn(
-        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
-    ) -> Callable[..., tf.data.Dataset]:
-        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
-        return self._input_fn(range(self.train_examples), image_size, options)
-
-    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
-        numbers = range(self.train_examples, self.train_examples + self.eval_examples)
-        return self._input_fn(numbers, image_size, {"batch_size": batch_size})
-
-    def _input_fn(self, numbers, image_size, options):
+    def _input_fn(self, side, image_size, **options):
         import tensorflow as tf
 
         from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
+
+        first, number = (0, self.train_examples) if side == "train" else (self.train_examples, self.eval_examples)
+        numbers = range(first, first + number)
 
         @functools.cache
         def drawn():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import platformdirs
 from PIL import Image, ImageDraw
+
+from estimator_train.app.datasets.disk import whole_directory
 
 MASKS = ("rows", "columns")
 PAGES = 240
@@ -29,35 +29,24 @@ def folder() -> Path:
 def draw_pages(home: str | os.PathLike[str], number: int) -> None:
     """Draws `home`/images/NAME.jpeg and `home`/masks/{rows,columns}/NAME.png, with the same bytes every time.
 
-    The directory appears only when it is complete. If two processes draw it at the same time, the first to finish wins.
+    The directory appears only when it is complete; see `disk.whole_directory`.
 
         >>> draw_pages("tables", 2)
         >>> sorted(os.listdir("tables/images"))
         ['page-0000.jpeg', 'page-0001.jpeg']
     """
-    home = Path(home)
-    home.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
-    for name in ("images", *(f"masks/{mask}" for mask in MASKS)):
-        (unfinished / name).mkdir(parents=True)
+    with whole_directory(Path(home)) as unfinished:
+        for name in ("images", *(f"masks/{mask}" for mask in MASKS)):
+            (unfinished / name).mkdir(parents=True)
 
-    def draw(index):
-        page, *masks = draw_page(np.random.default_rng(index))
-        page.save(unfinished / "images" / f"page-{index:04}.jpeg", quality=90)
-        for name, mask in zip(MASKS, masks, strict=True):
-            mask.save(unfinished / "masks" / name / f"page-{index:04}.png")
+        def draw(index):
+            page, *masks = draw_page(np.random.default_rng(index))
+            page.save(unfinished / "images" / f"page-{index:04}.jpeg", quality=90)
+            for name, mask in zip(MASKS, masks, strict=True):
+                mask.save(unfinished / "masks" / name / f"page-{index:04}.png")
 
-    try:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             list(threads.map(draw, range(number)))
-        unfinished.chmod(0o755)  # mkdtemp gives access only to the owner
-        try:
-            unfinished.rename(home)
-        except OSError:
-            if not home.is_dir():
-                raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
@@ -82,8 +71,8 @@ def draw_page(rng: np.random.Generator) -> tuple[Image.Image, ...]:
                 _write(rng, draw, x + 10, y, end - 8)
     ink, width = int(rng.integers(30, 120)), int(rng.integers(8, 13))
     lines = [[(left, y, right, y) for y in ys], [(x, top, x, bottom) for x in xs]]
-    for mask, of_mask in zip(masks, lines, strict=True):
-        for line in of_mask:
+    for mask, mask_lines in zip(masks, lines, strict=True):
+        for line in mask_lines:
             draw.line(line, ink, width)
             ImageDraw.Draw(mask).line(line, 255, width)
 

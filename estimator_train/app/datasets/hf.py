@@ -7,17 +7,16 @@ import functools
 import importlib.util
 import io
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.paths import local
-from estimator_train.app.datasets.dataset import About, Dataset, stratified
+from estimator_train.app.datasets.dataset import About, Dataset, count_classes, default_settings, stratified_rows
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    pass
 
 ABOUT = About("classification", "any", "a folder that Hugging Face datasets saved or can load")
 
@@ -79,41 +78,28 @@ class HfDataset(Dataset):
     def eval_examples(self) -> int:
         return len(self.eval_labels)
 
-    def train_input_fn(
-        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
-    ) -> Callable[..., tf.data.Dataset]:
-        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
-        return self._input_fn(self.train_split, self.train_labels, image_size, options)
-
-    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
-        return self._input_fn(self.eval_split, self.eval_labels, image_size, {"batch_size": batch_size})
-
     def class_counts(self) -> dict[str, dict[str, int]]:
-        sides = {"train": self.train_labels, "eval": self.eval_labels}
-        number = len(self.class_names)
         return {
-            side: dict(zip(self.class_names, np.bincount(labels, minlength=number).tolist(), strict=True))
-            for side, labels in sides.items()
+            side: count_classes(labels, self.class_names)
+            for side, labels in {"train": self.train_labels, "eval": self.eval_labels}.items()
         }
 
     def limited(self, limit: int, seed: int = 0) -> HfDataset:
         cut: dict[str, Any] = {}
         for side in ("train", "eval"):
             split, labels = getattr(self, f"{side}_split"), getattr(self, f"{side}_labels")
-            by_label = {
-                int(label): {row: row for row in np.flatnonzero(labels == label)} for label in np.unique(labels)
-            }
-            rows = sorted(stratified(by_label, limit, seed))
+            rows = stratified_rows(labels, limit, seed)
             cut |= {f"{side}_split": split.select(rows), f"{side}_labels": labels[rows]}
         return dataclasses.replace(self, **cut)
 
-    def _input_fn(self, split, labels, image_size, options):
+    def _input_fn(self, side, image_size, **options):
         import tensorflow as tf
 
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches
-        from estimator_train.input_fns.decoding import decode_image
+        from estimator_train.input_fns.images.decoding import decode_image
 
+        split, labels = getattr(self, f"{side}_split"), getattr(self, f"{side}_labels")
         spec = tf.TensorSpec((*image_size, 3), tf.float32)
 
         def load(rows, labels):
@@ -179,13 +165,10 @@ def open_splits(name: str, splits: Any) -> HfDataset:
     train, evaluated = (part.cast_column(image, package.Image(decode=False)) for part in (train, evaluated))
     with Image.open(io.BytesIO(_encoded(train, image, np.array([0]))[0])) as first:
         width, height = first.size
-    small = max(height, width) < 96
     return HfDataset(
         name=name,
         class_names=tuple(columns[label].names),
-        default_model="small_cnn" if small else "mobilenet_v2",
-        default_epochs=5,
-        image_size=(height, width) if small else (224, 224),
+        **default_settings(height, width),
         image=image,
         train_split=train,
         eval_split=evaluated,

@@ -48,19 +48,8 @@ class ImageDataset(Dataset):
         fast: bool = False,
     ) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the shuffled training images: see `input_fns.image_files`."""
-        from estimator_train import input_fns
-
-        return input_fns.image_files(
-            self.train_paths,
-            self.class_names,
-            image_size,
-            shuffle=True,
-            batch_size=batch_size,
-            num_epochs=num_epochs,
-            seed=seed,
-            cache=cache,
-            fast=fast,
-        )
+        options = {"num_epochs": num_epochs, "seed": seed, "cache": cache, "fast": fast}
+        return self._input_fn("train", image_size, shuffle=True, batch_size=batch_size, **options)
 
     def eval_input_fn(
         self,
@@ -71,24 +60,14 @@ class ImageDataset(Dataset):
         fast: bool = False,
     ) -> Callable[..., tf.data.Dataset]:
         """Returns an input_fn over the evaluation images, once and in order: see `input_fns.image_files`."""
-        from estimator_train import input_fns
-
-        return input_fns.image_files(
-            self.eval_paths,
-            self.class_names,
-            image_size,
-            batch_size=batch_size,
-            num_epochs=1,
-            cache=cache,
-            fast=fast,
-        )
+        return self._input_fn("eval", image_size, batch_size=batch_size, num_epochs=1, cache=cache, fast=fast)
 
     def image_paths(self) -> dict[str, list[str]]:
         return {"train": self.train_paths, "eval": self.eval_paths}
 
     def class_counts(self) -> dict[str, dict[str, int]]:
         return {
-            side: {name: len(of_class) for name, of_class in paths_by_class(paths, self.class_names).items()}
+            side: {name: len(found) for name, found in paths_by_class(paths, self.class_names).items()}
             for side, paths in self.image_paths().items()
         }
 
@@ -99,6 +78,11 @@ class ImageDataset(Dataset):
             named = {name: {os.path.basename(path): path for path in paths} for name, paths in by_class.items()}
             cut[side] = stratified(named, limit, seed)
         return dataclasses.replace(self, **cut)
+
+    def _input_fn(self, side, image_size, **options):
+        from estimator_train import input_fns
+
+        return input_fns.image_files(self.image_paths()[side], self.class_names, image_size, **options)
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ImageDataset:

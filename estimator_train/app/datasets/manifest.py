@@ -7,26 +7,20 @@ import csv
 import dataclasses
 import hashlib
 import io
-import math
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path, file_finder, is_remote
 from estimator_train.app.datasets.dataset import About, stratified
 from estimator_train.app.datasets.images import HELD_OUT, ImageDataset
+from estimator_train.app.datasets.label_codecs import CODECS, is_number, read_number
 from estimator_train.app.models import TASKS
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 ABOUT = About("classification, multilabel, regression", "any", "a CSV file with the columns path and label")
 
 _COLUMNS = ("path", "label", "split", "weight")  # the last two are optional
-_BETWEEN_LABELS = "|"
-_LARGEST = float(np.finfo(np.float32).max)
 _SHOWN = 10  # errors listed in a message
 
 
@@ -54,84 +48,25 @@ class ManifestDataset(ImageDataset):
     train_keys: list[str]
     eval_keys: list[str]
 
-    def train_input_fn(
-        self,
-        *,
-        image_size: tuple[int, int],
-        batch_size: int,
-        num_epochs: int | None,
-        seed: int | None = None,
-        cache: str | os.PathLike[str] | None = None,
-        fast: bool = False,
-    ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the shuffled training images: see `input_fns.labelled_images`."""
-        from estimator_train import input_fns
-
-        return input_fns.labelled_images(
-            self.train_paths,
-            self.train_labels,
-            image_size,
-            sample_weight=self.train_weights,
-            num_classes=self._num_classes,
-            shuffle=True,
-            batch_size=batch_size,
-            num_epochs=num_epochs,
-            seed=seed,
-            cache=cache,
-            fast=fast,
-        )
-
-    def eval_input_fn(
-        self,
-        *,
-        image_size: tuple[int, int],
-        batch_size: int,
-        cache: str | os.PathLike[str] | None = None,
-        fast: bool = False,
-    ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the evaluation images, once and in order: see `input_fns.labelled_images`."""
-        from estimator_train import input_fns
-
-        return input_fns.labelled_images(
-            self.eval_paths,
-            self.eval_labels,
-            image_size,
-            num_classes=self._num_classes,
-            batch_size=batch_size,
-            num_epochs=1,
-            cache=cache,
-            fast=fast,
-        )
-
     @property
-    def _num_classes(self):
-        return len(self.class_names) if self.task == "classification" else None
+    def _codec(self):
+        return CODECS[self.task]
 
     def class_counts(self) -> dict[str, dict[str, int]]:
         """Returns {"train" or "eval": {class or label: number of images with it}}, empty for regression."""
-        if self.task == "regression":
-            return {"train": {}, "eval": {}}
-        counts: dict[str, dict[str, int]] = {}
-        for side, labels in [("train", self.train_labels), ("eval", self.eval_labels)]:
-            one_hot = labels if labels.ndim == 2 else np.eye(len(self.class_names))[labels]
-            counts[side] = dict(zip(self.class_names, one_hot.sum(axis=0).astype(int).tolist(), strict=True))
-        return counts
+        sides = {"train": self.train_labels, "eval": self.eval_labels}
+        return {side: self._codec.counts(labels, self.class_names) for side, labels in sides.items()}
 
     def label_moments(self) -> tuple[float, float] | None:
-        if self.task != "regression":
-            return None
-        mean = float(np.average(self.train_labels[:, 0], weights=self.train_weights))
-        variance = float(np.average((self.train_labels[:, 0] - mean) ** 2, weights=self.train_weights))
-        return mean, math.sqrt(variance) or 1.0
+        return self._codec.moments(self.train_labels, self.train_weights)
 
     def limited(self, limit: int, seed: int = 0) -> ManifestDataset:
         cut: dict[str, Any] = {}
         for side in ("train", "eval"):
             labels, keys = getattr(self, f"{side}_labels"), getattr(self, f"{side}_keys")
-            groups = labels.tolist() if self.task == "classification" else [0] * len(keys)
-            named: dict[int, dict[str, int]] = {group: {} for group in sorted(set(groups))}
-            for number, (group, key) in enumerate(zip(groups, keys, strict=True)):
-                named[group][key] = number
+            named: dict[Any, dict[str, int]] = {}
+            for number, (label, key) in enumerate(zip(labels.tolist(), keys, strict=True)):
+                named.setdefault(self._codec.group(label), {})[key] = number
             chosen = sorted(stratified(named, limit, seed))
             cut |= {f"{side}_labels": labels[chosen], f"{side}_keys": [keys[number] for number in chosen]}
             paths = getattr(self, f"{side}_paths")
@@ -139,6 +74,18 @@ class ManifestDataset(ImageDataset):
             if side == "train" and self.train_weights is not None:
                 cut["train_weights"] = self.train_weights[chosen]
         return dataclasses.replace(self, **cut)
+
+    def _input_fn(self, side, image_size, **options):
+        from estimator_train import input_fns
+
+        return input_fns.labelled_images(
+            self.image_paths()[side],
+            getattr(self, f"{side}_labels"),
+            image_size,
+            num_classes=self._codec.num_classes(self.class_names),
+            sample_weight=self.train_weights if side == "train" else None,
+            **options,
+        )
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = "classification") -> ManifestDataset:
@@ -165,9 +112,10 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
     if data_dir is None:
         raise ValueError(f"manifest needs --data-dir, {ABOUT.source}")
     file = os.fspath(data_dir)
-    rows = sorted(_read(file, task), key=lambda row: row.path)
-    train, held_out = _sides(file, rows, task)
-    names = _class_names(file, train, rows, task)
+    codec = CODECS[task]
+    rows = sorted(_read(file, codec), key=lambda row: row.path)
+    train, held_out = _sides(file, rows, codec)
+    names = _class_names(file, train, rows, codec)
     weights = [row.weight for row in train]
     if not any(weights):
         raise ValueError(f"{file} has no training row with a weight above 0")
@@ -180,8 +128,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
         image_size=(224, 224),
         train_paths=[row.path for row in train],
         eval_paths=[row.path for row in held_out],
-        train_labels=_encoded(train, names, task),
-        eval_labels=_encoded(held_out, names, task),
+        train_labels=codec.encode([row.label for row in train], names),
+        eval_labels=codec.encode([row.label for row in held_out], names),
         train_weights=np.array(weights, np.float32) if any(weight != 1 for weight in weights) else None,
         train_keys=[row.key for row in train],
         eval_keys=[row.key for row in held_out],
@@ -189,7 +137,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
     )
 
 
-def _read(file, task):
+def _read(file, codec):
     """Returns the valid rows of a file, or raises ValueError for invalid ones."""
     path = as_path(file)
     if path.is_dir():
@@ -210,7 +158,7 @@ def _read(file, task):
             if not cells:  # a blank line
                 continue
             try:
-                rows.append(_row(cells, columns, reader.line_num, file, task))
+                rows.append(_row(cells, columns, reader.line_num, file, codec))
                 if not is_there(rows[-1].path):
                     raise ValueError(f"has the path {cells[columns.index('path')]}, but there is no such file")
             except ValueError as error:
@@ -225,7 +173,7 @@ def _read(file, task):
     return rows
 
 
-def _row(cells, columns, line, file, task):
+def _row(cells, columns, line, file, codec):
     if len(cells) != len(columns):
         raise ValueError(f"has {len(cells)} values for {len(columns)} columns")
     values = {name: value.strip() for name, value in zip(columns, cells, strict=True)}
@@ -235,47 +183,19 @@ def _row(cells, columns, line, file, task):
     split = values.get("split")
     if split not in (None, "train", *HELD_OUT):
         raise ValueError(f"has the split {split!r}, not train, {', '.join(HELD_OUT[:-1])} or {HELD_OUT[-1]}")
-    weight = _number(values["weight"], "weight") if "weight" in values else 1.0
+    weight = read_number(values["weight"], "weight") if "weight" in values else 1.0
     if weight < 0:
         raise ValueError(f"has the weight {values['weight']}, which is less than 0")
-    return Row(path, _label(values["label"], task), split, weight, f"{values['path']}:{line}")
+    return Row(path, codec.read(values["label"]), split, weight, f"{values['path']}:{line}")
 
 
-def _label(text, task):
-    if task == "regression":
-        return _number(text, "label")
-    if task == "multilabel":
-        return frozenset(filter(None, map(str.strip, text.split(_BETWEEN_LABELS))))
-    if not text:
-        raise ValueError("has no label")
-    if _BETWEEN_LABELS in text:
-        raise ValueError(f"has several labels, {text}, which need the task multilabel")
-    return text
-
-
-def _number(text, column):
-    if not _is_number(text):
-        raise ValueError(f"has the {column} {text!r}, which is not a number")
-    number = float(text)
-    if abs(number) > _LARGEST:
-        raise ValueError(f"has the {column} {text}, which float32 cannot hold")
-    return number
-
-
-def _is_number(text):
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _sides(file, rows, task):
+def _sides(file, rows, codec):
     """Returns the training rows and the evaluation rows."""
     if rows and rows[0].split is None:
         groups = {}
         for row in rows:
-            groups.setdefault(row.label if task == "classification" else None, []).append(row)
-        held_out = {row for group in groups.values() for row in _a_fifth(group, task)}
+            groups.setdefault(codec.group(row.label), []).append(row)
+        held_out = {row for group in groups.values() for row in _a_fifth(group, codec)}
         sides = [row for row in rows if row not in held_out], [row for row in rows if row in held_out]
     else:
         splits = {row.split for row in rows}
@@ -289,42 +209,26 @@ def _sides(file, rows, task):
     return sides
 
 
-def _a_fifth(rows, task):
+def _a_fifth(rows, codec):
     """Returns a fifth of the rows, chosen by hashes of their paths, except the only remaining row of a label."""
-    left = collections.Counter(name for row in rows for name in _names([row], task))
+    left = collections.Counter(name for row in rows for name in codec.names(row.label))
     chosen = []
     for row in sorted(rows, key=lambda row: hashlib.sha256(os.fsencode(row.key.rpartition(":")[0])).digest()):
-        if len(chosen) < max(1, round(len(rows) / 5)) and all(left[name] > 1 for name in _names([row], task)):
-            left.subtract(_names([row], task))
+        if len(chosen) < max(1, round(len(rows) / 5)) and all(left[name] > 1 for name in codec.names(row.label)):
+            left.subtract(codec.names(row.label))
             chosen.append(row)
     return chosen
 
 
-def _class_names(file, train, rows, task):
+def _class_names(file, train, rows, codec):
     """Returns the sorted names of the classes or labels; each must have a training image."""
-    of_train, of_all = (_names(side, task) for side in (train, rows))
-    if lacking := sorted(of_all - of_train):
+    trained, names = ({name for row in side for name in codec.names(row.label)} for side in (train, rows))
+    if lacking := sorted(names - trained):
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        numbers = "; for labels that are numbers, choose the task regression" if all(map(_is_number, of_all)) else ""
+        numbers = "; for labels that are numbers, choose the task regression" if all(map(is_number, names)) else ""
         raise ValueError(f"{file} has no training rows for {', '.join(lacking[:_SHOWN])}{more}{numbers}")
-    least = {"classification": 2, "multilabel": 1, "regression": 0}[task]
-    if len(of_all) < least:
-        raise ValueError(f"{file} has {len(of_all)} classes or labels in its column label; it needs at least {least}")
-    return tuple(sorted(of_all))
-
-
-def _names(rows, task):
-    """Returns the set of the rows' classes or labels."""
-    if task == "regression":
-        return set()
-    return {row.label for row in rows} if task == "classification" else {name for row in rows for name in row.label}
-
-
-def _encoded(rows, names, task):
-    """Returns the labels in the format of `ManifestDataset`."""
-    if task == "regression":
-        return np.array([[row.label] for row in rows], np.float32)
-    if task == "multilabel":
-        return np.array([[name in row.label for name in names] for row in rows], np.float32)
-    index_of = {name: index for index, name in enumerate(names)}
-    return np.array([index_of[row.label] for row in rows], np.int64)
+    if len(names) < codec.least_names:
+        raise ValueError(
+            f"{file} has {len(names)} classes or labels in its column label; it needs at least {codec.least_names}"
+        )
+    return tuple(sorted(names))

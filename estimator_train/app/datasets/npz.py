@@ -10,16 +10,15 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.datasets.dataset import About, Dataset, stratified
+from estimator_train.app.datasets.dataset import About, Dataset, count_classes, stratified_rows
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    pass
 
 ABOUT = About("classification", "any", "arrays x_train, y_train, x_test, y_test")
 
@@ -45,36 +44,25 @@ class ArrayDataset(Dataset):
     def eval_examples(self) -> int:
         return len(self.y_eval)
 
-    def train_input_fn(
-        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
-    ) -> Callable[..., tf.data.Dataset]:
-        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
-        return self._input_fn(self.x_train, self.y_train, image_size, options)
-
-    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
-        return self._input_fn(self.x_eval, self.y_eval, image_size, {"batch_size": batch_size})
-
     def class_counts(self) -> dict[str, dict[str, int]]:
-        sides = {"train": self.y_train, "eval": self.y_eval}
         return {
-            side: dict(zip(self.class_names, np.bincount(y, minlength=len(self.class_names)).tolist(), strict=True))
-            for side, y in sides.items()
+            side: count_classes(labels, self.class_names)
+            for side, labels in {"train": self.y_train, "eval": self.y_eval}.items()
         }
 
     def limited(self, limit: int, seed: int = 0) -> ArrayDataset:
         cut: dict[str, Any] = {}
         for side in ("train", "eval"):
             x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
-            by_label = {int(label): {row: row for row in np.flatnonzero(y == label).tolist()} for label in np.unique(y)}
-            rows = sorted(stratified(by_label, limit, seed))
+            rows = stratified_rows(y, limit, seed)
             cut |= {f"x_{side}": x[rows], f"y_{side}": y[rows]}
         return dataclasses.replace(self, **cut)
 
-    def _input_fn(self, x, y, image_size, options):
-
+    def _input_fn(self, side, image_size, **options):
         from estimator_train import input_fns
         from estimator_train.app.datasets.pipeline import MappedBatches, as_model_input
 
+        x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
         rows = input_fns.arrays(x if x.ndim == 4 else x[..., np.newaxis], y, **options)
         to_input = functools.partial(as_model_input, image_size=image_size, num_classes=len(self.class_names))
         return MappedBatches(rows, to_input)

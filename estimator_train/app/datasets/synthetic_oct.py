@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +16,7 @@ from tqdm import tqdm
 
 from estimator_train._engine.host.paths import local
 from estimator_train.app.datasets.dataset import About
+from estimator_train.app.datasets.disk import whole_directory
 from estimator_train.app.datasets.images import ImageDataset, open_folder
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
@@ -88,7 +87,7 @@ def draw_dataset(
 ) -> None:
     """Draws `folder`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
 
-    The directory appears only when it is complete. If two processes draw it at the same time, the first to finish wins.
+    The directory appears only when it is complete; see `disk.whole_directory`.
 
         >>> draw_dataset("drawn", images_per_class={"train": 1, "test": 1})
         >>> sorted(os.listdir("drawn/train"))
@@ -101,19 +100,8 @@ def draw_dataset(
     """
     if seed < 0:
         raise ValueError(f"seed must be 0 or above, got {seed}")
-    folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with whole_directory(Path(folder)) as unfinished:
         _draw_files(unfinished, seed, images_per_class or IMAGES_PER_CLASS)
-        unfinished.chmod(0o755)  # mkdtemp gives access only to the owner
-        try:
-            unfinished.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _home(seed):

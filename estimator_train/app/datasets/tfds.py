@@ -8,13 +8,9 @@ import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from estimator_train.app.datasets.dataset import About, Dataset
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from estimator_train.app.datasets.dataset import About, Dataset, default_settings
 
 ABOUT = About("classification", "any", "TensorFlow Datasets")
 
@@ -56,22 +52,13 @@ class TfdsDataset(Dataset):
     def eval_examples(self) -> int:
         return self.builder.info.splits[self.eval_split].num_examples
 
-    def train_input_fn(
-        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
-    ) -> Callable[..., tf.data.Dataset]:
-        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
-        return self._input_fn(self.train_split, image_size, options)
-
-    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
-        return self._input_fn(self.eval_split, image_size, {"batch_size": batch_size})
-
-    def _input_fn(self, split, image_size, options):
+    def _input_fn(self, side, image_size, **options):
         from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
 
         def load(image, label):
             return as_model_input(image, label, image_size, len(self.class_names))
 
-        examples = functools.partial(self.builder.as_dataset, split=split, as_supervised=True)
+        examples = functools.partial(self.builder.as_dataset, split=getattr(self, f"{side}_split"), as_supervised=True)
         return ExampleBatches(examples, load, **options)
 
 
@@ -97,13 +84,10 @@ def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> 
     builder = prepared(name, data_dir)
     held_out = next((split for split in ("test", "validation") if split in builder.info.splits), None)
     height, width, _ = image.shape
-    small = height is not None and max(height, width) < 96
     return TfdsDataset(
         name=f"tfds:{name}",
         class_names=tuple(label.names),
-        default_model="small_cnn" if small else "mobilenet_v2",
-        default_epochs=5,
-        image_size=(height, width) if small else (224, 224),
+        **default_settings(height, width),
         builder=builder,
         train_split="train" if held_out else "train[:80%]",
         eval_split=held_out or "train[80%:]",

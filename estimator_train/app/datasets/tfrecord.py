@@ -6,14 +6,9 @@ import dataclasses
 import os
 import re
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.dataset import About, Dataset
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 ABOUT = About("classification", "any", "files train*, test* and labels.txt")
 
@@ -27,20 +22,11 @@ class TfrecordDataset(Dataset):
     train_examples: int
     eval_examples: int
 
-    def train_input_fn(
-        self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
-    ) -> Callable[..., tf.data.Dataset]:
-        options = {"batch_size": batch_size, "num_epochs": num_epochs, "shuffle": True, "seed": seed}
-        return self._input_fn(self.train_paths, self.train_examples, image_size, options)
-
-    def eval_input_fn(self, *, image_size: tuple[int, int], batch_size: int) -> Callable[..., tf.data.Dataset]:
-        return self._input_fn(self.eval_paths, self.eval_examples, image_size, {"batch_size": batch_size})
-
-    def _input_fn(self, paths, num_examples, image_size, options):
+    def _input_fn(self, side, image_size, **options):
         import tensorflow as tf
 
         from estimator_train.app.datasets.pipeline import ExampleBatches
-        from estimator_train.input_fns.decoding import decode_image
+        from estimator_train.input_fns.images.decoding import decode_image
 
         features = {
             "image/encoded": tf.io.FixedLenFeature([], tf.string),
@@ -56,6 +42,7 @@ class TfrecordDataset(Dataset):
             with tf.control_dependencies([tf.raw_ops.Assert(condition=(label >= 0) & (label < number), data=told)]):
                 return decode_image(example["image/encoded"], image_size), tf.one_hot(label, number)
 
+        paths, num_examples = getattr(self, f"{side}_paths"), getattr(self, f"{side}_examples")
         return ExampleBatches(lambda: tf.data.TFRecordDataset(paths), load, num_examples=num_examples, **options)
 
 

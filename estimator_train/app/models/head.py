@@ -8,6 +8,21 @@ import tensorflow as tf
 import tf_keras as keras
 
 
+class _Output(NamedTuple):
+    """The last layer's activation, the loss and the metric of a task, as Keras names them."""
+
+    activation: str | None
+    loss: str
+    metric: str
+
+
+_OUTPUTS = {
+    "classification": _Output("softmax", "categorical_crossentropy", "accuracy"),
+    "multilabel": _Output("sigmoid", "binary_crossentropy", "binary_accuracy"),
+    "regression": _Output(None, "mean_squared_error", "mean_absolute_error"),
+}
+
+
 class Head(NamedTuple):
     """The last layers, the loss and the metrics of a model.
 
@@ -36,9 +51,8 @@ class Head(NamedTuple):
         `dropout` is the model's own rate, used if the head has none.
         """
         rate = dropout if self.dropout is None else self.dropout
-        activation = {"classification": "softmax", "multilabel": "sigmoid", "regression": None}[self.task]
         layers = [keras.layers.Dropout(rate)] if rate else []
-        layers.append(keras.layers.Dense(self.units, activation, dtype="float32"))
+        layers.append(keras.layers.Dense(self.units, _OUTPUTS[self.task].activation, dtype="float32"))
         if self.label_moments is not None:
             mean, deviation = self.label_moments
             layers.append(keras.layers.Rescaling(deviation, offset=mean, dtype="float32"))
@@ -52,9 +66,5 @@ class Head(NamedTuple):
 
     def compile(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
         """Compiles `model` with the loss and the metrics of the task."""
-        loss, metric = {
-            "classification": ("categorical_crossentropy", "accuracy"),
-            "multilabel": ("binary_crossentropy", "binary_accuracy"),
-            "regression": ("mean_squared_error", "mean_absolute_error"),
-        }[self.task]
-        model.compile(optimizer, loss, metrics=[metric])
+        output = _OUTPUTS[self.task]
+        model.compile(optimizer, output.loss, metrics=[output.metric])

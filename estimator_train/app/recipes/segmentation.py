@@ -19,6 +19,7 @@ import tf_keras as keras
 from estimator_train import input_fns
 from estimator_train.app.datasets import drawn_tables, masked_images
 from estimator_train.app.models.dice import bce_dice_loss, dice_coefficient
+from estimator_train.app.models.unet import unet_features
 from estimator_train.exporter import BestCheckpointExporter
 from estimator_train.hooks.early_stopping import stop_if_no_decrease_hook
 from estimator_train.keras_estimator import model_to_estimator
@@ -158,28 +159,9 @@ def build_model(image_size: tuple[int, int] = (512, 512), filters: int = 8, lear
     if any(side < 1 or side % 2**_POOLINGS for side in image_size):
         raise ValueError(f"the sides of image_size must be multiples of {2**_POOLINGS} pixels, got {image_size}")
     inputs = keras.Input((*image_size, 3), dtype="uint8", name="image")
-    features, skips = keras.layers.Rescaling(1 / 255, name="rescaling")(inputs), []
-    for level in range(_POOLINGS):
-        features = _convolutions(features, filters * 2**level, f"encoder_{level}")
-        skips.append(features)
-        features = keras.layers.MaxPooling2D(name=f"encoder_{level}_pooling")(features)
-    features = _convolutions(features, filters * 2**_POOLINGS, "bottom")
-    for level in reversed(range(_POOLINGS)):
-        name = f"decoder_{level}"
-        features = keras.layers.Conv2DTranspose(filters * 2**level, 2, strides=2, name=f"{name}_upsampling")(features)
-        features = keras.layers.Concatenate(name=f"{name}_skip")([skips[level], features])
-        features = _convolutions(features, filters * 2**level, name)
+    features = unet_features(keras.layers.Rescaling(1 / 255, name="rescaling")(inputs), filters, _POOLINGS)
     outputs = keras.layers.Conv2D(len(MASKS), 1, activation="sigmoid", dtype="float32", name="masks")(features)
     model = keras.Model(inputs, outputs, name="unet")
     optimizer = keras.optimizers.Adam(learning_rate)
     model.compile(optimizer, bce_dice_loss, metrics=["binary_accuracy", dice_coefficient])
     return model
-
-
-def _convolutions(features, filters, name):
-    for index in range(2):
-        convolution = keras.layers.Conv2D(filters, 3, padding="same", use_bias=False, name=f"{name}_conv_{index}")
-        features = convolution(features)
-        features = keras.layers.BatchNormalization(momentum=0.9, name=f"{name}_norm_{index}")(features)
-        features = keras.layers.ReLU(name=f"{name}_relu_{index}")(features)
-    return features

@@ -19,6 +19,7 @@ import tf_keras as keras
 from estimator_train._engine import checkpoints
 from estimator_train._engine.keras.devices.split import split_over as split
 from estimator_train.app.models.dice import dice_coefficient, dice_loss
+from estimator_train.app.models.unet import unet_features
 from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.run_config import RunConfig
 
@@ -92,30 +93,11 @@ def build_model(volume: int = VOLUME, filters: int = 8) -> keras.Model:
     if volume < 1 or volume % 2**_POOLINGS:
         raise ValueError(f"the side of the volume must be a multiple of {2**_POOLINGS} voxels, got {volume}")
     inputs = keras.Input((volume, volume, volume, 1), name="volume")
-    features, skips = inputs, []
-    for level in range(_POOLINGS):
-        features = _convolutions(features, filters * 2**level, f"encoder_{level}")
-        skips.append(features)
-        features = keras.layers.MaxPooling3D(name=f"encoder_{level}_pooling")(features)
-    features = _convolutions(features, filters * 2**_POOLINGS, "bottom")
-    for level in reversed(range(_POOLINGS)):
-        name = f"decoder_{level}"
-        features = keras.layers.Conv3DTranspose(filters * 2**level, 2, strides=2, name=f"{name}_upsampling")(features)
-        features = keras.layers.Concatenate(name=f"{name}_skip")([skips[level], features])
-        features = _convolutions(features, filters * 2**level, name)
+    features = unet_features(inputs, filters, _POOLINGS)
     outputs = keras.layers.Conv3D(1, 1, activation="sigmoid", dtype="float32", name="mask")(features)
     model = keras.Model(inputs, outputs, name="unet3d")
     model.compile(keras.optimizers.Adam(1e-2), dice_loss, metrics=[dice_coefficient])
     return model
-
-
-def _convolutions(features, filters, name):
-    for index in range(2):
-        convolution = keras.layers.Conv3D(filters, 3, padding="same", use_bias=False, name=f"{name}_conv_{index}")
-        features = convolution(features)
-        features = keras.layers.BatchNormalization(momentum=0.9, name=f"{name}_norm_{index}")(features)
-        features = keras.layers.ReLU(name=f"{name}_relu_{index}")(features)
-    return features
 
 
 def training_volumes(volume: int, batch_size: int, seed: int = 0, first: int = 0) -> tf.data.Dataset:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tabulate
 
+from estimator_train.app.report.class_metrics import (
+    ClassMetrics,
+    class_metrics,
+    class_table,
+    digits,
+    macro_averages,
+    shortened,
+)
+
+KIND = "class"  # of label
+
 _WIDTH = 80  # columns of a terminal
-_NAME = 27  # the columns of the longest class name; longer ones are cut
-_RESAMPLES = 10_000
 _BINS = 10  # in a reliability diagram
-
-
-@dataclasses.dataclass(frozen=True)
-class ClassMetrics:
-    """The metrics of one class against all others; 0 if the denominator is 0. Undefined areas are None."""
-
-    precision: float
-    recall: float
-    f1: float
-    roc_auc: float | None
-    support: int  # number of examples of the class
-    pr_auc: float | None = None  # average precision, as scikit-learn defines it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Classification:
 
     examples: int
     accuracy: float
-    accuracy_interval: tuple[float, float]  # 95 %, bootstrap
+    accuracy_interval: tuple[float, float]  # 95 %, Wilson's
     macro_precision: float
     macro_recall: float
     macro_f1: float
@@ -61,43 +58,43 @@ class Classification:
         return {"accuracy": self.accuracy, "macro F1": self.macro_f1, "ROC AUC": self.macro_roc_auc}
 
 
-def classification(class_names: Sequence[str], labels: np.ndarray, probabilities: np.ndarray) -> Classification:
+def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the labels and outputs of an evaluation in the form that `result` takes.
+
+    Raises:
+      ValueError: If they do not fit the classes; see `class_indices` and `class_probabilities`.
+    """
+    return class_indices(labels, len(names)), class_probabilities(outputs, len(names))
+
+
+def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Classification:
     """Computes the metrics of a classifier that predicts the most probable class of each example.
 
-        >>> result = classification(["cat", "dog"], np.array([0, 1]), np.array([[0.9, 0.1], [0.7, 0.3]]))
-        >>> result.accuracy, result.confusion_matrix
+        >>> metrics = result(["cat", "dog"], np.array([0, 1]), np.array([[0.9, 0.1], [0.7, 0.3]]))
+        >>> metrics.accuracy, metrics.confusion_matrix
         (0.5, [[1, 0], [1, 0]])
 
     Args:
-      class_names: names of the classes, in the order of their indices.
+      names: names of the classes, in the order of their indices.
       labels: class indices, of shape (examples,).
-      probabilities: of shape (examples, classes).
+      outputs: probabilities, of shape (examples, classes).
     """
-    from sklearn import metrics  # takes a second
+    from scipy import stats  # takes a second
+    from sklearn import metrics
 
-    indices = range(len(class_names))
-    predicted = probabilities.argmax(axis=1)
-    by_class = metrics.precision_recall_fscore_support(labels, predicted, labels=indices, zero_division=0)
-    roc_auc = [area_of(metrics.roc_auc_score, labels == index, probabilities[:, index]) for index in indices]
-    pr_auc = [area_of(metrics.average_precision_score, labels == index, probabilities[:, index]) for index in indices]
-    precision, recall, f1, support = (values.tolist() for values in by_class)
-    accuracy = float(np.mean(predicted == labels))
-    calibration = _calibration(probabilities.max(axis=1), predicted == labels)
+    indices, predicted = np.arange(len(names)), outputs.argmax(axis=1)
+    is_right = predicted == labels
+    classes = class_metrics(names, labels[:, np.newaxis] == indices, predicted[:, np.newaxis] == indices, outputs)
+    interval = stats.binomtest(int(is_right.sum()), len(labels)).proportion_ci(method="wilson")
+    calibration = _calibration(outputs.max(axis=1), is_right)
     return Classification(
         examples=len(labels),
-        accuracy=accuracy,
-        accuracy_interval=_bootstrap_interval(accuracy, len(labels)),
-        macro_precision=float(np.mean(precision)),
-        macro_recall=float(np.mean(recall)),
-        macro_f1=float(np.mean(f1)),
-        macro_roc_auc=mean_of(roc_auc),
-        classes={
-            name: ClassMetrics(*values)
-            for name, *values in zip(class_names, precision, recall, f1, roc_auc, support, pr_auc, strict=True)
-        },
+        accuracy=float(np.mean(is_right)),
+        accuracy_interval=(float(interval.low), float(interval.high)),
+        **macro_averages(classes),
+        classes=classes,
         confusion_matrix=metrics.confusion_matrix(labels, predicted, labels=indices).tolist(),
-        macro_pr_auc=mean_of(pr_auc),
-        balanced_accuracy=float(np.mean([value for value, count in zip(recall, support, strict=True) if count])),
+        balanced_accuracy=float(np.mean([each.recall for each in classes.values() if each.support])),
         cohen_kappa=_cohen_kappa(labels, predicted),
         calibration_error=calibration
         and sum(count / len(labels) * abs(confidence - share) for confidence, share, count in calibration),
@@ -156,27 +153,38 @@ def class_probabilities(outputs: np.ndarray, num_classes: int) -> np.ndarray:
 
 def table(result: Classification) -> str:
     """Formats a `Classification` for a terminal, in at most 80 columns."""
-    names = [_shortened(name, _NAME) for name in result.classes]
+    names = [shortened(name) for name in result.classes]
     low, high = result.accuracy_interval
-    accuracy = f"accuracy {result.accuracy:.4f}, 95 % bootstrap interval {low:.4f} to {high:.4f}"
-    balanced, kappa = _digits(result.balanced_accuracy, result.cohen_kappa)
-    area, error = _digits(result.macro_pr_auc, result.calibration_error)
+    accuracy = f"accuracy {result.accuracy:.4f}, 95 % Wilson interval {low:.4f} to {high:.4f}"
+    balanced, kappa = digits(result.balanced_accuracy, result.cohen_kappa)
+    area, error = digits(result.macro_pr_auc, result.calibration_error)
     matrix = _matrix(names, result.confusion_matrix) or _mistakes(names, result.confusion_matrix)
     numbers = [
         f"{accuracy}, of {result.examples} examples",
         f"balanced accuracy {balanced}, Cohen's kappa {kappa}",
         f"macro average of PR AUC {area}, calibration error {error}",
     ]
-    return "\n\n".join([_class_table(names, result), matrix, "\n".join(numbers)])
+    return "\n\n".join([class_table("class", result.classes, result), matrix, "\n".join(numbers)])
 
 
-def area_of(
-    area_under_curve: Callable[[np.ndarray, np.ndarray], float], is_class: np.ndarray, scores: np.ndarray
-) -> float | None:
-    """Returns the area under a curve of one class against all others; None if either has no examples."""
-    if is_class.all() or not is_class.any() or not np.isfinite(scores).all():
-        return None
-    return float(area_under_curve(is_class, scores))
+def truth(names: Sequence[str], label: int) -> str:
+    """Returns the name of an example's class.
+
+    >>> truth(["cat", "dog"], 1)
+    'dog'
+    """
+    return names[label]
+
+
+def prediction(names: Sequence[str], output: np.ndarray) -> str:
+    """Returns the name of the most probable class."""
+    return names[int(output.argmax())]
+
+
+def worst(labels: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Returns the indices of wrong examples, the most probable wrong class first."""
+    wrong = np.flatnonzero(outputs.argmax(axis=1) != labels)
+    return wrong[np.argsort(-outputs[wrong].max(axis=1), kind="stable")]
 
 
 def _cohen_kappa(labels, predicted):
@@ -189,6 +197,7 @@ def _cohen_kappa(labels, predicted):
 
 def _calibration(confidences, is_right):
     """Returns (mean confidence, accuracy, count) for each bin of confidences that is not empty."""
+    # scikit-learn's calibration_curve does not return the counts, which weight the error and size the diagram's dots.
     if not np.isfinite(confidences).all():
         return None
     bins = np.minimum((_BINS * confidences).astype(int), _BINS - 1)
@@ -196,31 +205,6 @@ def _calibration(confidences, is_right):
     used = np.flatnonzero(counts)
     means, shares = (np.bincount(bins, values)[used] / counts[used] for values in (confidences, is_right))
     return list(zip(means.tolist(), shares.tolist(), counts[used].tolist(), strict=True))
-
-
-def mean_of(values: Sequence[float | None]) -> float | None:
-    """Returns the mean, or None if one of the values is None."""
-    defined = [value for value in values if value is not None]
-    return float(np.mean(defined)) if len(defined) == len(values) else None
-
-
-def _bootstrap_interval(accuracy, examples):
-    """Returns the middle 95 % of resampled accuracies; the number of correct predictions is binomially distributed."""
-    accuracies = np.random.default_rng(0).binomial(examples, accuracy, _RESAMPLES) / examples
-    low, high = np.quantile(accuracies, [0.025, 0.975]).tolist()
-    return low, high
-
-
-def _class_table(names, result):
-    rows = [
-        [name, *_digits(each.precision, each.recall, each.f1, each.roc_auc), each.support]
-        for name, each in zip(names, result.classes.values(), strict=True)
-    ]
-    macro = _digits(result.macro_precision, result.macro_recall, result.macro_f1, result.macro_roc_auc)
-    rows += [tabulate.SEPARATING_LINE, ["macro average", *macro, result.examples]]
-    headers = ["class", "precision", "recall", "F1", "ROC AUC", "support"]
-    alignment = ["left", *["right"] * 5]
-    return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=alignment)
 
 
 def _matrix(names, matrix):
@@ -246,11 +230,3 @@ def _mistakes(names, matrix):
     rows = [row for row in rows if row[-1]]
     headers = ["most frequent mistakes: true", "predicted", "examples"]
     return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=["left", "left", "right"] if rows else None)
-
-
-def _digits(*values):
-    return ["n/a" if value is None else f"{value:.4f}" for value in values]
-
-
-def _shortened(name, width):
-    return name if len(name) <= width else f"{name[: width - 3]}..."

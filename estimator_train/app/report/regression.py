@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+KIND = "number"  # of label
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,26 +30,33 @@ class Regression:
         return {"R2": self.r2, "MAE": self.mean_absolute_error, "RMSE": self.root_mean_squared_error}
 
 
-def regression(labels: np.ndarray, predictions: np.ndarray) -> Regression:
-    """Computes the metrics of a regression.
-
-    R² is the share of the labels' variance that the predictions explain: 1 - sum (y - p)² / sum (y - mean y)².
-
-        >>> regression(np.array([[1.0], [3.0]]), np.array([[1.0], [2.0]])).mean_absolute_error
-        0.5
-
-    Args:
-      labels: numbers of shape (examples, 1).
-      predictions: numbers of the same shape.
+def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the labels and outputs of an evaluation in the form that `result` takes; there are no `names`.
 
     Raises:
       ValueError: If the shapes differ, or a prediction is not finite.
     """
-    if labels.shape[1:] != (1,) or predictions.shape != labels.shape:
-        raise ValueError(f"the model gives {predictions.shape[1:]} per example, not one number")
-    if not np.isfinite(predictions).all():
+    outputs = np.asarray(outputs, float)
+    if labels.shape[1:] != (1,) or outputs.shape != labels.shape:
+        raise ValueError(f"the model gives {outputs.shape[1:]} per example, not one number")
+    if not np.isfinite(outputs).all():
         raise ValueError("the model gives numbers that are not finite")
-    labels, errors = labels.astype(float), predictions.astype(float) - labels.astype(float)
+    return labels, outputs
+
+
+def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Regression:
+    """Computes the metrics of a regression; there are no `names`.
+
+    R² is the share of the labels' variance that the predictions explain: 1 - sum (y - p)² / sum (y - mean y)².
+
+        >>> result([], np.array([[1.0], [3.0]]), np.array([[1.0], [2.0]])).mean_absolute_error
+        0.5
+
+    Args:
+      labels: numbers of shape (examples, 1).
+      outputs: the predictions, numbers of the same shape.
+    """
+    labels, errors = labels.astype(float), outputs.astype(float) - labels.astype(float)
     variance = float(np.var(labels))
     return Regression(
         examples=len(labels),
@@ -69,3 +79,22 @@ def table(result: Regression) -> str:
         f"mean absolute error {result.mean_absolute_error:.4g}, root mean squared error "
         f"{result.root_mean_squared_error:.4g}, R2 {r2}, of {result.examples} examples"
     )
+
+
+def truth(names: Sequence[str], label: np.ndarray) -> float:
+    """Returns an example's number.
+
+    >>> truth([], np.array([0.5]))
+    0.5
+    """
+    return float(label[0])
+
+
+prediction = truth
+
+
+def worst(labels: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Returns the indices of all examples whose prediction is not exact, the largest error first."""
+    errors = np.abs(outputs - labels).max(axis=1)
+    wrong = np.flatnonzero(errors)
+    return wrong[np.argsort(-errors[wrong], kind="stable")]

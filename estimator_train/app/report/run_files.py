@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.report.classification import Classification, ClassMetrics
+from estimator_train.app.report.class_metrics import ClassMetrics
+from estimator_train.app.report.classification import Classification
 from estimator_train.app.report.multilabel import Multilabel
 from estimator_train.app.report.regression import Regression
 

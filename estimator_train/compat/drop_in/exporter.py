@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from estimator_train import exporter
-from estimator_train.estimator import Estimator
 from estimator_train.export import InputReceiver
 
 
@@ -22,13 +20,3 @@ class _SavedModelExporter(exporter._SavedModelExporter):
         as_text: bool = False,
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
-
-    def export(
-        self,
-        estimator: Estimator,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: dict[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes:
-        return self._write(estimator, export_path, checkpoint_path, self._assets_extra)

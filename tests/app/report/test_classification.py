@@ -8,7 +8,8 @@ import pytest
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from estimator_train.app.report.classification import class_indices, class_probabilities, classification, table
+from estimator_train.app.report.classification import class_indices, class_probabilities, table
+from estimator_train.app.report.classification import result as classification
 
 NAMES = ("cat", "dog", "fox")
 
@@ -88,7 +89,7 @@ def test_only_one_class_among_the_labels_has_no_roc_auc():
     assert [of_class.roc_auc for of_class in result.classes.values()] == [None] * 3
     assert [of_class.pr_auc for of_class in result.classes.values()] == [None] * 3
     assert (result.balanced_accuracy, result.cohen_kappa) == (1, None)
-    assert (result.accuracy, result.accuracy_interval) == (1, (1, 1))
+    assert (result.accuracy, result.accuracy_interval) == (1, (pytest.approx(1 / (1 + 1.96**2), rel=1e-3), 1))
 
 
 def test_probabilities_of_a_model_that_diverged_have_no_roc_auc():
@@ -97,13 +98,12 @@ def test_probabilities_of_a_model_that_diverged_have_no_roc_auc():
     assert result.accuracy == pytest.approx(1 / 3)
 
 
-def test_the_interval_is_that_of_accuracies_of_resampled_examples():
+def test_the_interval_is_wilsons():
     labels, probabilities = made_up(120, NAMES)
-    correct = probabilities.argmax(axis=1) == labels
-    resampled = np.random.default_rng(1).choice(correct, (20_000, len(correct))).mean(axis=1)
-    result = classification(NAMES, labels, probabilities)
-    np.testing.assert_allclose(result.accuracy_interval, np.quantile(resampled, [0.025, 0.975]), atol=0.01)
-    assert result == classification(NAMES, labels, probabilities)
+    share, z = np.mean(probabilities.argmax(axis=1) == labels), 1.959964
+    center, half = share + z**2 / 240, z * np.sqrt(share * (1 - share) / 120 + z**2 / (4 * 120**2))
+    expected = np.array([center - half, center + half]) / (1 + z**2 / 120)
+    np.testing.assert_allclose(classification(NAMES, labels, probabilities).accuracy_interval, expected, rtol=1e-6)
 
 
 def test_json_holds_all_numbers():
@@ -177,7 +177,7 @@ DME                 1    1       0    0
 DRUSEN              0    0       2    0
 1e3                 0    0       1    1
 
-accuracy 0.7500, 95 % bootstrap interval 0.3750 to 1.0000, of 8 examples
+accuracy 0.7500, 95 % Wilson interval 0.4093 to 0.9285, of 8 examples
 balanced accuracy 0.7500, Cohen's kappa 0.6667
 macro average of PR AUC 0.6458, calibration error 0.0250"""
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from estimator_train.app.report import run_files
-from estimator_train.app.report.classification import classification
+from estimator_train.app.report.classification import result as classification
 
 ENTRY = {"checkpoint": "model.ckpt-2", "step": 2, "time": "2024-01-01T00:00:00+00:00", "metrics": {"loss": 0.5}}
 TIMING = {"steps_per_second": 2.0, "examples_per_second": None, "input_wait_share": None}

@@ -13,7 +13,7 @@ NAMES = ("cat", "dog", "x" * 40)
 
 
 def test_several_labels_have_the_numbers_of_scikit_learn():
-    result = tasks.result("multilabel", NAMES, LABELS, PROBABILITIES)
+    result = tasks.named("multilabel").result(NAMES, LABELS, PROBABILITIES)
     predicted = PROBABILITIES >= 0.5
     for index, of in enumerate(result.labels.values()):
         truth, score = LABELS[:, index], PROBABILITIES[:, index]
@@ -23,23 +23,23 @@ def test_several_labels_have_the_numbers_of_scikit_learn():
         assert of.support == truth.sum()
     assert result.macro_f1 == pytest.approx(metrics.f1_score(LABELS, predicted, average="macro"))
     assert result.exact_match == pytest.approx(metrics.accuracy_score(LABELS, predicted))
-    lines = tasks.table(result).splitlines()
+    lines = tasks.named("multilabel").table(result).splitlines()
     assert max(map(len, lines)) <= 80 and lines[2].startswith("cat")
 
 
 def test_one_label_alone_is_measured():
-    result = tasks.result("multilabel", ["cat"], LABELS[:, :1], PROBABILITIES[:, :1])
+    result = tasks.named("multilabel").result(["cat"], LABELS[:, :1], PROBABILITIES[:, :1])
     assert result.labels["cat"].support == LABELS[:, 0].sum()
     assert result.labels["cat"].f1 == pytest.approx(metrics.f1_score(LABELS[:, 0], PROBABILITIES[:, 0] >= 0.5))
 
 
 def test_a_regression_has_the_numbers_of_scikit_learn():
     labels, predictions = RNG.normal(5, 3, (30, 1)), RNG.normal(5, 3, (30, 1))
-    result = tasks.result("regression", (), labels, predictions)
+    result = tasks.named("regression").result((), labels, predictions)
     assert result.mean_absolute_error == pytest.approx(metrics.mean_absolute_error(labels, predictions))
     assert result.root_mean_squared_error == pytest.approx(metrics.root_mean_squared_error(labels, predictions))
     assert result.r2 == pytest.approx(metrics.r2_score(labels, predictions))
-    assert tasks.result("regression", (), np.ones((3, 1)), np.zeros((3, 1))).r2 is None
+    assert tasks.named("regression").result((), np.ones((3, 1)), np.zeros((3, 1))).r2 is None
 
 
 @pytest.mark.parametrize(
@@ -47,24 +47,24 @@ def test_a_regression_has_the_numbers_of_scikit_learn():
 )
 def test_outputs_of_another_task_are_refused(task, outputs):
     with pytest.raises(ValueError, match="the model"):
-        tasks.checked(task, NAMES, LABELS, outputs)
+        tasks.named(task).checked(NAMES, LABELS, outputs)
 
 
 def test_the_largest_errors_come_first_and_right_labels_are_left_out():
     labels = np.array([[1.0, 0], [1, 0], [0, 0]])
     outputs = np.array([[0.9, 0.6], [0.1, 0.2], [0.4, 0.3]])
-    assert tasks.worst("multilabel", labels, outputs).tolist() == [1, 0]
-    assert tasks.worst("regression", labels[:, :1], outputs[:, :1]).tolist() == [1, 2, 0]
+    assert tasks.named("multilabel").worst(labels, outputs).tolist() == [1, 0]
+    assert tasks.named("regression").worst(labels[:, :1], outputs[:, :1]).tolist() == [1, 2, 0]
 
 
 def test_what_is_shown_of_an_example():
     output = np.array([0.7, 0.2, 0.9])
-    assert tasks.prediction("multilabel", ("a", "b", "c"), output) == "a|c"
-    assert tasks.short(tasks.truth("multilabel", ("a", "b", "c"), np.zeros(3))) == "none"
-    assert tasks.prediction("classification", ("a", "b", "c"), output) == "c"
-    assert tasks.short(tasks.prediction("regression", (), np.array([0.123456]))) == "0.1235"
+    assert tasks.named("multilabel").prediction(("a", "b", "c"), output) == "a|c"
+    assert tasks.short(tasks.named("multilabel").truth(("a", "b", "c"), np.zeros(3))) == "none"
+    assert tasks.named("classification").prediction(("a", "b", "c"), output) == "c"
+    assert tasks.short(tasks.named("regression").prediction((), np.array([0.123456]))) == "0.1235"
 
 
 def test_a_single_label_without_positives_scores_0():
-    result = tasks.result("multilabel", ["cat"], np.zeros([3, 1]), np.zeros([3, 1])).labels["cat"]
+    result = tasks.named("multilabel").result(["cat"], np.zeros([3, 1]), np.zeros([3, 1])).labels["cat"]
     assert (result.precision, result.recall, result.f1, result.support) == (0, 0, 0, 0)

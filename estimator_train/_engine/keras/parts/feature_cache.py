@@ -6,9 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import math
 import os
-import shutil
 import time
 from typing import Any
 
@@ -18,10 +16,9 @@ import tensorflow as tf
 import tqdm
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
+from estimator_train._engine.host.array_store import Column, read_manifest, room
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.free_memory import free_memory
-from estimator_train._engine.host.host_memory import lazy_zeros
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
 from estimator_train._engine.session.full_disk import explaining_full_disk
@@ -138,7 +135,7 @@ def columns_of(features, dataset, compute, frozen_id):
 
 
 class _Store:
-    """Columns that grow by rows, in memory or in the files of a directory.
+    """Columns in memory or in the files of a directory, with one row for each example.
 
     A manifest in the directory, always replaced as a whole, records how many rows are valid. Anything that a killed
     process wrote after them is cut off.
@@ -149,18 +146,17 @@ class _Store:
       is_complete: whether these are all examples.
     """
 
-    def __init__(self, folder=None):
-        self._folder = folder
+    def __init__(self, directory=None):
+        self._directory = directory
         self.rows, self.digest, self.is_complete = 0, None, False
-        self._columns = []  # (name of the dtype, shape of a row) for each column
-        self._memory = []  # without a directory: an array with room for more rows for each column
-        if folder is not None and not self._load():
+        self._columns = []
+        if directory is not None and not self._load():
             self.clear()
 
     def clear(self):
         """Deletes all rows from disk; processes that have mapped the files keep their view of them."""
-        for name in sorted(os.listdir(self._folder), key=lambda name: name != "manifest.json"):
-            os.remove(os.path.join(self._folder, name))
+        for name in sorted(os.listdir(self._directory), key=lambda name: name != "manifest.json"):
+            os.remove(os.path.join(self._directory, name))
         self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
 
     def append(self, arrays, at_most=-1):
@@ -168,136 +164,165 @@ class _Store:
 
         Raises ValueError if the rows differ from earlier ones in type or shape.
         """
-        columns = [(tf.as_dtype(array.dtype).name, array.shape[1:]) for array in arrays]
         if not self._columns:
-            self._columns, self._memory = columns, [array[:0] for array in arrays]
-        if columns != self._columns:
+            self._columns = [
+                Column(array.shape[1:], array.dtype, self._path(index)) for index, array in enumerate(arrays)
+            ]
+        kinds = [_kind(array.dtype, array.shape[1:]) for array in arrays]
+        held = self._kinds()
+        if kinds != held:
             raise ValueError(
-                f"frozen_features needs examples of one shape; after {self._columns} came {columns}: resize or pad them"
+                f"frozen_features needs examples of one shape; after {held} came {kinds}: resize or pad them"
             )
-        end = self.rows + len(arrays[0])
-        for index, array in enumerate(arrays):
-            if self._folder is None:
-                column = self._memory[index]
-                if end > len(column):
-                    room = max(end, at_most, 2 * len(column))
-                    self._memory[index] = lazy_zeros((room, *array.shape[1:]), array.dtype)
-                    self._memory[index][: self.rows] = column[: self.rows]
-                self._memory[index][self.rows : end] = array
-            else:
-                with open(self._path(index), "ab") as file:
-                    file.write(array.tobytes())
-        self.rows = end
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.append(array, at_most)
+        self.rows += len(arrays[0])
 
     def commit(self, digest, is_complete=False):
         """Makes the rows valid; on disk, they are written before the manifest that records them."""
-        if self._folder is None:
+        if self._directory is None:
             return
-        for index, _ in enumerate(self._columns):
-            with open(self._path(index), "ab") as file:
-                os.fsync(file.fileno())
-        manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._columns}
-        write_whole(os.path.join(self._folder, "manifest.json"), json.dumps(manifest))
+        for column in self._columns:
+            column.sync()
+        manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._kinds()}
+        write_whole(os.path.join(self._directory, "manifest.json"), json.dumps(manifest))
 
     def require_room(self, arrays, rows):
         """Returns the bytes of `rows` rows like those of `arrays`; raises MemoryError or OSError if they do not fit."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
-        if self._folder is None:
-            free, kind, place, fix = free_memory(), MemoryError, "memory", "use a directory as cache"
-        else:
-            free, kind = shutil.disk_usage(self._folder).free, OSError
-            place, fix = f"the disk of {self._folder}", "use another directory"
-        if size > free:
-            left = f"{place} has {_mb(free)} left"
-            raise kind(f'The frozen layers\' outputs take {_mb(size)}, and {left}; {fix}, or dtype="float16".')
+        left = room(self._directory)
+        if size > left.free:
+            remedy = "use another directory" if self._directory else "use a directory as cache"
+            there = f"{left.place} has {_mb(left.free)} left"
+            raise left.error(
+                f'The frozen layers\' outputs take {_mb(size)}, and {there}; {remedy}, or dtype="float16".'
+            )
         return size
 
     def arrays(self):
         """Returns all columns as arrays of (rows, ...); columns on disk are mapped into memory."""
-        if self._folder is None:
-            return [memory[: self.rows] for memory in self._memory]
-        return [
-            np.memmap(self._path(index), _numpy_dtype(name), "r", shape=(self.rows, *shape))
-            for index, (name, shape) in enumerate(self._columns)
-        ]
+        return [column.array() for column in self._columns]
 
     def _load(self):
         """Loads the state from the directory; returns False if there is none or it is damaged."""
-        path = os.path.join(self._folder, "manifest.json")
-        if not os.path.exists(path):
+        path = os.path.join(self._directory, "manifest.json")
+        state = read_manifest(path, self._state_in, "the features are computed again")
+        if state is None:
             return False
-        try:
-            with open(path) as file:
-                manifest = json.load(file)
-            columns = [(name, tuple(shape)) for name, shape in manifest["columns"]]
-            rows, digest, is_complete = (manifest[name] for name in ("rows", "digest", "is_complete"))
-            sizes = [rows * math.prod(shape) * _numpy_dtype(name)().itemsize for name, shape in columns]
-        except (ValueError, KeyError, TypeError) as error:
-            log.warning("%s cannot be read, so the features are computed again: %s", path, error)
-            return False
-        for index, size in enumerate(sizes):
-            if not os.path.exists(self._path(index)) or os.path.getsize(self._path(index)) < size:
+        *_, columns = state
+        for index, column in enumerate(columns):
+            path = self._path(index)
+            if not os.path.exists(path) or os.path.getsize(path) < column.nbytes:
                 return False
-            if os.path.getsize(self._path(index)) > size:
-                os.truncate(self._path(index), size)
-        self.rows, self.digest, self.is_complete, self._columns = rows, digest, is_complete, columns
+            if os.path.getsize(path) > column.nbytes:
+                os.truncate(path, column.nbytes)
+        self.rows, self.digest, self.is_complete, self._columns = state
         return True
 
+    def _state_in(self, manifest):
+        rows, digest, is_complete = (manifest[name] for name in ("rows", "digest", "is_complete"))
+        columns = [
+            Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), rows)
+            for index, (name, shape) in enumerate(manifest["columns"])
+        ]
+        return rows, digest, is_complete, columns
+
+    def _kinds(self):
+        return [_kind(column.dtype, column.shape) for column in self._columns]
+
     def _path(self, index):
-        return os.path.join(self._folder, f"{index}.rows")
+        return None if self._directory is None else os.path.join(self._directory, f"{index}.rows")
+
+
+def _kind(dtype, shape):
+    return tf.as_dtype(dtype).name, shape
 
 
 def _fill(store, features, dataset, compute):
     """Adds the rows that the store lacks; returns False if its rows belong to other examples."""
-    kept, seen, digests, bar = store.rows, 0, None, None
-    good = None  # the number of valid rows, and the digest of their examples
-    start = committed = time.monotonic()
+    start, filling = time.monotonic(), _Filling(store, features, compute, dataset.cardinality().numpy())
     try:
         for batch in iterate(dataset):
-            inputs, *rest = _element(batch)
-            leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
-            size = len(leaves[0])
-            digests = digests or [hashlib.sha256() for _ in leaves]
-            known = min(max(kept - seen, 0), size)
-            seen += size
-            if known:
-                _update(digests, leaves, slice(known))
-                if seen - size + known == kept and _hex(digests) != store.digest:
-                    return False
-            if known == size:
-                continue
-            inputs, rest = tf.nest.map_structure(lambda leaf, known=known: leaf[known:], (inputs, rest))
-            computed = compute(inputs)
-            rows = [_narrowed(array, features.dtype) for array in computed]
-            rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
-            at_most = dataset.cardinality().numpy() * size
-            if bar is None:
-                _check_kinds(rows)
-                _check_each_alone(compute, inputs, computed)
-                bar = _bar(store, rows, at_most)
-            store.require_room(rows, len(rows[0]))
-            store.append(rows, at_most)
-            _update(digests, leaves, slice(known, size))
-            good = store.rows, _hex(digests)
-            bar.update(len(rows[0]))
-            if time.monotonic() - committed > _COMMIT_SECONDS:
-                store.commit(good[1])
-                committed = time.monotonic()
+            if not filling.add(batch):
+                return False
     except BaseException:
-        if good is not None:
-            store.rows, digest = good
-            store.commit(digest)
+        filling.keep()
         raise
     finally:
-        if bar is not None:
-            bar.close()
-    if seen < kept:
+        filling.close()
+    if filling.seen < filling.kept:
         return False
-    if not seen:
+    if not filling.seen:
         raise ValueError("The examples' input_fn returned no data for frozen_features.")
-    store.commit(_hex(digests), is_complete=True)
-    log.info("Computed the frozen layers' outputs for %d examples in %.1f s.", seen, time.monotonic() - start)
+    store.commit(filling.digest(), is_complete=True)
+    log.info("Computed the frozen layers' outputs for %d examples in %.1f s.", filling.seen, time.monotonic() - start)
     return True
+
+
+class _Filling:
+    """Fills a store with the rows of batches, after those that it had at the start.
+
+    Attributes:
+      kept: the number of rows that the store had.
+      seen: the number of examples in the batches so far.
+    """
+
+    def __init__(self, store, features, compute, num_batches):
+        self._store, self._features, self._compute, self._num_batches = store, features, compute, num_batches
+        self.kept, self.seen = store.rows, 0
+        self._digests = self._bar = None
+        self._good = None  # the number of valid rows, and the digest of their examples
+        self._committed = time.monotonic()
+
+    def add(self, batch):
+        """Adds the rows of a batch that the store lacks; returns False if its rows belong to other examples."""
+        inputs, *rest = _element(batch)
+        leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
+        self._digests = self._digests or [hashlib.sha256() for _ in leaves]
+        known = min(max(self.kept - self.seen, 0), len(leaves[0]))
+        self.seen += len(leaves[0])
+        if known:
+            _update(self._digests, leaves, slice(known))
+            is_last = self.seen >= self.kept
+            if is_last and self.digest() != self._store.digest:
+                return False
+        if known < len(leaves[0]):
+            at_most = self._num_batches * len(leaves[0])
+            self._append(*tf.nest.map_structure(lambda leaf: leaf[known:], (inputs, rest)), at_most)
+            _update(self._digests, leaves, slice(known, None))
+            self._keep_from_time_to_time()
+        return True
+
+    def _append(self, inputs, rest, at_most):
+        computed = self._compute(inputs)
+        rows = [_narrowed(array, self._features.dtype) for array in computed]
+        rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
+        if self._bar is None:
+            _check_kinds(rows)
+            _check_each_alone(self._compute, inputs, computed)
+            self._bar = _bar(self._store, rows, at_most)
+        self._store.require_room(rows, len(rows[0]))
+        self._store.append(rows, at_most)
+        self._bar.update(len(rows[0]))
+
+    def _keep_from_time_to_time(self):
+        self._good = self._store.rows, self.digest()
+        if time.monotonic() - self._committed > _COMMIT_SECONDS:
+            self.keep()
+            self._committed = time.monotonic()
+
+    def keep(self):
+        """Makes the rows valid whose examples are in the digest."""
+        if self._good is not None:
+            self._store.rows, digest = self._good
+            self._store.commit(digest)
+
+    def digest(self):
+        return _hex(self._digests)
+
+    def close(self):
+        if self._bar is not None:
+            self._bar.close()
 
 
 def _bar(store, rows, at_most):
@@ -379,10 +404,6 @@ def _locked(folder):
             yield
     finally:
         lock.release()
-
-
-def _numpy_dtype(name):
-    return tf.as_dtype(name).as_numpy_dtype
 
 
 def _mb(size):

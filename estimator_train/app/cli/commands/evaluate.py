@@ -70,7 +70,7 @@ def evaluate(model_dir, checkpoint, trust_run, all_checkpoints, as_json, as_csv,
     for path, (metrics, labels, outputs) in zip(
         paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True
     ):
-        result = None if labels is None else tasks.result(settings.task, settings.class_names, labels, outputs)
+        result = None if labels is None else tasks.named(settings.task).result(settings.class_names, labels, outputs)
         results.append((evaluation_log.append(model_dir, path, metrics, result), result))
         if result and settings.task == "classification":
             predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
@@ -125,7 +125,7 @@ def _write_tables(results):
     if result is not None:
         from estimator_train.app.report import tasks  # NumPy comes with it
 
-        click.echo(f"\n{tasks.table(result)}")
+        click.echo(f"\n{tasks.named(result.task).table(result)}")
 
 
 def _write_json(results):

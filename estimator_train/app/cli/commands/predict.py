@@ -63,11 +63,11 @@ def predict(model_dir, checkpoint, trust_run, as_json, as_csv, images):
     predictions = prediction.predict(settings, model_dir, checkpoint, paths)
     names = settings.class_names
     predicted = [
-        (path, tasks.prediction(settings.task, names, values), dict(zip(names, values.tolist(), strict=False)))
+        (path, tasks.named(settings.task).prediction(names, values), dict(zip(names, values.tolist(), strict=False)))
         for path, values in predictions.items()
     ]
     write = _write_json if as_json else _write_csv if as_csv else _write_table
-    write(tasks.KINDS[settings.task], names, predicted)
+    write(tasks.named(settings.task).KIND, names, predicted)
     undecodable = [path for path in paths if path not in predictions]
     for argument in absent:
         click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)

@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 
 
 class Evaluation(NamedTuple):
-    """The metrics of `Estimator.evaluate` and, for a dataset, the examples in order, as returned by `tasks.checked`."""
+    """The metrics of `Estimator.evaluate` and, for a dataset, the examples in order, as `report.tasks` checks them."""
 
     metrics: dict
     labels: np.ndarray | None  # None without a dataset
@@ -80,7 +80,7 @@ class CollectPredictions(v1.train.SessionRunHook):
         labels, outputs = self._examples()
         if labels is None:
             return np.nan
-        value = getattr(tasks.result(self._task, self._class_names, labels, outputs), self._metric, None)
+        value = getattr(tasks.named(self._task).result(self._class_names, labels, outputs), self._metric, None)
         return np.float64(np.nan if value is None else value)
 
     def _examples(self):
@@ -91,7 +91,7 @@ class CollectPredictions(v1.train.SessionRunHook):
                 raise ValueError(f"the model has the outputs {', '.join(predictions[0])}, not a single one")
             (name,) = predictions[0]
             outputs = np.concatenate([batch[name] for batch in predictions])
-            return tasks.checked(self._task, self._class_names, np.concatenate(labels), outputs)
+            return tasks.named(self._task).checked(self._class_names, np.concatenate(labels), outputs)
         except ValueError as error:
             click.echo(f"estimator_train: there are no metrics per class: {error}", err=True)
             return None, None

@@ -20,7 +20,7 @@ from estimator_train.app import conversion
 from estimator_train.app.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
 from estimator_train.app.cli.settings import one_line_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
-from estimator_train.input_fns.decoding import decode_image
+from estimator_train.input_fns.images.decoding import decode_image
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1

@@ -8,7 +8,7 @@ import click
 import tensorflow as tf
 
 from estimator_train.app.cli.run.build import build_estimator, run_errors
-from estimator_train.input_fns.decoding import decode_files, fault_of_file
+from estimator_train.input_fns.images.decoding import decode_files, fault_of_file
 from estimator_train.run_config import RunConfig
 
 

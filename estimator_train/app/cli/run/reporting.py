@@ -17,7 +17,7 @@ from estimator_train.app.cli.run.export import trained_model
 from estimator_train.app.report import image_events, plots, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.input_fns.decoding import decode_pixels
+from estimator_train.input_fns.images.decoding import decode_pixels
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -32,6 +32,7 @@ class Reporter:
 
     def __init__(self, settings, data, model_dir):
         self._settings = settings
+        self._task = tasks.named(settings.task)
         self._data = data
         self._model_dir = model_dir
         self._samples = None
@@ -40,9 +41,7 @@ class Reporter:
         """Adds an `Evaluation` to the log and, for a dataset, its images to the evaluation's events."""
         metrics, labels, outputs = self._last = evaluation
         self._checkpoint = checkpoint
-        result = (
-            None if labels is None else tasks.result(self._settings.task, self._settings.class_names, labels, outputs)
-        )
+        result = None if labels is None else self._task.result(self._settings.class_names, labels, outputs)
         evaluation_log.append(self._model_dir, checkpoint, metrics, result)
         if result is not None:
             if self._settings.task == "classification":
@@ -94,7 +93,7 @@ class Reporter:
         """Returns (true value, prediction, probability of a predicted class or None) of an example."""
         task, class_names, (_, labels, outputs) = self._settings.task, self._settings.class_names, self._last
         probability = outputs[index].max() if task == "classification" else None
-        both = tasks.truth(task, class_names, labels[index]), tasks.prediction(task, class_names, outputs[index])
+        both = self._task.truth(class_names, labels[index]), self._task.prediction(class_names, outputs[index])
         return *both, probability
 
     def _mistakes(self):
@@ -102,7 +101,7 @@ class Reporter:
         task, (_, labels, outputs) = self._settings.task, self._last
         if labels is None:
             return None
-        worst = tasks.worst(task, labels, outputs)[:_MISTAKES]
+        worst = self._task.worst(labels, outputs)[:_MISTAKES]
         images = _images(self._settings, self._data, worst)
         names = predictions_file.image_names(self._data)
         mistakes = []

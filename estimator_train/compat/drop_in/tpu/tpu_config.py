@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any, NamedTuple
 
@@ -20,24 +21,21 @@ class InputPipelineConfig:
     SLICED = 5
 
 
-class TPUConfig(
-    NamedTuple(
-        "TPUConfig",
-        [
-            ("iterations_per_loop", int | str),
-            ("num_shards", int | None),
-            ("num_cores_per_replica", int | None),
-            ("per_host_input_for_training", int),
-            ("tpu_job_name", str | None),
-            ("initial_infeed_sleep_secs", int | None),
-            ("input_partition_dims", list | None),
-            ("eval_training_input_configuration", int),
-            ("experimental_host_call_every_n_steps", int),
-            ("experimental_allow_per_host_v2_parallel_get_next", bool),
-            ("experimental_feed_hook", Any),
-        ],
-    )
-):
+class _TPUConfig(NamedTuple):
+    iterations_per_loop: int | str = 2
+    num_shards: int | None = None
+    num_cores_per_replica: int | None = None
+    per_host_input_for_training: bool | int = True
+    tpu_job_name: str | None = None
+    initial_infeed_sleep_secs: int | None = None
+    input_partition_dims: list | None = None
+    eval_training_input_configuration: int = InputPipelineConfig.PER_HOST_V1
+    experimental_host_call_every_n_steps: int = 1
+    experimental_allow_per_host_v2_parallel_get_next: bool = False
+    experimental_feed_hook: Any = None
+
+
+class TPUConfig(_TPUConfig):
     """The settings of a TPU, for scripts that read them back; they have no effect on CPUs and GPUs.
 
     Fields and defaults are those of TensorFlow 2.15.
@@ -48,48 +46,28 @@ class TPUConfig(
 
     __slots__ = ()
 
-    def __new__(
-        cls,
-        iterations_per_loop: int | str = 2,
-        num_shards: int | None = None,
-        num_cores_per_replica: int | None = None,
-        per_host_input_for_training: bool | int = True,
-        tpu_job_name: str | None = None,
-        initial_infeed_sleep_secs: int | None = None,
-        input_partition_dims: list | None = None,
-        eval_training_input_configuration: int = InputPipelineConfig.PER_HOST_V1,
-        experimental_host_call_every_n_steps: int = 1,
-        experimental_allow_per_host_v2_parallel_get_next: bool = False,
-        experimental_feed_hook: Any = None,
-    ) -> TPUConfig:
-        is_time = isinstance(iterations_per_loop, str) and re.fullmatch(r"0*[1-9]\d*[smh]", iterations_per_loop)
-        if not is_time and not (isinstance(iterations_per_loop, int) and iterations_per_loop > 0):
+    __signature__ = inspect.signature(_TPUConfig)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TPUConfig:
+        config = super().__new__(cls, *args, **kwargs)
+        per_loop = config.iterations_per_loop
+        is_time = isinstance(per_loop, str) and re.fullmatch(r"0*[1-9]\d*[smh]", per_loop)
+        if not is_time and not (isinstance(per_loop, int) and per_loop > 0):
             raise ValueError(
                 "iterations_per_loop must be a positive int, or a time such as '3600s', '60m' or '1h', "
-                f"given: {iterations_per_loop!r}"
+                f"given: {per_loop!r}"
             )
-        for name, count in {"num_shards": num_shards, "initial_infeed_sleep_secs": initial_infeed_sleep_secs}.items():
+        for name in ("num_shards", "initial_infeed_sleep_secs"):
+            count = getattr(config, name)
             if count is not None and count <= 0:
                 raise ValueError(f"TPUConfig {name} must be positive, got {count}")
-        if num_cores_per_replica not in (None, 1, 2, 4, 8, 16, 32, 64, 128):
-            raise ValueError(f"num_cores_per_replica must be 1, 2, 4, 8, 16, 32, 64, 128; got {num_cores_per_replica}")
-        if isinstance(per_host_input_for_training, bool):
-            modes = (InputPipelineConfig.PER_SHARD_V1, InputPipelineConfig.PER_HOST_V1)
-            per_host_input_for_training = modes[per_host_input_for_training]
-        return super().__new__(
-            cls,
-            iterations_per_loop,
-            num_shards,
-            num_cores_per_replica,
-            per_host_input_for_training,
-            tpu_job_name,
-            initial_infeed_sleep_secs,
-            input_partition_dims,
-            eval_training_input_configuration,
-            experimental_host_call_every_n_steps,
-            experimental_allow_per_host_v2_parallel_get_next,
-            experimental_feed_hook,
-        )
+        cores = config.num_cores_per_replica
+        if cores not in (None, 1, 2, 4, 8, 16, 32, 64, 128):
+            raise ValueError(f"num_cores_per_replica must be 1, 2, 4, 8, 16, 32, 64, 128; got {cores}")
+        if not isinstance(config.per_host_input_for_training, bool):
+            return config
+        modes = (InputPipelineConfig.PER_SHARD_V1, InputPipelineConfig.PER_HOST_V1)
+        return config._replace(per_host_input_for_training=modes[config.per_host_input_for_training])
 
 
 class RunConfig(run_config.RunConfig):
@@ -139,12 +117,12 @@ class RunConfig(run_config.RunConfig):
         return self._cluster
 
     @property
-    def master(self) -> str:
+    def master(self) -> str:  # type: ignore[override]  # the base declares a ClassVar, which is a property, too
         """Address of the server that training sessions connect to; "" means this process."""
         return super().master if self._given_master is None else self._given_master
 
     @property
-    def evaluation_master(self) -> str:
+    def evaluation_master(self) -> str:  # type: ignore[override]  # the base declares a ClassVar, which is a property, too
         """Address of the server that evaluation sessions connect to."""
         return super().evaluation_master if self._given_evaluation_master is None else self._given_evaluation_master
 

@@ -5,6 +5,7 @@ Variables have contrib's names, such as `fully_connected/weights`, so old checkp
 
 import contextlib
 import functools
+import inspect
 import numbers
 
 import tensorflow as tf
@@ -157,10 +158,32 @@ def _finished(outputs, scope, normalizer_fn, normalizer_params, activation_fn, o
     return outputs
 
 
-@add_arg_scope
-def fully_connected(
+def _with_weights(default_scope):
+    """Decorates a function that applies a layer of tf.layers: adds the arguments of `_apply` to its own."""
+
+    def decorate(apply_layer):
+        own = [each for each in inspect.signature(apply_layer).parameters.values() if each.kind != each.VAR_KEYWORD]
+        shared = [each for each in inspect.signature(_apply).parameters.values() if each.default is not each.empty]
+        signature = inspect.Signature([*own, *shared])
+
+        @functools.wraps(apply_layer)
+        def layer(*args, **kwargs):
+            arguments = signature.bind(*args, **kwargs).arguments
+            layer_arguments = {each.name: arguments.pop(each.name) for each in own if each.name in arguments}
+            return _apply(
+                functools.partial(apply_layer, **layer_arguments), layer_arguments["inputs"], default_scope, **arguments
+            )
+
+        layer.__signature__ = signature
+        return add_arg_scope(layer)
+
+    return decorate
+
+
+def _apply(
+    apply_layer,
     inputs,
-    num_outputs,
+    default_scope,
     activation_fn=tf.nn.relu,
     normalizer_fn=None,
     normalizer_params=None,
@@ -174,12 +197,10 @@ def fully_connected(
     trainable=True,
     scope=None,
 ):
-    """Applies a dense layer with an activation, by default relu; a normalizer replaces the biases."""
+    """Applies a layer, then the normalizer, which replaces the biases, and the activation."""
     _check_no_variables_collections(variables_collections)
-    with _scope(scope, "fully_connected", inputs, reuse, _WEIGHTS) as entered:
-        outputs = _v1.layers.dense(
-            inputs,
-            num_outputs,
+    with _scope(scope, default_scope, inputs, reuse, _WEIGHTS) as entered:
+        outputs = apply_layer(
             use_bias=normalizer_fn is None and biases_initializer is not None,
             kernel_initializer=weights_initializer,
             bias_initializer=biases_initializer,
@@ -190,6 +211,12 @@ def fully_connected(
             reuse=reuse,
         )
         return _finished(outputs, entered, normalizer_fn, normalizer_params, activation_fn, outputs_collections)
+
+
+@_with_weights("fully_connected")
+def fully_connected(inputs, num_outputs, **options):
+    """Applies a dense layer with an activation, by default relu; a normalizer replaces the biases."""
+    return _v1.layers.dense(inputs, num_outputs, **options)
 
 
 linear = functools.partial(fully_connected, activation_fn=None)
@@ -197,95 +224,23 @@ relu = functools.partial(fully_connected, activation_fn=tf.nn.relu)
 relu6 = functools.partial(fully_connected, activation_fn=tf.nn.relu6)
 
 
-@add_arg_scope
-def conv2d(
-    inputs,
-    num_outputs,
-    kernel_size,
-    stride=1,
-    padding="SAME",
-    data_format=None,
-    rate=1,
-    activation_fn=tf.nn.relu,
-    normalizer_fn=None,
-    normalizer_params=None,
-    weights_initializer=xavier_initializer(),  # noqa: B008, it is a function
-    weights_regularizer=None,
-    biases_initializer=_v1.zeros_initializer(),  # noqa: B008, it has no state
-    biases_regularizer=None,
-    reuse=None,
-    variables_collections=None,
-    outputs_collections=None,
-    trainable=True,
-    scope=None,
-):
+@_with_weights("Conv")
+def conv2d(inputs, num_outputs, kernel_size, stride=1, padding="SAME", data_format=None, rate=1, **options):
     """Applies a 2-D convolution with an activation, by default relu."""
-    _check_no_variables_collections(variables_collections)
-    with _scope(scope, "Conv", inputs, reuse, _WEIGHTS) as entered:
-        outputs = _v1.layers.conv2d(
-            inputs,
-            num_outputs,
-            kernel_size,
-            stride,
-            padding.lower(),
-            _keras_data_format(data_format),
-            rate,
-            use_bias=normalizer_fn is None and biases_initializer is not None,
-            kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer,
-            kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer,
-            trainable=trainable,
-            name="layer",
-            reuse=reuse,
-        )
-        return _finished(outputs, entered, normalizer_fn, normalizer_params, activation_fn, outputs_collections)
+    data_format = _keras_data_format(data_format)
+    return _v1.layers.conv2d(inputs, num_outputs, kernel_size, stride, padding.lower(), data_format, rate, **options)
 
 
 convolution2d = convolution = conv2d
 
 
-@add_arg_scope
-def conv2d_transpose(
-    inputs,
-    num_outputs,
-    kernel_size,
-    stride=1,
-    padding="SAME",
-    data_format="NHWC",
-    activation_fn=tf.nn.relu,
-    normalizer_fn=None,
-    normalizer_params=None,
-    weights_initializer=xavier_initializer(),  # noqa: B008, it is a function
-    weights_regularizer=None,
-    biases_initializer=_v1.zeros_initializer(),  # noqa: B008, it has no state
-    biases_regularizer=None,
-    reuse=None,
-    variables_collections=None,
-    outputs_collections=None,
-    trainable=True,
-    scope=None,
-):
+@_with_weights("Conv2d_transpose")
+def conv2d_transpose(inputs, num_outputs, kernel_size, stride=1, padding="SAME", data_format="NHWC", **options):
     """Applies a transposed 2-D convolution with an activation, by default relu."""
-    _check_no_variables_collections(variables_collections)
-    with _scope(scope, "Conv2d_transpose", inputs, reuse, _WEIGHTS) as entered:
-        outputs = _v1.layers.conv2d_transpose(
-            inputs,
-            num_outputs,
-            kernel_size,
-            stride,
-            padding.lower(),
-            _keras_data_format(data_format),
-            use_bias=normalizer_fn is None and biases_initializer is not None,
-            kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer,
-            kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer,
-            trainable=trainable,
-            name="layer",
-            reuse=reuse,
-        )
-        return _finished(outputs, entered, normalizer_fn, normalizer_params, activation_fn, outputs_collections)
+    data_format = _keras_data_format(data_format)
+    return _v1.layers.conv2d_transpose(
+        inputs, num_outputs, kernel_size, stride, padding.lower(), data_format, **options
+    )
 
 
 convolution2d_transpose = conv2d_transpose

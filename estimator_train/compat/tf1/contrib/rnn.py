@@ -53,15 +53,7 @@ class LSTMBlockFusedCell:
         name="lstm_fused_cell",
     ):
         self._name = name
-        self._cell = LSTMCell(
-            num_units,
-            use_peepholes=use_peephole,
-            cell_clip=_clip(cell_clip),
-            forget_bias=forget_bias,
-            reuse=reuse,
-            name=name,
-            dtype=dtype,
-        )
+        self._cell = LSTMBlockCell(num_units, forget_bias, cell_clip, use_peephole, dtype, reuse, name)
 
     @property
     def num_units(self):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_train._engine.host import array_store
 from estimator_train._engine.input_fns.frozen_features import frozen_features
 from estimator_train._engine.keras.parts import feature_cache
 from estimator_train._engine.keras.parts.feature_cache import columns_of
@@ -134,8 +135,8 @@ def test_rows_that_are_not_in_the_digest_yet_are_computed_again(examples, tmp_pa
 
 @pytest.mark.parametrize("knows_how_many", [True, False])
 def test_features_in_memory_take_their_room_at_once_or_double_it(knows_how_many, examples, monkeypatch):
-    made, lazy_zeros = [], feature_cache.lazy_zeros
-    monkeypatch.setattr(feature_cache, "lazy_zeros", lambda *array: made.append(array[0]) or lazy_zeros(*array))
+    made, lazy_zeros = [], array_store.lazy_zeros
+    monkeypatch.setattr(array_store, "lazy_zeros", lambda *array: made.append(array[0]) or lazy_zeros(*array))
     dataset = examples() if knows_how_many else examples().filter(lambda *batch: True)
     doubled, labels = columns_of(frozen_features(lambda: dataset, cache="memory"), dataset, Doubled(), "")
     np.testing.assert_array_equal(doubled, 2 * examples.x)
@@ -185,13 +186,13 @@ def test_the_size_is_told_before(examples, log_lines):
 
 
 def test_what_does_not_fit_in_memory_is_refused(examples, monkeypatch):
-    monkeypatch.setattr(feature_cache, "free_memory", lambda: 100)
+    monkeypatch.setattr(array_store, "free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"take 0\.0 MB, and memory has 0\.0 MB left; use a directory as cache"):
         columns(examples, Doubled(), "memory")
 
 
 def test_what_does_not_fit_on_the_disk_is_refused(examples, monkeypatch, tmp_path):
-    monkeypatch.setattr(feature_cache.shutil, "disk_usage", lambda folder: types.SimpleNamespace(free=100))
+    monkeypatch.setattr(array_store.shutil, "disk_usage", lambda folder: types.SimpleNamespace(free=100))
     with pytest.raises(OSError, match=r"and the disk of .* has 0\.0 MB left; use another directory"):
         columns(examples, Doubled(), tmp_path)
 

@@ -12,7 +12,7 @@ from estimator_train._engine.host.training_lock import training_lock
 from estimator_train.app import datasets
 from estimator_train.app.cli.run.build import run_errors
 from estimator_train.input_fns import image_files
-from estimator_train.input_fns.decoding import decode_image
+from estimator_train.input_fns.images.decoding import decode_image
 
 GENERATORS = """
 import numpy as np

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_train._engine.host import array_store
 from estimator_train._engine.session.full_disk import FullDiskError
-from estimator_train.input_fns import cache as cache_module
 from estimator_train.input_fns import image_files
+from estimator_train.input_fns.images import cache as cache_module
 
 CLASSES = ["cat", "dog"]
 
@@ -173,7 +174,7 @@ def test_of_two_that_start_at_once_one_fills_the_folder(folder, tmp_path, monkey
 
 
 def test_a_cache_without_room_is_refused(folder, cache, monkeypatch):
-    monkeypatch.setattr(cache_module, "free_memory", lambda: 2000)
+    monkeypatch.setattr(array_store, "free_memory", lambda: 2000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6, 2000))
     with pytest.raises((MemoryError, OSError), match=r"12 images of 8 x 6 takes at least .* free; use another cache"):
         make(folder, cache)()
@@ -191,7 +192,7 @@ def test_a_cache_that_fills_the_disk_is_told_so_with_its_folder(folder, tmp_path
 
 
 def test_a_cache_that_runs_out_of_memory_for_colour_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(cache_module, "free_memory", lambda: 13 * 8 * 6 * 4)
+    monkeypatch.setattr(array_store, "free_memory", lambda: 13 * 8 * 6 * 4)
     with pytest.raises(MemoryError, match="12 images of 8 x 6"):
         make(folder, "memory")()
 

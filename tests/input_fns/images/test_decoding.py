@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from estimator_train.input_fns.decoding import (
+from estimator_train.input_fns.images.decoding import (
     MAX_PIXELS,
     decode_files,
     decode_image,

@@ -15,8 +15,8 @@ from estimator_train._engine.host import host_memory
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline, without_first
-from estimator_train.input_fns.cache import key_of_files, open_cache
-from estimator_train.input_fns.decoding import decode_own_channels, fault_of_file, to_rgb, to_rgb_on_device
+from estimator_train.input_fns.images.cache import key_of_files, open_cache
+from estimator_train.input_fns.images.decoding import decode_own_channels, fault_of_file, to_rgb, to_rgb_on_device
 from estimator_train.input_fns.service import check_service, distribute
 
 
@@ -106,53 +106,27 @@ def image_files(
       tf.errors.InvalidArgumentError: from the dataset, if a file cannot be decoded (the message names it) or, with
         on_error="skip", if none can.
     """
-    host_memory.keep_freed_memory()
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
-    if service is not None:
-        check_service(service)
-    if service is not None and cache is not None:
-        raise ValueError(
-            f"cache={cache!r} decodes images in this process, but service={service!r} does so elsewhere; pass one"
-        )
+    _check_batch_size(batch_size)
+    _check_service(service, cache)
     if cache == "features":
-        if not deterministic:
-            raise ValueError('cache="features" needs images in a fixed order; leave out deterministic=False')
-        if prefetch_buffer_size is not None:
-            raise ValueError('cache="features" prepares its batches itself; leave out prefetch_buffer_size')
-        examples = image_files(
-            file_pattern,
-            labels,
-            image_size,
-            batch_size=batch_size,
-            num_epochs=1,
-            one_hot=one_hot,
-            on_error=on_error,
-            fast=fast,
-        )
-        return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, seed=seed)
-    image_size = tuple(int(pixels) for pixels in image_size)  # type: ignore[assignment]  # there are two
+        _check_fixed_order(deterministic, prefetch_buffer_size)
     paths, indices, skipped = _list_files(file_pattern, list(labels), on_error == "skip")
-
-    return ImageFiles(
+    examples = ImageFiles(
         paths=paths,
         labels=indices,
         num_classes=len(labels) if one_hot else None,
-        image_size=image_size,
-        shuffle=shuffle,
+        image_size=_as_size(image_size),
         batch_size=batch_size,
-        num_epochs=num_epochs,
         prefetch_buffer_size=prefetch_buffer_size,
-        seed=seed,
         on_error=on_error,
-        cache=cache,
         fast=fast,
         deterministic=deterministic,
         service=service,
         skipped=skipped,
     )
+    return _over_epochs(examples, num_epochs, shuffle, seed, cache)
 
 
 def labelled_images(
@@ -191,9 +165,7 @@ def labelled_images(
       ValueError: there are no paths, the arrays differ in length, or `batch_size` is not positive.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
     """
-    host_memory.keep_freed_memory()
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
+    _check_batch_size(batch_size)
     lengths = {len(paths), len(labels), len(paths if sample_weight is None else sample_weight)}
     if len(lengths) > 1 or not paths:
         raise ValueError(f"paths, labels and sample_weight must have the same length above 0, got {sorted(lengths)}")
@@ -202,13 +174,11 @@ def labelled_images(
         labels=np.asarray(labels),
         num_classes=num_classes,
         sample_weight=sample_weight,
-        image_size=(int(image_size[0]), int(image_size[1])),
+        image_size=_as_size(image_size),
         batch_size=batch_size,
         fast=fast,
     )
-    if cache == "features":
-        return frozen_features(examples, batch_size, num_epochs, shuffle=shuffle, seed=seed)
-    return dataclasses.replace(examples, num_epochs=num_epochs, shuffle=shuffle, seed=seed, cache=cache)
+    return _over_epochs(examples, num_epochs, shuffle, seed, cache)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -292,33 +262,34 @@ class ImageFiles:
 
     def _loader(self, shard: slice) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
         """Returns a function from indices into a shard, a slice of all files, to a batch of these files."""
-        find_paths = self._paths_of(shard)
+        take_paths = self._take_paths(shard)
         labels = tf.constant(self.labels[shard])
         weights = [] if self.sample_weight is None else [tf.constant(self.sample_weight[shard])]
         decode = self._cached(self.cache, shard) if self.cache is not None else None
         # The graph of `fault_of_file` adds 25 to 40 ms to each new iterator. Only a service needs it, because it cannot
         # run py_function.
-        fault = functools.partial(_run_eagerly, fault_of_file) if self.service is None else fault_of_file
+        find_fault = functools.partial(_run_eagerly, fault_of_file) if self.service is None else fault_of_file
 
         def load(numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
             skips = self.on_error == "skip"
-            paths = None if decode and not skips else find_paths(numbers)
-            decoded = decode(numbers) if decode else decode_own_channels(paths, self.image_size, fast=self.fast)
-            images, places = decoded
+            batch_paths = None if decode and not skips else take_paths(numbers)
+            images, places = (
+                decode(numbers) if decode else decode_own_channels(batch_paths, self.image_size, fast=self.fast)
+            )
             label, *weight = (tf.gather(tf.gather(each, numbers), places) for each in [labels, *weights])
             batch = images, tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight
-            if paths is None:  # filling the cache has decoded every file
+            if batch_paths is None:  # filling the cache has decoded every file
                 return batch
-            bad = _others(paths, places)
+            bad = _others(batch_paths, places)
             if skips:
                 # rebatch needs the same number of channels in all batches.
                 return to_rgb(images), batch[1], bad
-            with tf.control_dependencies([_assert_none(bad, fault)]):
+            with tf.control_dependencies([_assert_none(bad, find_fault)]):
                 return tf.nest.map_structure(tf.identity, batch)
 
         return load
 
-    def _paths_of(self, shard: slice) -> Callable[[tf.Tensor], tf.Tensor]:
+    def _take_paths(self, shard: slice) -> Callable[[tf.Tensor], tf.Tensor]:
         """Returns a function from indices into a shard to the files' paths."""
         paths = self.paths[shard]
         if self.service is not None:  # its workers cannot read this process' memory
@@ -344,21 +315,58 @@ class ImageFiles:
         return batches.prefetch(tf.data.AUTOTUNE if number is None else number)
 
 
+def _over_epochs(
+    examples: ImageFiles, num_epochs: int | None, shuffle: bool, seed: int | None, cache: str | os.PathLike[str] | None
+) -> ImageFiles | FrozenFeatures:
+    """Returns the input_fn over several epochs of `examples`, which are one epoch in order, without a cache."""
+    host_memory.keep_freed_memory()
+    if cache == "features":
+        return frozen_features(examples, examples.batch_size, num_epochs, shuffle=shuffle, seed=seed)
+    return dataclasses.replace(examples, num_epochs=num_epochs, shuffle=shuffle, seed=seed, cache=cache)
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
+
+
+def _check_service(service: str | None, cache: str | os.PathLike[str] | None) -> None:
+    if service is None:
+        return
+    check_service(service)
+    if cache is not None:
+        raise ValueError(
+            f"cache={cache!r} decodes images in this process, but service={service!r} does so elsewhere; pass one"
+        )
+
+
+def _check_fixed_order(deterministic: bool, prefetch_buffer_size: int | None) -> None:
+    if not deterministic:
+        raise ValueError('cache="features" needs images in a fixed order; leave out deterministic=False')
+    if prefetch_buffer_size is not None:
+        raise ValueError('cache="features" prepares its batches itself; leave out prefetch_buffer_size')
+
+
+def _as_size(image_size: Sequence[int]) -> tuple[int, int]:
+    height, width = image_size
+    return int(height), int(width)
+
+
 def _list_files(
     file_pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], labels: Sequence[str], skip: bool
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Returns (paths as bytes, class indices, skipped paths), sorted by path."""
     patterns = [file_pattern] if isinstance(file_pattern, str | os.PathLike) else file_pattern
-    index_of = {os.fsencode(label): index for index, label in enumerate(labels)}
+    label_indices = {os.fsencode(label): index for index, label in enumerate(labels)}
     paths = _as_bytes(path for pattern in patterns for path in _glob(os.fspath(pattern)))
     paths.sort()
     indices = np.full(len(paths), -1, np.int64)
     skipped = []
     for place, path in enumerate(paths):
-        folder = os.path.basename(os.path.dirname(path))
+        directory = os.path.basename(os.path.dirname(path))
         is_special = not os.path.isfile(path) and os.path.lexists(path)  # both are False for gs:// and the like
-        if folder in index_of and not is_special:
-            indices[place] = index_of[folder]
+        if directory in label_indices and not is_special:
+            indices[place] = label_indices[directory]
         elif skip:
             skipped.append(os.fsdecode(path))
         elif is_special:
@@ -369,7 +377,7 @@ def _list_files(
             )
         else:
             fix = f'which is not one of the labels {labels}; add it or pass on_error="skip"'
-            raise ValueError(f"{os.fsdecode(path)} is in directory {os.fsdecode(folder)!r}, {fix}")
+            raise ValueError(f"{os.fsdecode(path)} is in directory {os.fsdecode(directory)!r}, {fix}")
     if len(skipped) == len(paths):
         raise FileNotFoundError(f"no file of {file_pattern!r} is in a directory named like a label: {labels}")
     kept = indices >= 0
@@ -409,7 +417,7 @@ def _run_eagerly(function: Callable[[tf.Tensor], tf.Tensor], path: tf.Tensor) ->
 
 
 def _assert_none(bad: tf.Tensor, find_fault: Callable[[tf.Tensor], tf.Tensor]) -> tf.Operation:
-    """Returns an op that fails if there are bad paths; the error has the first one and its `find_fault`."""
+    """Returns an op that fails if there are bad paths; the error has the first one and its fault."""
     fault = tf.cond(tf.size(bad) > 0, lambda: find_fault(bad[0]), lambda: "")
     message = tf.strings.join(["cannot be decoded: ", fault, '; delete it or pass on_error="skip"'])
     # Error messages must be UTF-8.

@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import filelock
@@ -19,16 +18,18 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from estimator_train._engine.host.array_store import Column, Room, read_manifest, room
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.files import write_whole
-from estimator_train._engine.host.free_memory import free_memory
-from estimator_train._engine.host.host_memory import aligned_empty, lazy_zeros
+from estimator_train._engine.host.host_memory import aligned_empty
 from estimator_train._engine.host.paths import is_remote
 from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_names import eager_mode
-from estimator_train.input_fns.decoding import decoded, fault_of_file
+from estimator_train.input_fns.images.decoding import decoded, fault_of_file
 
 _FORMAT = 1  # version of the file format in a cache directory
+
+Images = Iterator[tuple[np.ndarray, int]]  # each with its index into the paths
 
 
 def open_cache(
@@ -55,17 +56,16 @@ def open_cache(
     with eager_mode():  # the input_fn may be called in a graph
         images = _images(paths, image_size, fast, skip)
         if cache == "memory":
-            planes, channels = _fill_memory(images, len(paths), image_size)
+            column = Column((image_size[0] * image_size[1],), np.float32)
+            channels = _fill(column, images, len(paths), image_size, directory=None)
         else:
-            planes, channels = _open_folder(Path(cache), images, paths, image_size, fast)
+            column, channels = _open_directory(Path(cache), images, paths, image_size, fast)
             # It may have been filled by a call that skipped files.
             _check_decoded([paths[place] for place in np.flatnonzero(channels == 0).tolist()], skip)
-    return _reader(planes, channels, image_size)
+    return _reader(column.array(), channels, image_size)
 
 
-def _images(
-    paths: Sequence[str], image_size: tuple[int, int], fast: bool, skip: bool
-) -> Iterator[tuple[np.ndarray, int]]:
+def _images(paths: Sequence[str], image_size: tuple[int, int], fast: bool, skip: bool) -> Images:
     """Yields (image, index into `paths`) for each image that can be decoded."""
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
     images = decoded(files, image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
@@ -87,73 +87,54 @@ def _check_decoded(left_out: Sequence[str], skip: bool) -> None:
         raise tf.errors.InvalidArgumentError(None, None, message)
 
 
-def _fill_memory(
-    images: Iterable[tuple[np.ndarray, int]], number: int, image_size: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray]:
-    plane, free = image_size[0] * image_size[1], free_memory()
-    _check_room("memory", free, number, image_size)
-    channels, end = np.zeros(number, np.uint8), 0
-    planes = lazy_zeros((3 * number, plane), np.float32)
-    for image, place in images:
-        channels[place] = image.shape[-1]
-        start, end = end, end + image.shape[-1]
-        if end * plane * 4 > free:
-            _check_room("memory", free, number, image_size, channels=3)
-        planes[start:end] = image.reshape(-1, plane)
-    return planes[:end], channels
-
-
-def _open_folder(
-    folder: Path,
-    images: Iterable[tuple[np.ndarray, int]],
-    paths: Sequence[str],
-    image_size: tuple[int, int],
-    fast: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    folder.mkdir(parents=True, exist_ok=True)
-    name = folder / f"images-{key_of_files(paths, image_size, fast)}"
+def _open_directory(
+    directory: Path, images: Images, paths: Sequence[str], image_size: tuple[int, int], fast: bool
+) -> tuple[Column, np.ndarray]:
+    """Returns a column of the images' channels, and an array of each image's number of channels."""
+    directory.mkdir(parents=True, exist_ok=True)
+    name = directory / f"images-{key_of_files(paths, image_size, fast)}"
     data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
-    with explaining_full_disk(folder), filelock.FileLock(name.with_suffix(".lock")):
-        # The manifest is written last; without it, the data file is incomplete.
-        if (channels := _channels_in(manifest)) is None:
-            channels = _fill_file(data, manifest, images, paths, image_size)
     plane = image_size[0] * image_size[1]
-    if data.stat().st_size != int(channels.sum(dtype=np.int64)) * plane * 4:
+    with explaining_full_disk(directory), filelock.FileLock(name.with_suffix(".lock")):
+        # The manifest is written last; without it, the data file is incomplete.
+        channels = read_manifest(manifest, _channels_in, "the images are decoded again")
+        if channels is None:
+            channels = _fill_file(data, images, len(paths), image_size)
+            content = {"image_size": image_size, "paths": paths, "channels": channels.tolist()}
+            write_whole(manifest, json.dumps(content))
+    column = Column((plane,), np.float32, data, rows=int(channels.sum(dtype=np.int64)))
+    if data.stat().st_size != column.nbytes:
         raise ValueError(f"{data} is damaged; delete it and {manifest}")
-    planes = np.memmap(data, np.float32, "r").reshape(-1, plane) if channels.any() else np.empty((0, plane), np.float32)
-    return planes, channels
+    return column, channels
 
 
-def _channels_in(manifest: Path) -> np.ndarray | None:
-    """Returns an array of each image's number of channels, or None if the manifest is missing or unreadable."""
+def _channels_in(manifest: dict) -> np.ndarray:
+    return np.array(manifest["channels"], np.uint8)
+
+
+def _fill_file(data: Path, images: Images, number: int, image_size: tuple[int, int]) -> np.ndarray:
+    data.write_bytes(b"")  # a process that was killed may have left a part
     try:
-        return np.array(json.loads(manifest.read_text())["channels"], np.uint8)
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        tf.get_logger().warning("%s cannot be read, so the images are decoded again: %s", manifest, error)
-        return None
-
-
-def _fill_file(
-    data: Path,
-    manifest: Path,
-    images: Iterable[tuple[np.ndarray, int]],
-    paths: Sequence[str],
-    image_size: tuple[int, int],
-) -> np.ndarray:
-    """Writes the images and then the manifest; returns each image's number of channels."""
-    _check_room(data.parent, shutil.disk_usage(data.parent).free, len(paths), image_size)
-    channels = np.zeros(len(paths), np.uint8)
-    try:
-        with open(data, "wb") as file:
-            for image, place in images:
-                channels[place] = image.shape[-1]
-                file.write(image.tobytes())
+        column = Column((image_size[0] * image_size[1],), np.float32, data)
+        return _fill(column, images, number, image_size, data.parent)
     except BaseException:
         data.unlink()
         raise
-    write_whole(manifest, json.dumps({"image_size": image_size, "paths": paths, "channels": channels.tolist()}))
+
+
+def _fill(
+    column: Column, images: Images, number: int, image_size: tuple[int, int], directory: Path | None
+) -> np.ndarray:
+    """Appends the channels of the images to the column; returns an array of each image's number of channels."""
+    left = room(directory)
+    _check_room(left, number, image_size)
+    channels = np.zeros(number, np.uint8)
+    for image, place in images:
+        channels[place] = image.shape[-1]
+        # A color image is stored as it is, in the place of three gray ones.
+        column.append(image.reshape(image.shape[-1], -1), at_most=3 * number)
+        if directory is None and column.nbytes > left.free:
+            _check_room(left, number, image_size, channels=3)
     return channels
 
 
@@ -174,13 +155,12 @@ def _size_and_time(path: str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _check_room(where: Path | str, free: float, number: int, image_size: tuple[int, int], channels: int = 1) -> None:
+def _check_room(room: Room, number: int, image_size: tuple[int, int], channels: int = 1) -> None:
     needed = number * image_size[0] * image_size[1] * channels * 4
-    if needed > free:
-        kind, error = ("memory", MemoryError) if where == "memory" else (f"the disk of {where}", OSError)
-        raise error(
+    if needed > room.free:
+        raise room.error(
             f"the cache of {number} images of {image_size[0]} x {image_size[1]} takes at least {needed / 1e9:.2f} GB, "
-            f"but {kind} has only {free / 1e9:.2f} GB free; use another cache, none, or a smaller image_size"
+            f"but {room.place} has only {room.free / 1e9:.2f} GB free; use another cache, none, or a smaller image_size"
         )
 
 

@@ -1,0 +1,91 @@
+"""Arrays that grow by rows, in memory or at the end of a file, and the room that is left for them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_train._engine.host.free_memory import free_memory
+from estimator_train._engine.host.host_memory import lazy_zeros
+
+
+class Column:
+    """Rows of one shape and dtype.
+
+    Args:
+      shape: the shape of a row.
+      dtype: a NumPy dtype.
+      path: the file to write to, which has `rows` rows already; None keeps the rows in memory.
+      rows: the number of rows.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: Any, path: str | os.PathLike[str] | None = None, rows: int = 0
+    ) -> None:
+        self.shape, self.dtype, self.rows = shape, np.dtype(dtype), rows
+        self._path = path
+        self._memory = np.empty((0, *shape), dtype)  # with room for more rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * math.prod(self.shape) * self.dtype.itemsize
+
+    def append(self, rows: np.ndarray, at_most: int = -1) -> None:
+        """Adds rows; in the end there will be `at_most` rows, or an unknown number if it is below 0."""
+        end = self.rows + len(rows)
+        if self._path is not None:
+            with open(self._path, "ab") as file:
+                file.write(rows.tobytes())
+        else:
+            if end > len(self._memory):
+                grown = lazy_zeros((max(end, at_most, 2 * len(self._memory)), *self.shape), self.dtype)
+                grown[: self.rows] = self._memory[: self.rows]
+                self._memory = grown
+            self._memory[self.rows : end] = rows
+        self.rows = end
+
+    def sync(self) -> None:
+        """Returns once the rows are on disk, if they are written to a file."""
+        if self._path is not None:
+            with open(self._path, "ab") as file:
+                os.fsync(file.fileno())
+
+    def array(self) -> np.ndarray:
+        """Returns an array of (rows, ...); one in a file is mapped into memory."""
+        if self._path is None or not self.rows:
+            return self._memory[: self.rows]
+        return np.memmap(self._path, self.dtype, "r", shape=(self.rows, *self.shape))
+
+
+class Room(NamedTuple):
+    """The bytes that are free, what has them, and the error to raise if they are not enough."""
+
+    free: float
+    place: str
+    error: type[MemoryError] | type[OSError]
+
+
+def room(directory: str | os.PathLike[str] | None) -> Room:
+    """Returns the `Room` on the disk of a directory, or in memory if it is None."""
+    if directory is None:
+        return Room(free_memory(), "memory", MemoryError)
+    return Room(shutil.disk_usage(directory).free, f"the disk of {os.fspath(directory)}", OSError)
+
+
+def read_manifest(path: str | os.PathLike[str], parse: Callable[[dict], Any], consequence: str) -> Any:
+    """Returns `parse` of the JSON object in a file; None if there is no file, or (with a warning) if it is damaged."""
+    try:
+        with open(path) as file:
+            return parse(json.load(file))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        tf.get_logger().warning("%s cannot be read, so %s: %s", path, consequence, error)
+        return None
