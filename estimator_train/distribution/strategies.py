@@ -175,10 +175,10 @@ def _visible_gpus(count: int, or_instead: str = "") -> list[tf.config.PhysicalDe
 
 
 def let_memory_grow(gpus: Iterable[tf.config.PhysicalDevice] | None = None) -> None:
-    """Lets TensorFlow allocate GPU memory as needed, on all GPUs by default.
+    """Lets TensorFlow allocate GPU memory as needed, on all visible GPUs by default.
 
     A GPU that the program has divided into logical devices keeps their limits.
     """
-    for gpu in tf.config.list_physical_devices("GPU") if gpus is None else gpus:
+    for gpu in tf.config.get_visible_devices("GPU") if gpus is None else gpus:
         if tf.config.get_logical_device_configuration(gpu) is None:
             tf.config.experimental.set_memory_growth(gpu, True)

@@ -85,6 +85,52 @@ def test_gpus_of_two_gets_as_far_as_the_first_kernel(there, tmp_path):
     assert on_pretended_gpus(there, code, tmp_path) == ["first kernel: GPU:0 GPU:1", "opened: 0,1 True"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("there", COUNTS)
+def test_a_worker_opens_the_chosen_gpus_alone(there, tmp_path):
+    code = """
+        import json, os
+        from estimator_train import distribution
+        cluster = {"worker": ["localhost:0"]}
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
+        distribution.strategies.check_address = lambda *_: None  # TensorFlow listens at any free port
+        try:
+            distribution.multi_worker(2)
+            print(*opened())
+        except ValueError as error:
+            print(error)
+    """
+    refused = [f"--gpus 2: TensorFlow sees {there}" + "; use --gpus 1" * there]
+    assert on_pretended_gpus(there, code, tmp_path) == (refused if there < 2 else ["0,1 True"])
+
+
+@pytest.mark.parametrize("there", COUNTS)
+def test_strategies_of_contrib_open_the_gpus_that_they_use(there, tmp_path):
+    code = """
+        from estimator_train.compat.tf1.contrib import distribute
+        gpus = tf.config.list_physical_devices("GPU")
+        for strategy in (distribute.ParameterServerStrategy, distribute.CollectiveAllReduceStrategy):
+            strategy.__bases__[0].__init__ = lambda self: None  # it would wait for a cluster
+            tf.config.set_visible_devices(gpus, "GPU")
+            try:
+                strategy(num_gpus_per_worker=2)
+                print(*opened())
+            except ValueError as error:
+                print(error)
+        try:
+            print(*distribute.MirroredStrategy(num_gpus=2).extended.worker_devices)
+        except ValueError as error:
+            print(error)
+    """
+    lines = on_pretended_gpus(there, code, tmp_path)
+    if there < 2:
+        assert lines[:2] == [f"num_gpus_per_worker=2: TensorFlow sees only {there} GPUs"] * 2
+        assert lines[2].startswith(f"MirroredStrategy over GPU:0, GPU:1: TensorFlow sees {there} GPUs; ")
+    else:
+        devices = [f"/job:localhost/replica:0/task:0/device:GPU:{index}" for index in range(2)]
+        assert lines == ["0,1 False", "0,1 False", " ".join(devices)]
+
+
 def test_sessions_of_a_model_fn_open_the_visible_gpus_alone(tmp_path):
     code = """
         import estimator_train as et

@@ -17,6 +17,7 @@ import click
 import platformdirs
 
 from estimator_train._engine.host.files import printable, write_whole
+from estimator_train._engine.host.paths import absolute
 
 trust_option = click.option(
     "--trust-run", is_flag=True, help="Run the functions and write to the folders that an unknown run.json names."
@@ -60,16 +61,20 @@ def check(path: Any, settings: Mapping[str, Any], trusts: bool) -> None:
 
 
 def _named(settings):
-    """Returns the functions that a run with these settings runs, and the folders that it may write to."""
+    """Returns the functions that a run with these settings runs, and the folders that it may write to.
+
+    Paths are absolute: a relative one would name another file in another folder.
+    """
     named = [settings.get(name) for name in _FUNCTIONS]
     if ":" in str(settings.get("model") or ""):
         named.append(settings["model"])
     if settings.get("cache") not in (None, "memory", "features"):
         named.append(settings["cache"])
-    dataset = str(settings.get("dataset"))
-    if settings.get("recipe") or dataset in _DRAWN or dataset.startswith("tfds:"):
-        named.append(settings.get("data_dir"))
-    return list(dict.fromkeys(str(name) for name in named if name))
+    dataset, data_dir = str(settings.get("dataset")), str(settings.get("data_dir") or "")
+    is_written = settings.get("recipe") or dataset in _DRAWN or dataset.startswith(("tfds:", "hf:"))
+    if is_written and not data_dir.startswith("tfds:"):
+        named.append(data_dir)
+    return list(dict.fromkeys(absolute(str(name)) for name in named if name))
 
 
 def _record(name):

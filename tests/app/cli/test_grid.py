@@ -1,16 +1,46 @@
 """Datasets, ways of training and the commands that follow: each combination gives a result."""
 
+import contextlib
+import re
+import shutil
+import time
+from pathlib import Path
+from unittest import mock
+
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
+import warm_python
 from PIL import Image
+
+from estimator_train.app.datasets import fashion_mnist
+from estimator_train.app.datasets.tfds import TfdsDataset
+from tests.test_docs import draw_oct2017
+
+tfds = pytest.importorskip("tensorflow_datasets")
+
+ROOT = Path(__file__).parents[2]
 
 _WAYS = {
     "plain": "",
     "evaluations": "--evaluate-every 1 --keep-best --monitor accuracy:max",
     "replicas": "--replicas 2",
+    "resumed": "",
+    "cache": "--cache memory --augment flip",
     "averages": "--ema 0.9 --class-weights balanced",
     "long steps": "--accumulate-steps 2 --steps-per-loop 2 --log csv",
+}
+_VERBS = {
+    "evaluate": ("--all",),
+    "predict": ("one.png",),
+    "report": (),
+    "export": ("--format", "saved_model", "--out", "exported"),
+}
+_IN_MEMORY_OR_RECORDS = ("fashion_mnist", "npz", "tfrecord", "tfds:mnist")
+_REFUSED = {  # flags that one line refuses; the training goes on without them
+    **{(dataset, "cache"): "--cache memory" for dataset in _IN_MEMORY_OR_RECORDS},
+    **{(dataset, "averages"): "--class-weights balanced" for dataset in _IN_MEMORY_OR_RECORDS if dataset != "npz"},
 }
 
 
@@ -61,14 +91,32 @@ def _manifest(folder):
     return folder / "labels.csv"
 
 
-_DATASETS = {"npz": _npz, "tfrecord": _tfrecord, "images": _images, "cats_vs_dogs": _images, "manifest": _manifest}
+def _scans(folder):
+    draw_oct2017(folder / "oct")
+    return folder / "oct"
 
 
-def _train(command, dataset, data_dir, model_dir, flags=""):
+_DATASETS = {
+    "synthetic_oct": _scans,
+    "oct2017": _scans,
+    "images": _images,
+    "manifest": _manifest,
+    "fashion_mnist": lambda folder: None,  # Keras keeps its files
+    "cats_vs_dogs": _images,
+    "npz": _npz,
+    "tfrecord": _tfrecord,
+    "tfds:mnist": lambda folder: None,
+}
+
+
+def _flags(dataset, data_dir, model_dir, flags=""):
+    data = ["--dataset", dataset, *(["--data-dir", data_dir] if data_dir else []), "--model-dir", model_dir]
     sizes = "--model small_cnn --image-size 16x16 --batch-size 2 --max-steps 2 --save-checkpoints-steps 1"
-    return command(
-        "--dataset", dataset, "--data-dir", data_dir, "--model-dir", model_dir, *sizes.split(), *flags.split()
-    )
+    return [*data, *sizes.split(), *flags.split()]
+
+
+def _train(command, *what):
+    return command(*_flags(*what))
 
 
 def _check(outcome):
@@ -78,20 +126,64 @@ def _check(outcome):
     return output
 
 
+@contextlib.contextmanager
+def few_images():
+    """Gives fashion_mnist and tfds:mnist eight images, without a download."""
+    x, y = np.stack([_pixels(index % 2)[..., 0] for index in range(8)]), np.arange(8, dtype=np.uint8) % 2
+    loaded = mock.patch.object(keras.datasets.fashion_mnist, "load_data", lambda: ((x, y), (x, y)))
+    counts = mock.patch.multiple(TfdsDataset, train_examples=8, eval_examples=8)  # the mock has no splits
+    with loaded, tfds.testing.mock_data(num_examples=8), counts:
+        fashion_mnist._load.cache_clear()
+        yield
+    fashion_mnist._load.cache_clear()
+
+
+_TO_BE_KILLED = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from estimator_train.app.cli import main
+from tests.cli.test_grid import few_images
+with few_images():
+    main()
+"""
+
+
+def _train_until_killed(folder, *what):
+    """Kills a training once it has saved steps 1 and 2, and returns the newest saved step."""
+    script = folder / "train.py"
+    script.write_text(_TO_BE_KILLED)
+    errors = folder / "errors"
+    process = warm_python.Popen([script, *_flags(*what), "--max-steps", "1000", "--quiet"], folder, stderr=errors)
+    while not (folder / "run" / "model.ckpt-2.index").exists():
+        assert process.poll() is None, errors.read_text()[-2000:]
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    return int(re.findall(r'model_checkpoint_path: "model.ckpt-(\d+)"', (folder / "run" / "checkpoint").read_text())[0])
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("way", _WAYS)
 @pytest.mark.parametrize("dataset", _DATASETS)
-def test_every_way_of_training_a_dataset_can_be_used(dataset, command, tmp_path):
-    data_dir = _DATASETS[dataset](tmp_path)
-    for way, flags in _WAYS.items():
-        if dataset == "tfrecord":  # its files do not say how many examples a class has
-            flags = flags.replace("--class-weights balanced", "")
-        assert "evaluated" in _check(_train(command, dataset, data_dir, f"runs/{way}", flags))
+def test_a_training_gives_a_run_for_every_command(dataset, way, command, tmp_path):
     Image.fromarray(_pixels(1)).save(tmp_path / "one.png")
-    assert "accuracy" in _check(command("evaluate", "--model-dir", "runs/plain", "--all"))
-    assert "one.png" in _check(command("predict", "--model-dir", "runs/averages", "one.png"))
-    assert "report.html" in _check(command("report", "--model-dir", "runs/evaluations"))
-    assert "accuracy" in _check(command("compare", "runs/plain", "runs/replicas"))
-    _check(command("export", "--model-dir", "runs/long steps", "--format", "saved_model", "--out", "exported"))
+    data_dir = _DATASETS[dataset](tmp_path)
+    with few_images():
+        if way == "resumed":
+            newest = _train_until_killed(tmp_path, dataset, data_dir, "run")
+            outcome = command("--model-dir", "run", "--resume", "--max-steps", newest + 2)
+        else:
+            flags = _WAYS[way]
+            if refused := _REFUSED.get((dataset, way)):
+                code, _, errors = _train(command, dataset, data_dir, "run", flags)
+                assert (code, errors.count("\n")) == (2, 1) and "Traceback" not in errors, errors
+                flags = flags.replace(refused, "")
+            outcome = _train(command, dataset, data_dir, "run", flags)
+        assert "evaluated" in _check(outcome)
+        for verb, arguments in _VERBS.items():
+            assert _check(command(verb, "--model-dir", "run", *arguments))
+        shutil.copytree(tmp_path / "run", tmp_path / "other")
+        assert "accuracy" in _check(command("compare", "run", "other"))
 
 
 @pytest.mark.slow

@@ -56,14 +56,14 @@ def test_a_question_on_a_terminal_decides(answer, code, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     asked = []
     monkeypatch.setattr(trust.click, "confirm", lambda text, err: asked.append(text) or answer == "y")
-    settings = {"input_fn": "evil\x1b[2J.py:f"}
+    settings = {"input_fn": "/a\x1b[2J.py:f"}
     try:
         trust.check("run/run.json", settings, False)
         trust.check("run/run.json", settings, False)
         assert code == 0
     except trust.click.ClickException:
         assert code == 2
-    assert asked == [r"run/run.json names evil\x1b[2J.py:f, which you have not used here before. Run or write to them?"]
+    assert asked == [r"run/run.json names /a\x1b[2J.py:f, which you have not used here before. Run or write to them?"]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,7 @@ def test_a_question_on_a_terminal_decides(answer, code, monkeypatch, tmp_path):
         {"dataset": "synthetic_oct", "data_dir": "/there"},
         {"dataset": "cats_vs_dogs", "data_dir": "/there"},
         {"dataset": "tfds:cifar10", "data_dir": "/there"},
+        {"dataset": "hf:cifar10", "data_dir": "/there"},
         {"recipe": "unet3d", "data_dir": "/there"},
         {"dataset": "images", "cache": "/there"},
         {"callbacks": "/there"},
@@ -85,6 +86,16 @@ def test_folders_and_functions_of_every_kind_are_asked_about(settings, monkeypat
         trust.check("run/run.json", settings, False)
     trust.remember(settings)
     trust.check("run/run.json", settings, False)
+
+
+def test_a_file_of_the_same_name_in_another_folder_is_asked_about(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    trust.check("run/run.json", {"model": "model.py:build"}, True)
+    trust.check("run/run.json", {"model": "model.py:build"}, False)
+    (tmp_path / "downloaded").mkdir()
+    monkeypatch.chdir(tmp_path / "downloaded")
+    with pytest.raises(trust.click.ClickException, match="names .*/downloaded/model.py:build, which you have not used"):
+        trust.check("run/run.json", {"model": "model.py:build"}, False)
 
 
 def test_images_are_not_drawn_where_a_run_says(command, trained, tmp_path, monkeypatch):

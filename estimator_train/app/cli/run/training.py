@@ -272,6 +272,9 @@ def _counts(data):
 
 
 def _strategy(training, task):
+    if task.is_evaluator:
+        distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
+        return None
     if not task.is_alone:
         return distribution.multi_worker(training.gpus or min(1, len(tf.config.list_physical_devices("GPU"))))
     return local_strategy(training.gpus, training.replicas, training.all_reduce)

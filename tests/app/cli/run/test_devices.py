@@ -1,5 +1,6 @@
 """Training checks for its GPUs before it downloads a dataset."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from estimator_train.app import datasets
 from tests.test_docs import draw_oct2017
 
 ROOT = Path(__file__).parents[4]
+COUNTS = (0, 1, 2, 4, 8)
 
 
 def test_too_few_gpus_are_refused_before_a_dataset_is_downloaded(command, monkeypatch, tmp_path):
@@ -24,7 +26,7 @@ def test_too_few_gpus_are_refused_before_a_dataset_is_downloaded(command, monkey
     )
 
 
-@pytest.mark.parametrize("there", [0, 1, 2, 4, 8])
+@pytest.mark.parametrize("there", COUNTS)
 def test_the_flagship_reaches_its_first_kernel_on_two_of_the_gpus(there, tmp_path):
     draw_oct2017(tmp_path / "OCT2017")
     data = f"--dataset oct2017 --data-dir {tmp_path / 'OCT2017'} --weights none --batch-size 2 --image-size 32"
@@ -54,22 +56,93 @@ def test_every_way_of_training_on_gpus_reaches_its_first_kernel(flags, devices, 
     assert done.stdout.splitlines()[-2:] == [f"first kernel: {devices}", f"opened: {opened}"], done.stderr[-2000:]
 
 
+@pytest.mark.parametrize("there", COUNTS)
+def test_a_script_is_shown_the_first_gpus_alone(there, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("from tests.helpers.pretended_gpus import opened\nprint(*opened())")
+    done = pretended(there, f"run --gpus 2 {script}", tmp_path)
+    if there < 2:
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].startswith(f"estimator_train: --gpus 2: TensorFlow sees {there}; ")
+    else:
+        assert done.stdout.splitlines() == ["0,1 True"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("there", [4, 8])
-def test_the_example_of_the_flagship_reaches_its_first_kernel(there, tmp_path):
+@pytest.mark.parametrize("there", COUNTS)
+def test_a_recipe_is_split_over_two_of_the_gpus(there, tmp_path):
+    recipe = "--recipe unet3d --volume 8 --filters 2 --max-steps 1"
+    done = pretended(there, f"{recipe} --split-over 2 --model-dir {tmp_path / 'run'}", tmp_path)
+    if not there:
+        assert done.returncode == 0, done.stderr[-2000:]
+    elif there == 1:
+        message = "--split-over 2: TensorFlow sees 1 GPUs; use at most that many"
+        assert done.stderr.splitlines()[-1] == f"estimator_train: {message}"
+    else:  # the first kernel would run on this device
+        message = "there is no device GPU:0; TensorFlow sees CPU:0"
+        assert done.stderr.splitlines()[-1] == f"estimator_train: {message}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("there", COUNTS)
+def test_an_evaluator_leaves_memory_of_gpus_to_the_workers(there, tmp_path):
+    task = {"cluster": {"chief": ["localhost:2222"]}, "task": {"type": "evaluator", "index": 0}}
+    evaluate = f"""
+import os
+os.environ["TF_CONFIG"] = {json.dumps(json.dumps(task))}
+from estimator_train.app.cli.run import training
+training._train_and_evaluate = lambda *_: print("opened:", *opened())
+"""
+    flags = "--limit 8 --model small_cnn --image-size 32 --max-steps 1 --gpus 2"
+    done = pretended(there, f"{flags} --model-dir {tmp_path / 'run'}", tmp_path, evaluate)
+    assert done.stdout.splitlines()[-1] == f"opened: {','.join(map(str, range(there)))} {there > 0}", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("there", COUNTS)
+@pytest.mark.parametrize("side", ["ours", "fit"])
+def test_the_benchmark_of_gpus_reaches_its_first_kernel(side, there, tmp_path):
+    draw_oct2017(tmp_path)
+    code = f"""
+from benchmarks.gpu.lines import VGG16, Training
+from benchmarks.gpu.machine import describe
+from benchmarks.gpu.training import measure
+stop_at_scope()
+print(describe()["gpus"])
+sizes = {{"image_size": [32, 32], "batch_size": 2, "steps": 1}}
+try:
+    measure(Training(VGG16, {side!r}), {{"kind": "gpu", "count": 2}}, {str(tmp_path / "train")!r}, sizes)
+except ValueError as error:
+    print(error)
+"""
+    done = warm_python.run(["-m", "tests.helpers.pretended_gpus", there, code], tmp_path, cwd=ROOT)
+    found, *lines = done.stdout.splitlines()
+    assert found == str(there)
+    if there < 2:
+        assert lines[0].startswith(f"--gpus 2: TensorFlow sees {there}; ")
+    else:
+        assert lines[-2:] == ["first kernel: GPU:0 GPU:1", "opened: 0,1 True"], done.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("there", "script"),
+    [(2, "oct2017"), (4, "oct2017"), (8, "oct2017"), (4, "cats_vs_dogs"), (2, "cyclegan")],
+)
+def test_examples_reach_their_first_kernel_on_all_gpus(script, there, tmp_path):
     code = f"""
 import sys
 from tests.helpers import small_script
 stop_at_scope()
-small_script.main({str(ROOT / "examples" / "oct2017.py")!r}, {str(tmp_path)!r})
+small_script.main({str(ROOT / "examples" / f"{script}.py")!r}, {str(tmp_path)!r})
 """
     done = warm_python.run(["-m", "tests.helpers.pretended_gpus", there, code], tmp_path, cwd=ROOT)
     devices = [f"GPU:{index}" for index in range(there)]
     assert f"first kernel: {' '.join(devices)}" in done.stdout.splitlines(), done.stderr[-2000:]
 
 
-def pretended(count, flags, folder):
-    """Runs the command on a machine with that many pretended GPUs."""
+def pretended(count, flags, folder, before=""):
+    """Runs the command on a machine with that many pretended GPUs, after the code `before`."""
     arguments = ["estimator_train", *flags.split()]
-    code = f"import sys; sys.argv = {arguments!r}; stop_at_scope(); from estimator_train.app.cli import main; main()"
+    code = f"{before}\nimport sys\nsys.argv = {arguments!r}\nstop_at_scope()\nfrom estimator_train.app.cli import main\nmain()"
     return warm_python.run(["-m", "tests.helpers.pretended_gpus", count, code], folder, cwd=ROOT)
