@@ -10,6 +10,7 @@ import pytest
 import estimator_train
 
 _PACKAGE = Path(estimator_train.__file__).parent
+_TESTS = Path(__file__).parent
 _MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 
 # The one module that may use private names of TensorFlow and Keras.
@@ -97,6 +98,10 @@ _MANY_PARAMETERS = {
 _MOST_PARAMETERS = 7
 _MOST_FLAT_MODULES = 18
 
+_LONGEST_TEST_NAME = 70
+# A test is named after what holds; these words say that something happens, but not what.
+_VAGUE_WORDS = re.compile(r"_(told|tells|goes_on|go_on|stays|serves|for_ever)(_|$)")
+
 
 def test_few_modules_lie_flat_and_the_map_names_each():
     flat = {path.name for path in _PACKAGE.glob("*.py")}
@@ -114,6 +119,13 @@ def test_files_that_the_map_names_exist():
     assert named and not [name for name in named if not ((_PACKAGE / name).exists() or (_MAP.parent / name).exists())]
 
 
+def test_names_of_tests_are_short_and_without_vague_words():
+    trees = [ast.parse(path.read_text()) for path in sorted(_TESTS.rglob("*.py"))]
+    names = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    tests = [name for name in names if name.startswith("test_")]
+    assert tests and not [name for name in tests if len(name) > _LONGEST_TEST_NAME or _VAGUE_WORDS.search(name)]
+
+
 def test_only_contracts_and_settings_take_more_than_seven_parameters():
     found = {}
     for module, path in _modules().items():
@@ -127,7 +139,7 @@ def test_only_contracts_and_settings_take_more_than_seven_parameters():
     assert found == _MANY_PARAMETERS
 
 
-def test_the_loop_of_a_keras_model_is_made_of_program_strategy_and_global_step():
+def test_the_keras_loop_is_made_of_program_strategy_and_global_step():
     functions = dict(_functions(ast.parse((_PACKAGE / "_engine/keras" / "loop.py").read_text())))
     parameters = [each.arg for each in functions["Loop.__init__"].args.args]
     assert parameters == ["self", "program", "strategy", "global_step"]

@@ -39,7 +39,7 @@ def test_a_row_has_the_ratio_of_each_pair_and_their_median():
     assert ratios.spread(row) == ("1.50", "0.50", "4.00", "3")
 
 
-def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_what_is_around(tmp_path):
+def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_its_prose(tmp_path):
     result = {
         "what": "an epoch of small_images",
         "command": "python -m benchmarks input_pipeline",
@@ -126,7 +126,7 @@ def test_sides_run_in_turn_in_processes_that_stay_or_are_fresh(side, fresh, tota
     assert all(answer["wall"] > 0 and answer["device"] == "CPU" for answer in answers["one"])
 
 
-def test_a_side_has_the_environment_that_it_is_given_and_no_choice_of_the_users(tmp_path, side, monkeypatch):
+def test_a_side_has_only_its_own_environment_and_none_of_the_users_choices(tmp_path, side, monkeypatch):
     for name in ("TF_ENABLE_ONEDNN_OPTS", "PYTHONDONTWRITEBYTECODE"):
         monkeypatch.setenv(name, "1")
     names = "[os.environ.get('TF_ENABLE_ONEDNN_OPTS'), os.environ.get('PYTHONDONTWRITEBYTECODE')]"
@@ -219,7 +219,7 @@ def test_every_client_has_its_program_its_shims_and_a_row_of_the_page():
         assert f"| {client.package}" in page
 
 
-def test_a_clients_row_says_how_far_each_side_came_and_how_far_apart_they_are():
+def test_a_clients_row_has_the_progress_of_each_side_and_their_difference():
     old = {"trains": 3, "evaluates": {"loss": 2.0}, "predicts": [[1.0]], "exports": {"signatures": ["predict"]}}
     assert clients.row("ctr", "Some", old, old | {"predicts": [[1.5]]})[2:] == [
         *["trains, evaluates, predicts, exports"] * 2,
@@ -257,7 +257,7 @@ def gpu_command(monkeypatch, capsys):
     return command
 
 
-def test_a_training_that_fails_leaves_its_error_in_the_table_and_others_go_on(gpu_command, tmp_path):
+def test_a_failed_training_leaves_its_error_in_the_table_and_others_run(gpu_command, tmp_path):
     rates = iter([100.0, 110.0, 150.0, 198.0])
 
     def run(module, environment):

@@ -51,7 +51,7 @@ def test_a_serving_receiver_takes_sparse_and_ragged_features_and_int_keys():
         (("x", "x", {"raw": 1.0}), "receiver_tensors_alternative input must"),
     ],
 )
-def test_a_bad_receiver_is_told_of(arguments, message):
+def test_a_bad_receiver_is_reported(arguments, message):
     x = floats()
 
     def with_tensors(value):
@@ -140,7 +140,7 @@ def test_a_predict_output_names_a_single_tensor_and_joins_tuple_keys():
         ),
     ],
 )
-def test_a_bad_output_is_told_of(make, message):
+def test_a_bad_output_is_reported(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

@@ -191,7 +191,7 @@ def test_tensorflow_loaded_with_keras_3_is_warned_of(uninstalled, monkeypatch, l
 
 
 @pytest.mark.slow
-def test_importing_the_install_module_installs_imports_no_old_module_and_leaves_install_callable():
+def test_importing_install_installs_without_old_modules_and_can_be_called():
     program = """
 import os, sys
 import estimator_train.install

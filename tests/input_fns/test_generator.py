@@ -238,7 +238,7 @@ def test_workers_are_processes_that_end_with_the_iterator():
     wait_for_the_end_of(pids)
 
 
-def test_workers_end_with_a_parent_that_is_killed_though_its_script_is_not_guarded(tmp_path):
+def test_workers_end_with_their_killed_parent_whose_script_has_no_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import os, time\n"
@@ -284,7 +284,7 @@ def test_an_error_in_a_worker_keeps_type_message_and_traceback():
         list(generator(broken, batch_size=2, output_signature=SIGNATURE, workers=2)())
 
 
-def test_an_error_that_cannot_be_sent_is_told():
+def test_an_error_that_cannot_be_pickled_is_reported():
     def broken():
         yield from examples()
         raise ValueError("scan 7", sys.stdout)
@@ -293,7 +293,7 @@ def test_an_error_that_cannot_be_sent_is_told():
         list(generator(broken, batch_size=2, output_signature=SIGNATURE, workers=1)())
 
 
-def test_a_worker_that_ends_by_itself_is_told():
+def test_a_worker_that_exits_is_reported():
     def ended():
         yield from examples()
         sys.exit(0)
@@ -302,7 +302,7 @@ def test_a_worker_that_ends_by_itself_is_told():
         list(generator(ended, batch_size=2, output_signature=SIGNATURE, workers=1)())
 
 
-def test_a_generator_that_asks_for_its_share_has_all_where_there_is_one_pipeline():
+def test_a_generator_with_a_share_gets_all_in_a_single_pipeline():
     def whole(input_context):
         assert (input_context.input_pipeline_id, input_context.num_input_pipelines) == (0, 1)
         yield from examples()
@@ -310,7 +310,7 @@ def test_a_generator_that_asks_for_its_share_has_all_where_there_is_one_pipeline
     assert len(list(generator(whole, batch_size=2)())) == len(list(generator(examples, batch_size=2)()))
 
 
-def test_a_worker_that_is_killed_is_told():
+def test_a_killed_worker_is_reported():
     def killed():
         yield from examples()
         os.kill(os.getpid(), 9)
@@ -332,7 +332,7 @@ def test_each_worker_of_each_input_pipeline_has_a_share_of_its_own():
     assert [labels_of(make(context)) for context in contexts] == [[[0, 1, 4, 5]], [[2, 3, 6, 7]]]
 
 
-def test_a_generator_is_told_the_epoch():
+def test_a_generator_receives_the_epoch():
     def make(epoch):
         yield np.zeros(2, np.float32), epoch
 
@@ -356,7 +356,7 @@ def test_skipped_examples_are_left_out_listed_and_logged_once(workers, warnings)
     ]
 
 
-def test_an_epoch_of_skipped_examples_alone_is_an_error_and_not_searched_for_ever():
+def test_an_epoch_of_only_skipped_examples_is_an_error():
     def make():
         return iter([Skipped("a"), Skipped("b")])
 

@@ -79,7 +79,7 @@ def test_when_all_are_damaged_that_is_an_error(model_dir):
         checkpoints.latest_intact(model_dir)
 
 
-def test_checkpoints_that_a_training_replaces_meanwhile_are_not_all_damaged(model_dir, monkeypatch):
+def test_checkpoints_replaced_during_a_restore_are_not_reported_as_damaged(model_dir, monkeypatch):
     damage_of = checkpoints.damage_of
 
     def replaced_meanwhile(path):

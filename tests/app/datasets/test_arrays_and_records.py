@@ -122,7 +122,7 @@ def downloads(monkeypatch):
     fashion_mnist._load.cache_clear()
 
 
-def test_fashion_mnist_has_the_settings_of_the_blog_and_is_loaded_when_it_is_read(downloads):
+def test_fashion_mnist_has_the_blogs_settings_and_loads_when_read(downloads):
     data = datasets.open_dataset("fashion_mnist")
     assert (data.default_model, data.default_batch_size, data.default_epochs) == ("fashion_mnist_cnn", 512, 5)
     assert (data.train_examples, data.eval_examples, len(data.class_names)) == (60_000, 10_000, 10)

@@ -162,7 +162,7 @@ def test_every_epoch_has_another_order_and_images_are_decoded_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_sets_of_unequal_length_are_told_and_the_smaller_counts(tmp_path, warnings):
+def test_sets_of_unequal_length_are_reported_and_the_smaller_counts(tmp_path, warnings):
     images = cyclegan.open_images(folder(tmp_path, trainB=2), (16, 16))
     assert cyclegan.number_of_pairs(images, "train") == 2
     assert cyclegan.number_of_pairs(images, "test") == 1

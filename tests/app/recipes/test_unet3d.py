@@ -24,7 +24,7 @@ def test_it_trains_on_two_replicas(tmp_path, mirrored):
     assert 0 < metrics["loss"] < 1 and 0 <= metrics["dice_coefficient"] <= 1
 
 
-def test_volumes_are_drawn_alike_each_time_and_none_is_evaluated_on_that_was_trained_on():
+def test_volumes_repeat_and_evaluation_uses_none_of_the_training_ones():
     def first(data):
         return next(iter(data))[0].numpy()
 

@@ -89,7 +89,7 @@ def test_every_mode_has_its_batch_size_and_the_host_call_runs_each_step(tmp_path
     assert "batch_size" not in estimator.params and isinstance(estimator.config, RunConfig)
 
 
-def test_a_model_fn_may_return_an_estimator_spec_and_an_input_fn_without_params_serves_where_no_size_is_given(tmp_path):
+def test_estimator_specs_and_input_fns_without_params_are_accepted(tmp_path):
     def plain_model_fn(features, labels, mode):
         step = v1.train.get_global_step()
         return et.EstimatorSpec(mode, loss=tf.reduce_mean(features), train_op=step.assign_add(1))
@@ -144,7 +144,7 @@ def test_what_cannot_be_served_is_refused_when_made(arguments, message):
         TPUEstimator(**defaults | arguments)
 
 
-def test_an_input_fn_without_params_is_refused_where_it_would_miss_the_batch_size(tmp_path):
+def test_an_input_fn_without_params_is_refused_if_it_needs_the_batch_size(tmp_path):
     estimator = TPUEstimator(model_fn, tmp_path, RunConfig(), use_tpu=False, train_batch_size=2)
     with pytest.raises(ValueError, match="input_fn .* does not include params"):
         estimator.train(lambda: None, steps=1)
