@@ -98,6 +98,7 @@ _MANY_PARAMETERS = {
 _MOST_PARAMETERS = 7
 _MOST_FLAT_MODULES = 18
 
+_LONGEST_WITHOUT_TEST = 150
 _LONGEST_TEST_NAME = 70
 # A test is named after what holds; these words say that something happens, but not what.
 _VAGUE_WORDS = re.compile(r"_(told|tells|goes_on|go_on|stays|serves|for_ever)(_|$)")
@@ -124,6 +125,17 @@ def test_names_of_tests_are_short_and_without_vague_words():
     names = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     tests = [name for name in names if name.startswith("test_")]
     assert tests and not [name for name in tests if len(name) > _LONGEST_TEST_NAME or _VAGUE_WORDS.search(name)]
+
+
+def test_every_long_module_has_a_test_of_its_name():
+    long = [path for path in _modules().values() if len(path.read_text().splitlines()) > _LONGEST_WITHOUT_TEST]
+    assert long and not [str(path) for path in long if not _tests_of(path)]
+
+
+def _tests_of(module):
+    """Returns the test files of a module; any in the mirrored directory is one of an `__init__.py`."""
+    room = _TESTS / module.parent.relative_to(_PACKAGE)
+    return list(room.glob("test_*.py" if module.stem == "__init__" else f"test_{module.stem.lstrip('_')}.py"))
 
 
 def test_only_contracts_and_settings_take_more_than_seven_parameters():

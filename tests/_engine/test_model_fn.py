@@ -7,11 +7,7 @@ import estimator_train as et
 
 v1 = tf.compat.v1
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def spec(mode="train", **fields):

@@ -1,6 +1,6 @@
 """Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs.
 
-The further combinations of a generation and a model are marked slow: test_values_of_tf215.py, too, trains the classes.
+The further combinations of a generation and a model are marked slow: the tests of the single modules train them too.
 """
 
 from types import SimpleNamespace

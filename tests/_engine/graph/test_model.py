@@ -225,12 +225,6 @@ def test_nan_loss_ends_training(make_estimator):
         estimator.train(numbers(4), steps=1)
 
 
-def test_stop_at_step_hook_makes_no_step_where_its_last_is_reached_already(make_estimator):
-    estimator = make_estimator().train(numbers(4, epochs=None), steps=3)
-    estimator.train(numbers(4, epochs=None), hooks=[et.StopAtStepHook(last_step=3)])
-    assert estimator.get_variable_value("global_step") == 3
-
-
 def test_after_an_error_in_a_step_no_hook_is_ended(make_estimator):
     class Ends(et.SessionRunHook):
         ended = False
