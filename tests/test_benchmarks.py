@@ -1,5 +1,6 @@
 """Benchmarks: statistics, the processes that run in turn, and the tables in docs."""
 
+import ast
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import warm_python
 
 sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installed
 
-from benchmarks import peers, performance_page, ratios, runner, scaling, works
+from benchmarks import compare_tf215, peers, performance_page, ratios, runner, scaling, works
 from benchmarks.__main__ import main
 from benchmarks.clients import __main__ as clients
 from benchmarks.clients import shims
@@ -342,3 +343,16 @@ def test_lines_of_gpus_run_on_cpus(gpu_command, tmp_path):
     assert float(rate) > 0 and re.fullmatch(r"\d+%", wait)
     idle, peak, estimated, taken = of_gpus
     assert [idle, peak, taken] == ["needs a GPU"] * 3 and float(estimated) > 0.05
+
+
+def test_the_port_of_each_tensorflow_1_script_needs_no_contrib(tmp_path):
+    scripts = [script for script in compare_tf215.SCRIPTS if script.parent.name == "tf1"]
+    assert len(scripts) == len(list(compare_tf215.BY_HAND.glob("*.patch"))) == 4
+    for script in scripts:
+        assert "contrib" in ast.unparse(_without_docstring(script))
+        assert "contrib" not in ast.unparse(_without_docstring(compare_tf215.ported(script, tmp_path)))
+
+
+def _without_docstring(script):
+    tree = ast.parse(script.read_text())
+    return ast.Module(tree.body[1:], [])
