@@ -208,12 +208,15 @@ def test_long_lists_of_differences_are_cut(tmp_path):
         restore(dense(5, 5, 5, 5, 5, 5), path)
 
 
-def test_another_optimizer_is_refused_or_taken_but_never_breaks(tmp_path):
-    path = written(dense(5), tmp_path)
-    model = dense(5)
+def test_a_checkpoint_of_another_optimizer_gives_weights_and_trains(tmp_path):
+    other, model = dense(5), dense(5)
+    path = written(other, tmp_path)
     model.compile("sgd", "mse")
     restore(model, path)
+    np.testing.assert_array_equal(model.get_weights()[0], other.get_weights()[0])
+    before = model.evaluate(np.ones([2, 4]), np.ones([2, 5]), verbose=0)
     model.fit(np.ones([2, 4]), np.ones([2, 5]), verbose=0)
+    assert model.evaluate(np.ones([2, 4]), np.ones([2, 5]), verbose=0) < before
 
 
 @pytest.mark.parametrize(
