@@ -2,8 +2,8 @@
 
     python -m benchmarks.compare_tf215 [--tf215-python PYTHON] [--write-expected]
 
-The scripts in examples/legacy/tf1 run with --tf1 and --replicas 2. TensorFlow 2.15 has no tf.contrib, so it runs their
-copies in benchmarks/tf1_by_hand, whose names are updated for 2.15.
+The scripts in examples/legacy/tf1 run with --tf1 and --replicas 2. TensorFlow 2.15 has no tf.contrib, so it runs them
+with the patches in benchmarks/tf1_by_hand, which update their names for 2.15.
 
 It writes docs/compare_tf215.md with the differences, the times of both, and their results in benchmarks/behaviour.py.
 Both sides run on the CPU, alternately (A B A B …). TensorFlow 2.15 runs in a virtual environment that the first run
@@ -17,6 +17,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -42,7 +43,8 @@ Written by `python -m benchmarks.compare_tf215`.
 Each script of [examples/legacy](../examples/legacy) ran unmodified on TensorFlow {old} with its own tf.estimator
 (`python script.py`) and on TensorFlow {new} (`estimator_train run script.py`), from the same initial values and data.
 The scripts in `tf1` are written for TensorFlow 1. They ran unmodified on TensorFlow {new} (`estimator_train run --tf1
---replicas 2 script.py`); TensorFlow {old} ran the copies in `benchmarks/tf1_by_hand`, whose names were changed by hand.
+--replicas 2 script.py`); TensorFlow {old} ran them with the patches in
+`benchmarks/tf1_by_hand`, which change names by hand.
 The table compares losses, metrics, predictions and variables. Differences are relative to the old value, or absolute
 if that is below 1; up to {tolerance:g} is allowed. Seconds are for the whole process, including TensorFlow's start:
 medians of {pairs} runs per side, in turn, on {cores} CPU cores. The ratio is new over old: the median of the pairs,
@@ -67,8 +69,9 @@ def main():
 
     expected, rows, largest = {"tensorflow": tensorflow_version(old_python)}, [], 0.0
     for script in SCRIPTS:
-        old_command, new_command = commands(script, old_python)
-        pairs = [(run(old_command), run(new_command)) for _ in range(PAIRS)]
+        with tempfile.TemporaryDirectory() as directory:
+            old_command, new_command = commands(script, old_python, directory)
+            pairs = [(run(old_command), run(new_command)) for _ in range(PAIRS)]
         (old, _), (new, _) = pairs[0]
         expected[key(script)] = old
         count, difference = compare(flat(old), flat(new))
@@ -82,7 +85,7 @@ def main():
     headers = ["script", "values", "largest difference", *(f"s, {version}" for version in versions.values()), "ratio"]
     table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     print(table)
-    of_both = [run(command)[0] for command in commands(BEHAVIOUR, old_python)]
+    of_both = [run(command)[0] for command in commands(BEHAVIOUR, old_python, None)]
     largest = max(largest, compare(*map(flat, of_both))[1])
     rows = [[name.replace("_", " "), *(shown(values[name]) for values in of_both)] for name in of_both[0]]
     behaviour = tabulate(rows, ["behaviour", *versions.values()], tablefmt="github", disable_numparse=True)
@@ -106,12 +109,20 @@ def key(script):
     return str(script.relative_to(LEGACY).with_suffix(""))
 
 
-def commands(script, old_python):
-    """Returns the commands that run a script on TensorFlow 2.15 and on today's."""
+def commands(script, old_python, directory):
+    """Returns the commands that run a script on TensorFlow 2.15 and on today's; writes its port to `directory`."""
     new = [sys.executable, "-m", "estimator_train", "run"]
     if script.parent == LEGACY / "tf1":
-        return [old_python, BY_HAND / script.name], [*new, "--tf1", "--replicas", "2", script]
+        return [old_python, ported(script, directory)], [*new, "--tf1", "--replicas", "2", script]
     return [old_python, script], [*new, script]
+
+
+def ported(script, directory):
+    """Writes a script for TensorFlow 1 to `directory`, with its names changed for TensorFlow 2.15; returns the path."""
+    path = Path(directory, script.name)
+    patch = BY_HAND / script.with_suffix(".patch").name
+    subprocess.run(["patch", "--quiet", "--output", path, script, patch], check=True)
+    return path
 
 
 def run(command):

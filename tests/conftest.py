@@ -71,6 +71,13 @@ def gpus():
     tf.config.experimental.enable_tensor_float_32_execution(True)
 
 
+@pytest.fixture
+def graph():
+    """A new graph, the default one."""
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     keras.backend.clear_session()

@@ -1,8 +1,11 @@
 """Rules that every module of the package keeps, checked in its syntax tree."""
 
 import ast
-import functools
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,46 +13,14 @@ import pytest
 import estimator_train
 
 _PACKAGE = Path(estimator_train.__file__).parent
+_TESTS = Path(__file__).parent
 _MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 
-# The one module that may use private names of TensorFlow and Keras.
-_PRIVATE_NAMES = "_engine/session/private_names.py"
+# Files of these names wrap the private names of TensorFlow and Keras; no other file may use one.
+_PRIVATE_NAMES = "private_*.py"
 
-# Private attributes of the package's own classes that modules use on other objects than self, or set through vars().
-_OWN = {
-    "compat/drop_in/base_head.py": {"_check_is_sequence"},
-    "compat/drop_in/canned_head.py": {"_serving_outputs", "_update", "_weigh"},
-    "compat/drop_in/estimator.py": {"_config_with_model_dir"},
-    "compat/drop_in/export.py": {"_tensor_dict"},
-    "compat/drop_in/exporter.py": {"_SavedModelExporter"},
-    "compat/drop_in/keras_lib.py": {"_model"},
-    "compat/drop_in/old_members.py": {
-        "_call_input_fn",
-        "_create_tpu_estimator_spec",
-        "_get_features_and_labels_from_input_fn",
-        "_labels",
-        "_losses_and_weights",
-        "_model",
-        "_params_in",
-        "_vocabulary",
-    },
-    "compat/drop_in/optimizers.py": {"_as_legacy"},
-    "estimator.py": {"_assert_members_are_not_overridden", "_distribute_coordinator_mode"},
-    "extenders.py": {"_model"},
-    "_engine/graph/model.py": {"_metric_fns"},
-    "heads/multi_head.py": {"_serving_outputs", "_summarize", "_summary_key"},
-    "run_config.py": {"_normalize_and_check"},
-    "compat/tf1/contrib/estimator.py": {
-        "_BinaryLogisticHeadWithSigmoidCrossEntropyLoss",
-        "_MultiClassHeadWithSoftmaxCrossEntropyLoss",
-        "_head",
-        "_regression_head",
-    },
-    "training.py": {"_config", "_just_saved", "_prepare"},
-}
-
-# Documented Python: namedtuple's methods, and the end of a process without its exit handlers.
-_PYTHON = {"_asdict", "_exit", "_fields", "_make", "_replace"}
+# Private attributes of the package's own classes that modules reach by name, and the documented one of a namedtuple.
+_OWN = {"_create_tpu_estimator_spec", "_fields", "_head", "_labels", "_model_dir", "_params_in"}
 
 # tensorflow.python.estimator is no longer TensorFlow's: the drop-in makes it.
 _PRIVATE_MODULE = re.compile(r"tensorflow\.(_(?!_)|python\b(?!\.estimator\b))|tf_keras\.(api|src)\b|.*\b__internal__\b")
@@ -62,41 +33,15 @@ def _modules():
     return {path.relative_to(_PACKAGE).as_posix(): path for path in sorted(_PACKAGE.rglob("*.py"))}
 
 
-# Functions of more than seven parameters: the contract of tf.estimator, public input_fns, and the settings of
-# recipes and commands. The signatures of tf1/ are those of TensorFlow 1.
-_MANY_PARAMETERS = {
-    "canned/dnn.py": {"DNNClassifier.__init__", "DNNEstimator.__init__", "DNNRegressor.__init__"},
-    "canned/dnn_linear_combined.py": {
-        "DNNLinearCombinedClassifier.__init__",
-        "DNNLinearCombinedEstimator.__init__",
-        "DNNLinearCombinedRegressor.__init__",
-    },
-    "canned/linear.py": {"LinearClassifier.__init__", "LinearRegressor.__init__"},
-    "app/cli/commands/bench.py": {"bench"},
-    "compat/drop_in/canned_head.py": {"_Head.create_estimator_spec"},
-    "compat/drop_in/keras_lib.py": {"model_to_estimator"},
-    "compat/drop_in/model_fns.py": {"_dnn_model_fn", "_linear_model_fn", "_linear_model_fn_v2", "dnn_model_fn_v2"},
-    "compat/drop_in/sequential_head.py": {"SequentialHeadWrapper.create_estimator_spec"},
-    "compat/drop_in/tpu/tpu_config.py": {"TPUConfig.__new__"},
-    "compat/drop_in/tpu/tpu_estimator.py": {"TPUEstimator.__init__", "TPUEstimatorSpec.__new__"},
-    "heads/head.py": {"Head.create_estimator_spec"},
-    "heads/multi_label_head.py": {"MultiLabelHead.__init__"},
-    "input_fns/arrays.py": {"arrays"},
-    "input_fns/images/image_files.py": {"image_files", "labelled_images"},
-    "inputs.py": {"pandas_input_fn"},
-    "keras_estimator.py": {"model_to_estimator"},
-    "run_config.py": {"RunConfig.__init__"},
-    "_engine/model_fn.py": {"EstimatorSpec.__new__"},
-    "app/models/__init__.py": {"build_model"},
-    "app/recipes/cats_vs_dogs.py": {"train"},
-    "app/recipes/cyclegan.py": {"train"},
-    "app/recipes/segmentation.py": {"train"},
-    "app/recipes/unet3d.py": {"train"},
-    "training.py": {"EvalSpec.__new__"},
-}
-
-_MOST_PARAMETERS = 7
 _MOST_FLAT_MODULES = 18
+
+# Next to Python, or elsewhere on the path.
+_RUFF = shutil.which("ruff", path=os.path.dirname(sys.executable)) or shutil.which("ruff")
+
+_LONGEST_WITHOUT_TEST = 150
+_LONGEST_TEST_NAME = 70
+# A test is named after what holds; these words say that something happens, but not what.
+_VAGUE_WORDS = re.compile(r"_(told|tells|goes_on|go_on|stays|serves|for_ever)(_|$)")
 
 
 def test_few_modules_lie_flat_and_the_map_names_each():
@@ -115,20 +60,25 @@ def test_files_that_the_map_names_exist():
     assert named and not [name for name in named if not ((_PACKAGE / name).exists() or (_MAP.parent / name).exists())]
 
 
-def test_only_contracts_and_settings_take_more_than_seven_parameters():
-    found = {}
-    for module, path in _modules().items():
-        if module.startswith("compat/tf1/"):
-            continue
-        for name, function in _functions(ast.parse(path.read_text())):
-            parameters = function.args
-            names = [each.arg for each in [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]]
-            if len([name for name in names if name not in ("self", "cls")]) > _MOST_PARAMETERS:
-                found.setdefault(module, set()).add(name)
-    assert found == _MANY_PARAMETERS
+def test_names_of_tests_are_short_and_without_vague_words():
+    trees = [ast.parse(path.read_text()) for path in sorted(_TESTS.rglob("*.py"))]
+    names = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    tests = [name for name in names if name.startswith("test_")]
+    assert tests and not [name for name in tests if len(name) > _LONGEST_TEST_NAME or _VAGUE_WORDS.search(name)]
 
 
-def test_the_loop_of_a_keras_model_is_made_of_program_strategy_and_global_step():
+def test_every_long_module_has_a_test_of_its_name():
+    long = [path for path in _modules().values() if len(path.read_text().splitlines()) > _LONGEST_WITHOUT_TEST]
+    assert long and not [str(path) for path in long if not _tests_of(path)]
+
+
+def _tests_of(module):
+    """Returns the test files of a module; any in the mirrored directory is one of an `__init__.py`."""
+    room = _TESTS / module.parent.relative_to(_PACKAGE)
+    return list(room.glob("test_*.py" if module.stem == "__init__" else f"test_{module.stem.lstrip('_')}.py"))
+
+
+def test_the_keras_loop_is_made_of_program_strategy_and_global_step():
     functions = dict(_functions(ast.parse((_PACKAGE / "_engine/keras" / "loop.py").read_text())))
     parameters = [each.arg for each in functions["Loop.__init__"].args.args]
     assert parameters == ["self", "program", "strategy", "global_step"]
@@ -170,61 +120,46 @@ def _attributes_set_on_functions(source):
             yield node.lineno
 
 
-def test_private_names_of_tensorflow_and_keras_are_used_in_one_module():
+def test_private_names_of_tensorflow_and_keras_are_used_in_files_for_them():
+    """ruff finds attributes and imports (SLF001 and TID251 in pyproject.toml); here is what it does not see."""
     offences = [
         f"{module}:{line}: {what}"
         for module, path in _modules().items()
-        if module != _PRIVATE_NAMES
-        for line, what in sorted(_private_uses(path.read_text(), _OWN.get(module, set())))
+        if not path.match(_PRIVATE_NAMES)
+        for line, what in sorted(_private_uses(path.read_text()))
     ]
-    assert not offences, "Put these behind functions of _engine/session/private_names.py:\n" + "\n".join(offences)
+    assert not offences, f"Put these behind functions of a file named {_PRIVATE_NAMES}:\n" + "\n".join(offences)
 
 
-def test_every_function_of_private_names_has_a_test():
-    path = Path(__file__).parent / "_engine/session" / "test_private_names.py"
-    tested = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
-    tree = ast.parse((_PACKAGE / _PRIVATE_NAMES).read_text())
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert {name for name in functions if not name.startswith("_")} <= tested
+def test_every_function_for_private_names_has_a_test():
+    for module in _PACKAGE.rglob(_PRIVATE_NAMES):
+        trees = [ast.parse(path.read_text()) for path in _tests_of(module)]
+        tested = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        functions = {node.name for node in ast.parse(module.read_text()).body if isinstance(node, ast.FunctionDef)}
+        assert {name for name in functions if not name.startswith("_")} <= tested
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "hook._timer",
-        "hook._timer = 1",
-        "class Hook(Base):\n    def begin(self):\n        return self._timer",
-        "class Hook(Base):\n    def begin(self):\n        return super()._begin()",
         "getattr(metric, '_call_result', None)",
         "vars(optimizer)['_slots']",
         "name.startswith('_self_')",
         "mock.patch.object(metric, '_call_result')",
         "graph.get_collection('global_step_read_op_cache')",
-        "import tensorflow.python.eager.context",
-        "from tensorflow import python",
-        "from tensorflow.python.eager import context",
-        "from tf_keras.src.engine.functional import Functional",
-        "from tf_keras import __internal__",
-        "import tensorflow as tf\ntf.__internal__.eager_context.eager_mode()",
-        "import tensorflow as tf\ntf.python.eager.context",
-        "import tf_keras as keras\nkeras.src.engine",
         "importlib.import_module('tf_keras.src.engine')",
         "importlib.import_module(f'tensorflow._api.v2.compat.{version}')",
         "from tensorflow.keras import _private",
     ],
 )
 def test_a_use_of_a_private_name_is_found(source):
-    assert len(list(_private_uses(source, {"_own"}))) == 1
+    assert len(list(_private_uses(source))) == 1
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "model._own",
-        "class Hook(Base):\n    def __init__(self):\n        self._timer = 1\n    def end(self):\n        self._timer",
-        "class Hook(Base):\n    _timer = 1\n    def _run(self):\n        return self._run, self._timer",
-        "spec._replace(loss=1)",
-        "tf.__version__",
+        "getattr(spec, '_labels')",
         "graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)",
         "name.startswith('_')",
         "importlib.import_module('tensorflow.python.estimator.canned')",
@@ -232,118 +167,71 @@ def test_a_use_of_a_private_name_is_found(source):
     ],
 )
 def test_other_names_are_left_alone(source):
-    assert not list(_private_uses(source, {"_own"}))
+    assert not list(_private_uses(source))
 
 
-def _private_uses(source, own):
-    """Pairs (line, source) of what may be a private name of TensorFlow or Keras.
+_RUFF_FINDS = {
+    "hook._timer": "SLF001",
+    "hook._timer = 1": "SLF001",
+    "import tensorflow.python.eager.context": "TID251",
+    "from tensorflow import python": "TID251",
+    "from tensorflow.python.eager import context": "TID251",
+    "from tf_keras.src.engine.functional import Functional": "TID251",
+    "from tf_keras import __internal__": "TID251",
+    "import tensorflow as tf; tf.__internal__.eager_context.eager_mode()": "TID251",
+    "import tensorflow as tf; tf.python.eager.context": "TID251",
+    "import tf_keras as keras; keras.src.engine": "TID251",
+    "def f(a, b, c, d, e, f, g, h): ...": "PLR0913",
+}
 
-    A private attribute is the package's own if it is among `own`. On self and cls it also is if a class of the source
-    defines or sets it, or a class of the package that one of them inherits from.
-    """
-    tree = ast.parse(source)
-    own = own | _PYTHON
-    own_on_self = own | _own_attributes(tree)
-    imported = _imported(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            allowed = own_on_self if ast.unparse(node.value) in ("self", "cls", "super()") else own
-            found = _is_private(node.attr) and node.attr not in allowed or _enters_private_module(node, imported)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found = any(map(_is_private_import, _paths(node)))
+
+@pytest.mark.skipif(not _RUFF, reason="ruff is not installed")
+@pytest.mark.parametrize(("file", "is_for_them"), [("hooks/timing.py", False), ("_engine/private_keras.py", True)])
+def test_ruff_finds_private_names_outside_of_the_files_for_them(file, is_for_them):
+    command = [_RUFF, "check", "--output-format=concise", "--stdin-filename", _PACKAGE / file, "-"]
+    checked = subprocess.run(command, input="\n".join(_RUFF_FINDS), capture_output=True, text=True, cwd=_MAP.parent)
+    for number, code in enumerate(_RUFF_FINDS.values(), start=1):
+        found = re.search(rf":{number}:\d+: {code} ", checked.stdout)
+        assert bool(found) == (code == "PLR0913" or not is_for_them), checked.stdout
+
+
+def _private_uses(source):
+    """Yields (line, source) of names by which code may reach what is private to TensorFlow or Keras."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            found = any(_is_private(alias.name) for alias in node.names) and _is_theirs(node.module)
         elif isinstance(node, ast.Call):
-            found = _takes_private_name(node, own)
+            found = _takes_private_name(node)
         elif isinstance(node, ast.Subscript):
             is_namespace = re.search(r"^vars\(|\.__dict__$", ast.unparse(node.value))
-            found = is_namespace and _is_private_literal(node.slice, own)
+            found = is_namespace and _is_private_literal(node.slice)
         else:
             found = isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_private_path(node.value)
         if found:
             yield node.lineno, ast.unparse(node)
 
 
+def _is_theirs(module):
+    return module is not None and module.partition(".")[0] in ("tensorflow", "tf_keras", "keras")
+
+
 def _is_private(name):
     return len(name) > 1 and name.startswith("_") and not name.startswith("__")
 
 
-def _is_private_literal(node, own):
+def _is_private_literal(node):
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return False
     name = node.value.partition(".")[0]
-    return _is_private(name) and name not in own
+    return _is_private(name) and name not in _OWN
 
 
 def _is_private_path(path):
     return " " not in path and bool(_PRIVATE_MODULE.match(path))
 
 
-def _takes_private_name(call, own):
+def _takes_private_name(call):
     function = ast.unparse(call.func).rpartition(".")[2]
     if function in _TAKING_COLLECTIONS:
         return any(isinstance(argument, ast.Constant) for argument in call.args[:1])
-    return function in _TAKING_ATTRIBUTES and any(_is_private_literal(argument, own) for argument in call.args)
-
-
-def _paths(node):
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [f"{node.module}.{alias.name}" for alias in node.names]
-
-
-def _is_private_import(path):
-    of_theirs = path.startswith(("tensorflow.", "tf_keras.", "keras."))
-    return _is_private_path(path) or (of_theirs and _is_private(path.rpartition(".")[2]))
-
-
-def _imported(tree):
-    """Maps local names of modules and their members to their paths."""
-    return {
-        alias.asname or alias.name: path
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias, path in zip(node.names, _paths(node), strict=True)
-    }
-
-
-def _enters_private_module(node, imported):
-    """Returns whether this attribute is where a chain of attributes enters a private module."""
-    if node.attr == "__internal__":
-        return True
-    root, dot, rest = ast.unparse(node.value).partition(".")
-    path = imported.get(root, root) + dot + rest
-    return not _is_private_path(path) and _is_private_path(f"{path}.{node.attr}")
-
-
-def _own_attributes(tree):
-    """Returns names that a module's classes and their bases in the package define or set on self and cls."""
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    found, seen = set(), set()
-    for of_class in classes:
-        found |= _defined(of_class) | _set_on_self(of_class)
-        bases = {ast.unparse(base).rpartition(".")[2] for base in of_class.bases} - seen
-        seen |= bases
-        classes += [base for base in _package_classes() if base.name in bases]
-    return found
-
-
-@functools.cache
-def _package_classes():
-    trees = [ast.parse(path.read_text()) for path in _modules().values()]
-    return [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-
-
-def _defined(of_class):
-    names = {node.name for node in of_class.body if isinstance(node, ast.FunctionDef)}
-    targets = [target for node in of_class.body if isinstance(node, ast.Assign) for target in node.targets]
-    targets += [node.target for node in of_class.body if isinstance(node, ast.AnnAssign)]
-    return names | {target.id for target in targets if isinstance(target, ast.Name)}
-
-
-def _set_on_self(of_class):
-    return {
-        node.attr
-        for node in ast.walk(of_class)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and ast.unparse(node.value) in ("self", "cls")
-    }
+    return function in _TAKING_ATTRIBUTES and any(map(_is_private_literal, call.args))

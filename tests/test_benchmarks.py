@@ -1,5 +1,6 @@
 """Benchmarks: statistics, the processes that run in turn, and the tables in docs."""
 
+import ast
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import warm_python
 
 sys.path.append(str(Path(__file__).parent.parent))  # benchmarks is not installed
 
-from benchmarks import peers, performance_page, ratios, runner, scaling, works
+from benchmarks import compare_tf215, peers, performance_page, ratios, runner, scaling, works
 from benchmarks.__main__ import main
 from benchmarks.clients import __main__ as clients
 from benchmarks.clients import shims
@@ -39,7 +40,7 @@ def test_a_row_has_the_ratio_of_each_pair_and_their_median():
     assert ratios.spread(row) == ("1.50", "0.50", "4.00", "3")
 
 
-def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_what_is_around(tmp_path):
+def test_the_page_gets_a_row_for_each_work_and_peer_and_keeps_its_prose(tmp_path):
     result = {
         "what": "an epoch of small_images",
         "command": "python -m benchmarks input_pipeline",
@@ -126,7 +127,7 @@ def test_sides_run_in_turn_in_processes_that_stay_or_are_fresh(side, fresh, tota
     assert all(answer["wall"] > 0 and answer["device"] == "CPU" for answer in answers["one"])
 
 
-def test_a_side_has_the_environment_that_it_is_given_and_no_choice_of_the_users(tmp_path, side, monkeypatch):
+def test_a_side_has_only_its_own_environment_and_none_of_the_users_choices(tmp_path, side, monkeypatch):
     for name in ("TF_ENABLE_ONEDNN_OPTS", "PYTHONDONTWRITEBYTECODE"):
         monkeypatch.setenv(name, "1")
     names = "[os.environ.get('TF_ENABLE_ONEDNN_OPTS'), os.environ.get('PYTHONDONTWRITEBYTECODE')]"
@@ -219,7 +220,7 @@ def test_every_client_has_its_program_its_shims_and_a_row_of_the_page():
         assert f"| {client.package}" in page
 
 
-def test_a_clients_row_says_how_far_each_side_came_and_how_far_apart_they_are():
+def test_a_clients_row_has_the_progress_of_each_side_and_their_difference():
     old = {"trains": 3, "evaluates": {"loss": 2.0}, "predicts": [[1.0]], "exports": {"signatures": ["predict"]}}
     assert clients.row("ctr", "Some", old, old | {"predicts": [[1.5]]})[2:] == [
         *["trains, evaluates, predicts, exports"] * 2,
@@ -257,7 +258,7 @@ def gpu_command(monkeypatch, capsys):
     return command
 
 
-def test_a_training_that_fails_leaves_its_error_in_the_table_and_others_go_on(gpu_command, tmp_path):
+def test_a_failed_training_leaves_its_error_in_the_table_and_others_run(gpu_command, tmp_path):
     rates = iter([100.0, 110.0, 150.0, 198.0])
 
     def run(module, environment):
@@ -342,3 +343,16 @@ def test_lines_of_gpus_run_on_cpus(gpu_command, tmp_path):
     assert float(rate) > 0 and re.fullmatch(r"\d+%", wait)
     idle, peak, estimated, taken = of_gpus
     assert [idle, peak, taken] == ["needs a GPU"] * 3 and float(estimated) > 0.05
+
+
+def test_the_port_of_each_tensorflow_1_script_needs_no_contrib(tmp_path):
+    scripts = [script for script in compare_tf215.SCRIPTS if script.parent.name == "tf1"]
+    assert len(scripts) == len(list(compare_tf215.BY_HAND.glob("*.patch"))) == 4
+    for script in scripts:
+        assert "contrib" in ast.unparse(_without_docstring(script))
+        assert "contrib" not in ast.unparse(_without_docstring(compare_tf215.ported(script, tmp_path)))
+
+
+def _without_docstring(script):
+    tree = ast.parse(script.read_text())
+    return ast.Module(tree.body[1:], [])

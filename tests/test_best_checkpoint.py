@@ -70,7 +70,7 @@ def test_the_best_is_kept_alone_and_is_evaluated_as_it_was(estimator):
 
 
 @pytest.mark.slow
-def test_a_restarted_training_goes_on_from_the_best(estimator):
+def test_a_restarted_training_remembers_the_best(estimator):
     _, (exported,) = train_and_evaluate(estimator, 6, et.BestCheckpointExporter())
     assert exported.decode().endswith("export/best_checkpoint/model.ckpt-6")
     train_and_evaluate(estimator, 12, et.BestCheckpointExporter())

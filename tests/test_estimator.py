@@ -121,7 +121,7 @@ def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, lo
 
 
 @pytest.mark.parametrize("steps_per_loop", [1, 7])
-def test_data_that_ends_leaves_a_checkpoint_of_the_last_step_with_every_count_equal(steps_per_loop, tmp_path):
+def test_the_end_of_data_leaves_a_checkpoint_of_the_last_step(steps_per_loop, tmp_path):
     estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
     estimator.train(rows())
     assert checkpoint_steps(estimator) == [0, 12]
@@ -153,7 +153,7 @@ def test_steps_per_loop_changes_neither_weights_nor_checkpoints_nor_logs(
 
 
 @pytest.mark.parametrize("own_saver", [False, True])
-def test_asynchronous_checkpoints_are_whole_when_listeners_and_the_caller_see_them(own_saver, tmp_path):
+def test_asynchronous_checkpoints_are_complete_when_listeners_see_them(own_saver, tmp_path):
     class Look(et.CheckpointSaverListener):
         damages = []
 
@@ -261,9 +261,7 @@ def test_training_uses_every_example_once_on_replicas(replicas, batch_size, step
 
 
 @pytest.mark.slow
-def test_training_on_batches_that_do_not_divide_is_finite_and_deterministic(
-    classifier, data, batches, mirrored, tmp_path
-):
+def test_training_on_indivisible_batches_is_finite_and_deterministic(classifier, data, batches, mirrored, tmp_path):
     results = []
     for name in ("first", "again"):
         keras.utils.set_random_seed(7)
@@ -334,7 +332,7 @@ def test_the_config_that_is_read_is_a_copy(tmp_path):
 
 
 @pytest.mark.parametrize(("steps_per_loop", "replicas"), [(1, None), (2, None), slow(1, 2)])
-def test_an_aborted_step_goes_on_from_the_last_checkpoint(steps_per_loop, replicas, tmp_path, mirrored):
+def test_an_aborted_step_resumes_from_the_last_checkpoint(steps_per_loop, replicas, tmp_path, mirrored):
     estimator = counting_estimator(
         tmp_path, save_checkpoints_steps=4, steps_per_loop=steps_per_loop, train_distribute=mirrored(replicas)
     )
@@ -345,7 +343,7 @@ def test_an_aborted_step_goes_on_from_the_last_checkpoint(steps_per_loop, replic
     assert hook.calls == {1: 6 + 5, 2: 3 + 3}[steps_per_loop]
 
 
-def test_an_aborted_step_without_checkpoints_goes_on_with_the_variables_as_they_are(tmp_path):
+def test_an_aborted_step_without_checkpoints_keeps_the_current_variables(tmp_path):
     estimator = counting_estimator(tmp_path, save_checkpoints_steps=None, save_checkpoints_secs=None)
     hook = OnStep(3, abort)
     estimator.train(rows(epochs=2), hooks=[hook], max_steps=5)
@@ -477,9 +475,7 @@ class Traced(layers.Layer):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, slow(2)])
-def test_a_second_call_traces_nothing_and_reads_the_checkpoint_only_when_it_changed(
-    replicas, mirrored, tmp_path, log_lines
-):
+def test_a_second_call_does_not_trace_and_reads_only_a_changed_checkpoint(replicas, mirrored, tmp_path, log_lines):
     inputs = keras.Input((12,))
     model = keras.Model(inputs, layers.Dense(1)(Traced()(inputs)))
     model.compile("sgd", "mse")
@@ -515,7 +511,7 @@ class FetchesTwiceTheStep(v1.train.SessionRunHook):
 
 
 @pytest.mark.slow
-def test_runs_without_hooks_share_a_graph_and_hooks_add_to_one_of_their_own(tmp_path, monkeypatch):
+def test_runs_without_hooks_share_a_graph_and_hooks_get_their_own(tmp_path, monkeypatch):
     graphs = []
 
     class Noted(function_session.HookGraph):
@@ -758,7 +754,7 @@ def test_a_relative_model_dir_outlasts_chdir(tmp_path, monkeypatch):
     assert os.listdir() == []
 
 
-def test_a_relative_model_dir_agrees_with_the_absolute_one_of_another_estimators_config(tmp_path, monkeypatch):
+def test_a_relative_model_dir_equals_the_absolute_one_of_another_estimator(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = et.Estimator(lambda features: None, "run").config
     assert et.Estimator(lambda features: None, "run", config).model_dir == str(tmp_path / "run")
@@ -767,7 +763,7 @@ def test_a_relative_model_dir_agrees_with_the_absolute_one_of_another_estimators
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "a?"])
-def test_a_model_dir_that_tensorflow_takes_for_a_pattern_is_refused_at_once(name, tmp_path):
+def test_a_model_dir_that_is_a_glob_pattern_is_refused_at_once(name, tmp_path):
     with pytest.raises(ValueError, match="takes for a pattern; rename it"):
         et.Estimator(lambda features: None, tmp_path / name)
     with pytest.raises(ValueError, match="takes for a pattern; rename it"):
@@ -778,7 +774,7 @@ def test_a_model_dir_that_tensorflow_takes_for_a_pattern_is_refused_at_once(name
 # wrong arguments and models' errors
 
 
-def test_what_is_passed_in_the_place_of_something_else_is_told_with_the_mend(tmp_path):
+def test_a_misplaced_argument_is_refused_with_the_remedy(tmp_path):
     estimator = counting_estimator(tmp_path)
     with pytest.raises(TypeError, match=r"Hooks must be a SessionRunHook, given: .*; pass .* as CallbacksHook"):
         estimator.train(rows(), hooks=[keras.callbacks.TerminateOnNaN()])
@@ -792,7 +788,7 @@ def test_what_is_passed_in_the_place_of_something_else_is_told_with_the_mend(tmp
 
 
 @pytest.mark.parametrize("method", ["train", "evaluate"])
-def test_missing_labels_are_told(method, tmp_path):
+def test_missing_labels_are_reported(method, tmp_path):
     model = keras.Sequential([layers.Dense(3, input_shape=(12,))])
     model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
     estimator = et.model_to_estimator(model, model_dir=tmp_path)

@@ -149,7 +149,7 @@ def test_latest_exporter_keeps_the_newest(make_estimator):
     assert step_of(path) == 3
 
 
-def test_latest_exporter_keeps_all_where_asked_and_leaves_other_folders_alone(trained):
+def test_latest_exporter_can_keep_all_and_leaves_other_directories_alone(trained):
     keeps_all = et.LatestExporter("latest", receiver, exports_to_keep=None)
     for step in range(5):
         ask(keeps_all, trained, step)
@@ -160,7 +160,7 @@ def test_latest_exporter_keeps_all_where_asked_and_leaves_other_folders_alone(tr
 
 
 @pytest.mark.parametrize("kind", [et.LatestExporter, et.BestExporter])
-def test_a_kill_while_an_old_export_is_deleted_leaves_no_half_of_it_under_its_number(kind, trained, monkeypatch):
+def test_a_kill_during_the_deletion_of_an_old_export_leaves_no_half_of_it(kind, trained, monkeypatch):
     exporter = kind("name", receiver, exports_to_keep=1)
     folder = os.path.join(trained.model_dir, "export", "name")
     ask(exporter, trained, 1, loss=2)
@@ -278,7 +278,7 @@ def test_compare_fn_gets_all_metrics_but_summaries_after_a_restart(trained):
     assert "image" not in best
 
 
-def test_best_exporter_beats_the_events_where_tf_estimator_left_its_exports(trained):
+def test_best_exporter_compares_with_events_of_tf_estimators_exports(trained):
     trained.evaluate(label(2.0, 1), checkpoint_path=os.path.join(trained.model_dir, "model.ckpt-1"))  # its loss is 1
     folder = os.path.join(trained.model_dir, "export", "best")
     trained.export_saved_model(folder, receiver)
@@ -341,7 +341,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_the_best_model_is_exported_though_a_kill_came_between_its_evaluation_and_its_export(tmp_path):
+def test_a_kill_between_evaluation_and_export_loses_no_best_export(tmp_path):
     script, model_dir = tmp_path / "killed.py", str(tmp_path / "run")
     script.write_text(KILLED)
     killed = warm_python.run([script, model_dir], tmp_path, timeout=100)

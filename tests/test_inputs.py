@@ -83,7 +83,7 @@ def test_an_input_fn_that_calls_it_in_a_graph_is_given_tensors():
         ({"a": np.arange(3)}, np.arange(4), False, ValueError, r"one length; got x\['a'\]: 3, y: 4"),
     ],
 )
-def test_bad_arrays_are_told_of(x, y, shuffle, error, message):
+def test_bad_arrays_are_reported(x, y, shuffle, error, message):
     with pytest.raises(error, match=message):
         inputs.numpy_input_fn(x, y, shuffle=shuffle)
 
@@ -106,7 +106,7 @@ def test_labels_of_a_data_frame_are_a_dict_whatever_the_features_names():
     assert labels["a"].tolist() == [4, 5, 6]
 
 
-def test_a_bad_data_frame_is_told_of():
+def test_a_bad_data_frame_is_reported():
     pd = pytest.importorskip("pandas")
     x = pd.DataFrame({"target": [1, 2]})
     with pytest.raises(ValueError, match="Cannot use name target for target column"):

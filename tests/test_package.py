@@ -37,7 +37,7 @@ def test_stock_hooks_are_tensorflows_own(name):
 IS_X86 = platform.machine() in ("x86_64", "AMD64")  # oneDNN's kernels are those of x86
 
 
-def test_import_takes_nothing_before_its_use_makes_tf_keras_the_legacy_one_and_turns_on_onednn():
+def test_import_is_lazy_selects_legacy_keras_and_turns_on_onednn():
     program = (
         "import sys, estimator_train; assert 'tensorflow' not in sys.modules\n"
         "import tensorflow as tf; assert tf.keras.__name__.startswith('tf_keras'), tf.keras.__name__\n"

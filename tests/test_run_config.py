@@ -82,7 +82,7 @@ def test_defaults():
     assert read(RunConfig(), DEFAULTS) == DEFAULTS
 
 
-def test_constructor_arguments_keep_their_old_order_and_new_ones_are_keyword_only():
+def test_old_arguments_keep_their_order_and_new_ones_are_keyword_only():
     parameters = inspect.signature(RunConfig).parameters
     assert list(parameters) == list(DEFAULTS)
     by_keyword = [name for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -320,7 +320,7 @@ def test_copies_share_the_strategy_and_copy_the_session_config(strategy, copied)
     assert other.session_config is not session_config
 
 
-def test_replace_keeps_the_place_in_the_cluster_whatever_the_environment_says_later(config_in, monkeypatch):
+def test_replace_keeps_the_cluster_task_despite_a_changed_environment(config_in, monkeypatch):
     config = config_in({"cluster": CLUSTER, "task": {"type": "worker", "index": 1}, "model_dir": "/m"})
     monkeypatch.setenv("TF_CONFIG", "not read again")
     replaced = config.replace(tf_random_seed=1, model_dir="/else")

@@ -279,7 +279,7 @@ def test_a_finished_training_still_gives_metrics_and_exports(make_estimator):
     assert tf.io.gfile.exists(os.path.join(path, b"saved_model.pb"))
 
 
-def test_an_exporter_that_skipped_a_checkpoint_is_asked_again_once_it_is_the_last(estimator):
+def test_an_exporter_that_skipped_the_last_checkpoint_is_called_again(estimator):
     skips, exports = Recorder("skips"), Recorder("exports", exported=[4])
     eval_spec = et.EvalSpec(AT_5, exporters=[skips, exports], every_steps=2)
     _, results = et.train_and_evaluate(estimator, et.TrainSpec(label(1e3, 4)), eval_spec)
@@ -289,7 +289,7 @@ def test_an_exporter_that_skipped_a_checkpoint_is_asked_again_once_it_is_the_las
 
 
 @pytest.mark.slow
-def test_training_that_goes_on_first_evaluates_what_a_kill_may_have_left_undone(make_estimator):
+def test_resumed_training_first_evaluates_what_a_kill_left_undone(make_estimator):
     estimator = make_estimator()
     estimator.train(FAR, max_steps=3)
     recorder = Recorder()

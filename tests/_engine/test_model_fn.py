@@ -7,11 +7,7 @@ import estimator_train as et
 
 v1 = tf.compat.v1
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def spec(mode="train", **fields):
@@ -102,7 +98,7 @@ def test_replace_checks_and_keeps_the_mode():
         spec()._replace(loss=3)
 
 
-def test_a_metric_of_several_tensors_is_in_the_results_and_not_in_the_events(tmp_path, warnings):
+def test_a_metric_of_several_tensors_is_in_results_but_not_in_events(tmp_path, warnings):
     def model_fn(features, mode):
         loss = tf.reduce_sum(features)
         values, updates = zip(*(tf.compat.v1.metrics.mean(part) for part in (loss, 2 * loss)), strict=True)

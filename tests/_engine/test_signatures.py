@@ -3,6 +3,7 @@ import types
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from exports import floats, parsing_receiver
 
 from estimator_train import export
 from estimator_train._engine.export_outputs import supervised_outputs
@@ -10,25 +11,7 @@ from estimator_train._engine.signatures import signatures as signatures_of
 
 v1 = tf.compat.v1
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
-def floats(name=None):
-    return v1.placeholder(tf.float32, [None], name=name)
-
-
-def names(tensor_infos):
-    return {key: info.name for key, info in tensor_infos.items()}
-
-
-def parsing_receiver(**alternatives):
-    receiver = export.build_parsing_serving_input_receiver_fn({"x": tf.io.FixedLenFeature([], tf.float32)})()
-    alternatives = {name: make(receiver.features["x"]) for name, make in alternatives.items()}
-    return export.ServingInputReceiver(receiver.features, receiver.receiver_tensors, alternatives or None)
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_signatures_are_named_by_output_and_by_alternative(log_lines):

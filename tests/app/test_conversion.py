@@ -40,7 +40,7 @@ def test_tflite_predicts_as_the_estimator_for_any_batch(exported):
 
 
 @pytest.mark.slow
-def test_weights_of_8_bits_make_a_smaller_file_that_predicts_about_the_same(exported):
+def test_8_bit_weights_make_a_smaller_file_that_predicts_about_the_same(exported):
     saved_model, inputs, expected = exported
     small = to_tflite(saved_model, dynamic_range=True)
     assert len(small) < 0.7 * len(to_tflite(saved_model))

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_train.canned import baseline, dnn, dnn_linear_combined, linear, v1
+from estimator_train.canned import baseline, dnn, dnn_linear_combined, linear
+from estimator_train.canned import v1 as canned_v1
 from estimator_train.run_config import RunConfig
+
+v1 = tf.compat.v1
 
 KINDS = ("Classifier", "Regressor", "Estimator")
 
@@ -19,7 +22,7 @@ def generation(request):
 
     By default they train from a seed, and write neither summaries nor graphs, because no test reads them.
     """
-    modules = {"v2": (linear, dnn, dnn_linear_combined, baseline), "v1": (v1,)}[request.param]
+    modules = {"v2": (linear, dnn, dnn_linear_combined, baseline), "v1": (canned_v1,)}[request.param]
     config = RunConfig(tf_random_seed=3, save_summary_steps=None, checkpoint_save_graph_def=False)
     estimators = {
         name: functools.partial(value, config=config)
@@ -59,3 +62,18 @@ def examples():
         return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(10).batch(batch_size)
 
     return make
+
+
+@pytest.fixture
+def initial_values(tmp_path):
+    """Writes a checkpoint of variables of these shapes, 0.5 sin(1 + index) each."""
+
+    def write(shapes):
+        with tf.Graph().as_default(), v1.Session() as session:
+            for name, shape in shapes.items():
+                values = 0.5 * np.sin(1.0 + np.arange(np.prod(shape)))
+                v1.get_variable(name, initializer=values.reshape(shape).astype("float32"))
+            session.run(v1.global_variables_initializer())
+            return v1.train.Saver().save(session, str(tmp_path / "initial"))
+
+    return write

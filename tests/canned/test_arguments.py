@@ -10,9 +10,9 @@ from estimator_train import estimator_v1
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train.canned import v1 as canned_v1
 from estimator_train.canned.canned_estimator import call_logit_fn
-from estimator_train.canned.dnn import DNNClassifier, dnn_logit_fn_builder
+from estimator_train.canned.dnn import DNNClassifier
 from estimator_train.canned.dnn_linear_combined import DNNLinearCombinedClassifier
-from estimator_train.canned.linear import LinearClassifier, linear_logit_fn_builder
+from estimator_train.canned.linear import LinearClassifier
 from estimator_train.heads import BinaryClassHead
 
 fc = tf.feature_column
@@ -115,55 +115,10 @@ def test_learning_rates_by_name_depend_on_the_model(columns, examples):
     assert learning_rate(both, "SGD") == pytest.approx(0.001)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"hidden_units": [0]}, "positive"),
-        ({"hidden_units": [4, -1]}, "positive"),
-        ({"hidden_units": ["4"]}, "positive"),
-        ({"feature_columns": []}, "must not be empty"),
-        ({"feature_columns": ["a"]}, "'a'"),
-        ({"feature_columns": [fc.numeric_column("a"), fc.numeric_column("a")]}, "two columns named 'a'"),
-        ({"feature_columns": [fc.categorical_column_with_identity("c", 3)]}, "embedding_column or indicator_column"),
-        ({"optimizer": "Adamm"}, "Unsupported optimizer name: Adamm.*Adagrad"),
-        ({"n_classes": 1}, "1"),
-    ],
-)
-def test_dnn_refuses(generation, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        generation.DNNClassifier(**({"hidden_units": [2], "feature_columns": [fc.numeric_column("a")]} | arguments))
-
-
-def test_linear_refuses(generation):
-    column = fc.numeric_column("a")
-    with pytest.raises(ValueError, match="must not be empty"):
-        generation.LinearClassifier([])
-    with pytest.raises(ValueError, match="SequenceNumericColumn"):
-        generation.LinearClassifier([fc.sequence_numeric_column("a")])
-    with pytest.raises(ValueError, match="sparse_combiner.*'max'"):
-        generation.LinearClassifier([column], sparse_combiner="max")
-    with pytest.raises(ValueError, match="head must be a Head.*'binary'"):
-        generation.LinearEstimator("binary", [column])
-
-
-def test_combined_refuses(generation):
-    with pytest.raises(ValueError, match="Either linear_feature_columns or dnn_feature_columns must be defined"):
-        generation.DNNLinearCombinedClassifier()
-    with pytest.raises(ValueError, match="dnn_hidden_units must be defined"):
-        generation.DNNLinearCombinedRegressor(dnn_feature_columns=[fc.numeric_column("a")])
-
-
 def test_features_must_be_a_dict(generation, columns):
     for estimator in (generation.BaselineClassifier(), generation.LinearRegressor(columns.wide)):
         with pytest.raises(ValueError, match="features should be a dictionary of `Tensor`s"):
             estimator.train(lambda: tf.data.Dataset.from_tensors(([[1.0]], [[1]])), steps=1)
-
-
-def test_a_sequence_in_an_embedding_is_refused(generation):
-    sequence = fc.sequence_categorical_column_with_identity("s", 3)
-    estimator = generation.DNNClassifier([2], [fc.embedding_column(sequence, 2)])
-    with pytest.raises(ValueError, match="SequenceCategoricalColumn"):
-        estimator.train(lambda: tf.data.Dataset.from_tensors(({"s": [[1]]}, [[1]])), steps=1)
 
 
 def test_logits_of_another_size_than_the_head_takes_are_refused(columns, examples):
@@ -180,13 +135,3 @@ def test_call_logit_fn_gives_what_is_named():
         assert v1.Session().run(logits["a"]).tolist() == [2, 3]
     with pytest.raises(ValueError, match="should return a Tensor"):
         call_logit_fn(lambda features: 3, 1, "train", None, None)
-
-
-def test_logit_fn_builders_make_logits_for_a_model_fn_of_ones_own(columns):
-    with tf.Graph().as_default():
-        features = {"a": tf.zeros([3, 2])}
-        deep = dnn_logit_fn_builder(2, [4], columns.deep[:1], tf.nn.relu, None, None, False)
-        assert deep(features, ModeKeys.TRAIN).shape == (3, 2)
-        assert linear_logit_fn_builder(2, columns.wide[:1])(features).shape == (3, 2)
-        names = {variable.op.name for variable in v1.trainable_variables()}
-        assert {"hiddenlayer_0/kernel", "linear_model/bias_weights"} <= names

@@ -38,6 +38,6 @@ def test_the_weight_is_parsed_too(make, weight_column):
         ("y", TOWN, "weight_column should be a str or a tf.feature_column.numeric_column"),
     ],
 )
-def test_a_key_used_twice_and_a_wrong_weight_are_told_of(make, label_key, weight_column, message):
+def test_a_key_used_twice_and_a_wrong_weight_are_reported(make, label_key, weight_column, message):
     with pytest.raises(ValueError, match=message):
         make([AGE], label_key, weight_column=weight_column)

@@ -1,6 +1,6 @@
 """Every canned estimator trains, evaluates and predicts, through the Estimator's own verbs.
 
-The further combinations of a generation and a model are marked slow: test_values_of_tf215.py, too, trains the classes.
+The further combinations of a generation and a model are marked slow: the tests of the single modules train them too.
 """
 
 from types import SimpleNamespace
@@ -70,9 +70,7 @@ def losses(log_lines):
 
 @pytest.mark.slow
 @every_model(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "Baseline"))
-def test_classifier_learns_goes_on_from_its_checkpoint_and_predicts_classes(
-    generation, model, columns, examples, tmp_path, log_lines
-):
+def test_the_classifier_learns_resumes_and_predicts_classes(generation, model, columns, examples, tmp_path, log_lines):
     started = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
     names = started.get_variable_names()
     estimator = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=19)

@@ -7,12 +7,6 @@ v1 = tf.compat.v1
 
 
 @pytest.fixture
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
-@pytest.fixture
 def run(graph):
     """Runs each of its arguments, one after the other, in a session of the graph; gives the value of the last."""
 

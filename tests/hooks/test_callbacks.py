@@ -149,9 +149,7 @@ def test_events_come_in_the_order_of_fit(train_and_evaluate, fit, classifier):
 
 
 @pytest.mark.slow
-def test_epochs_of_a_given_length_end_calls_of_several_steps_and_go_on_after_a_restart(
-    classifier, data, batches, tmp_path
-):
+def test_epochs_of_given_length_end_calls_of_several_steps_also_on_restart(classifier, data, batches, tmp_path):
     def train(max_steps, epochs=None):
         events = Events()
         config = et.RunConfig(tmp_path, steps_per_loop=4, log_step_count_steps=None, save_summary_steps=None)
@@ -199,7 +197,7 @@ def test_what_callbacks_set_is_followed_and_saved(classifier, data, batches, tmp
 
 
 @pytest.mark.slow
-def test_several_evaluations_are_told_apart(classifier, data, batches, tmp_path):
+def test_several_evaluations_are_kept_apart(classifier, data, batches, tmp_path):
     events = Events()
     estimator = et.model_to_estimator(classifier(metrics=()), model_dir=tmp_path)
     specs = [et.EvalSpec(batches(data, 32), 1, name=name, every_steps=3) for name in ("first", "second")]

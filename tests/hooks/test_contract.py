@@ -183,7 +183,7 @@ def test_hooks_and_listeners_are_called_in_the_order_of_tf_estimator(make_estima
     ]
 
 
-def test_the_last_save_comes_before_end_and_the_step_rate_before_after_run_and_the_loss_after_it(make_estimator, calls):
+def test_the_order_of_last_save_step_rate_loss_and_hook_calls(make_estimator, calls):
     estimator = make_estimator(log_step_count_steps=1)
     estimator.train(ones(3), hooks=[RecordingHook(calls)], saving_listeners=[RecordingListener(calls)])
     order = [line.split(":")[0].split(" = ")[0] for line in only(calls, "global_step/sec", "loss", "hook", "listener")]
@@ -362,7 +362,7 @@ def test_nan_tensor_hook_of_the_user_can_stop_training(make_estimator, calls):
 
 
 @pytest.mark.parametrize("with_listeners", [False, True])
-def test_a_checkpoint_saver_hook_of_the_user_replaces_ours_and_takes_listeners(with_listeners, make_estimator, calls):
+def test_the_users_checkpoint_saver_hook_replaces_ours_and_takes_listeners(with_listeners, make_estimator, calls):
     estimator = make_estimator()
     own = RecordingListener(calls)
     hook = et.CheckpointSaverHook(estimator.model_dir, save_steps=3, listeners=[own])

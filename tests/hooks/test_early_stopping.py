@@ -83,7 +83,7 @@ def write_losses(folder, losses):
     ],
     ids=["no decrease", "higher", "lower", "no increase"],
 )
-def test_training_stops_at_the_first_step_whose_evaluation_tells_it_to(make_hook, last, make_estimator):
+def test_training_stops_at_the_first_step_whose_evaluation_asks_for_it(make_hook, last, make_estimator):
     estimator = make_estimator()
     hooks = [make_hook(estimator)]
     metrics, _ = et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=hooks, max_steps=12), AT_5)
@@ -137,7 +137,7 @@ def test_evaluations_in_the_events_tell_when_to_stop(make_hook, limit, min_steps
     ],
     indirect=["make_estimator"],
 )
-def test_should_stop_fn_is_called_after_the_first_step_and_then_at_the_interval(interval, called_after, make_estimator):
+def test_should_stop_fn_is_called_after_step_1_and_then_at_the_interval(interval, called_after, make_estimator):
     estimator = make_estimator(save_checkpoints_steps=1)
     calls = []
     hook = early.make_early_stopping_hook(estimator, lambda: calls.append(steps_trained(estimator)), **interval)
@@ -154,7 +154,7 @@ def test_the_step_that_early_stopping_logs_is_the_last(make_estimator, log_lines
     assert steps_trained(estimator) == 1
 
 
-def test_hooks_that_run_every_so_many_steps_do_so_with_several_steps_a_call(tmp_path):
+def test_periodic_hooks_keep_their_interval_with_several_steps_a_call(tmp_path):
     config = et.RunConfig(
         tmp_path, steps_per_loop=4, save_checkpoints_steps=4, save_summary_steps=None, log_step_count_steps=None
     )
@@ -238,7 +238,7 @@ def test_the_only_evaluation_is_watched_whatever_its_name(make_estimator):
 
 
 @pytest.mark.slow
-def test_of_several_evaluations_the_one_without_a_name_or_in_eval_dir_is_watched(estimator):
+def test_the_unnamed_evaluation_or_the_one_in_eval_dir_is_watched(estimator):
     far = et.EvalSpec(FAR, steps=1, name="far", throttle_secs=0)
     estimator = et.Estimator(model_fn, estimator.model_dir, et.RunConfig(save_checkpoints_steps=2))
     unnamed = early.stop_if_lower_hook(estimator, "loss", 2, **EVERY_STEP)

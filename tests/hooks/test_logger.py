@@ -34,9 +34,7 @@ class Losses(tf.compat.v1.train.SessionRunHook):
 
 
 @pytest.mark.slow
-def test_a_line_has_the_means_of_its_steps_and_evaluations_have_val_before_their_names(
-    classifier, data, batches, tmp_path
-):
+def test_a_line_has_the_means_of_its_steps_and_val_metrics_of_evaluations(classifier, data, batches, tmp_path):
     estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
     every, table, losses = Logged(), et.loggers.CSVLogger(tmp_path / "run"), Losses()
     hooks = [

@@ -47,7 +47,7 @@ def test_a_file_gets_plain_lines(steps_per_loop, steps, train):
     assert LINE.fullmatch(lines[-1])[2] == "00:00"
 
 
-def test_the_end_is_always_told(train):
+def test_the_end_is_always_printed(train):
     file = io.StringIO()
     train(et.ProgressHook(every_secs=1000, file=file), max_steps=3)
     (line,) = file.getvalue().splitlines()
@@ -55,7 +55,7 @@ def test_the_end_is_always_told(train):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_goes_on_at_its_step(train):
+def test_a_resumed_run_starts_at_its_step(train):
     train(et.ProgressHook(file=io.StringIO()), max_steps=3)
     file = io.StringIO()
     train(et.ProgressHook(every_secs=0, file=file), max_steps=5)

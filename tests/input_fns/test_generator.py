@@ -1,9 +1,5 @@
 import itertools
-import os
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import cloudpickle
 import numpy as np
@@ -225,55 +221,6 @@ def test_examples_of_one_batch_with_two_shapes_are_named():
         list(generator(rows, batch_size=2, output_signature=signature)())
 
 
-def test_workers_are_processes_that_end_with_the_iterator():
-    def make(input_context):
-        for _ in range(3):
-            yield np.zeros(2, np.float32), os.getpid()
-
-    dataset = generator(make, batch_size=1, num_epochs=None, output_signature=SIGNATURE, workers=2)()
-    iterator = iter(dataset)
-    pids = {int(next(iterator)[1][0]) for _ in range(4)}
-    assert len(pids) == 2 and os.getpid() not in pids
-    del iterator
-    wait_for_the_end_of(pids)
-
-
-def test_workers_end_with_a_parent_that_is_killed_though_its_script_is_not_guarded(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import os, time\n"
-        "from estimator_train._engine.host.generator_workers import in_workers\n"
-        "def endless():\n"
-        "    yield os.getpid()\n"
-        "    time.sleep(600)\n"
-        "with in_workers([endless, lambda: iter([1])]) as streams:\n"
-        "    print(*map(next, streams), flush=True)\n"
-        "    list(streams[0])\n"
-    )
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
-        pid, one = parent.stdout.readline().split()
-        parent.kill()
-    assert one == "1"
-    wait_for_the_end_of([int(pid)])
-
-
-def wait_for_the_end_of(pids):
-    deadline = time.monotonic() + 120
-    for pid in pids:
-        while is_alive(pid):
-            assert time.monotonic() < deadline, f"process {pid} does not end"
-            time.sleep(0.05)
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-        # One whose parent has ended may stay behind as a zombie, where nothing reaps it.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
 def test_an_error_in_a_worker_keeps_type_message_and_traceback():
     def broken(input_context):
         yield from shares()(input_context)
@@ -284,39 +231,12 @@ def test_an_error_in_a_worker_keeps_type_message_and_traceback():
         list(generator(broken, batch_size=2, output_signature=SIGNATURE, workers=2)())
 
 
-def test_an_error_that_cannot_be_sent_is_told():
-    def broken():
-        yield from examples()
-        raise ValueError("scan 7", sys.stdout)
-
-    with pytest.raises(tf.errors.OpError, match=r"ValueError: \('scan 7', <"):
-        list(generator(broken, batch_size=2, output_signature=SIGNATURE, workers=1)())
-
-
-def test_a_worker_that_ends_by_itself_is_told():
-    def ended():
-        yield from examples()
-        sys.exit(0)
-
-    with pytest.raises(tf.errors.OpError, match="a worker process .* ended with exit code 0 before its data did"):
-        list(generator(ended, batch_size=2, output_signature=SIGNATURE, workers=1)())
-
-
-def test_a_generator_that_asks_for_its_share_has_all_where_there_is_one_pipeline():
+def test_a_generator_with_a_share_gets_all_in_a_single_pipeline():
     def whole(input_context):
         assert (input_context.input_pipeline_id, input_context.num_input_pipelines) == (0, 1)
         yield from examples()
 
     assert len(list(generator(whole, batch_size=2)())) == len(list(generator(examples, batch_size=2)()))
-
-
-def test_a_worker_that_is_killed_is_told():
-    def killed():
-        yield from examples()
-        os.kill(os.getpid(), 9)
-
-    with pytest.raises(tf.errors.OpError, match="a worker process of the generator was killed by signal 9"):
-        list(generator(killed, batch_size=2, output_signature=SIGNATURE, workers=1)())
 
 
 def test_several_workers_need_to_know_their_shares():
@@ -332,7 +252,7 @@ def test_each_worker_of_each_input_pipeline_has_a_share_of_its_own():
     assert [labels_of(make(context)) for context in contexts] == [[[0, 1, 4, 5]], [[2, 3, 6, 7]]]
 
 
-def test_a_generator_is_told_the_epoch():
+def test_a_generator_receives_the_epoch():
     def make(epoch):
         yield np.zeros(2, np.float32), epoch
 
@@ -356,7 +276,7 @@ def test_skipped_examples_are_left_out_listed_and_logged_once(workers, warnings)
     ]
 
 
-def test_an_epoch_of_skipped_examples_alone_is_an_error_and_not_searched_for_ever():
+def test_an_epoch_of_only_skipped_examples_is_an_error():
     def make():
         return iter([Skipped("a"), Skipped("b")])
 

@@ -142,7 +142,7 @@ def test_a_session_reads_from_it(workers, many):
 
 
 @pytest.mark.slow
-def test_an_estimator_of_two_replicas_trains_and_evaluates_every_image_once(workers, many, mirrored, tmp_path):
+def test_two_replicas_train_on_and_evaluate_every_image_once(workers, many, mirrored, tmp_path):
     model = keras.Sequential([keras.layers.Flatten(input_shape=(1, 1, 3)), keras.layers.Dense(2, "softmax")])
     model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
     config = et.RunConfig(tmp_path, train_distribute=mirrored(2), eval_distribute=mirrored(2))

@@ -5,7 +5,7 @@ import pytest
 from estimator_train.loggers import CSVLogger
 
 
-def test_all_that_is_logged_at_a_step_is_one_line_and_a_new_metric_is_a_new_column(tmp_path):
+def test_a_step_is_one_line_and_a_new_metric_a_new_column(tmp_path):
     logger = CSVLogger(tmp_path / "run")
     logger.log_metrics(2, {"loss": 0.5})
     logger.log_metrics(4, {"loss": 0.25})
@@ -13,7 +13,7 @@ def test_all_that_is_logged_at_a_step_is_one_line_and_a_new_metric_is_a_new_colu
     assert (tmp_path / "run" / "metrics.csv").read_text() == "step,loss,val_loss\n2,0.5,\n4,0.25,0.375\n"
 
 
-def test_a_training_that_went_back_to_a_checkpoint_replaces_the_later_lines(tmp_path):
+def test_resuming_an_earlier_checkpoint_replaces_the_later_lines(tmp_path):
     first = CSVLogger(tmp_path)
     for step in (2, 4, 6):
         first.log_metrics(step, {"loss": float(step)})

@@ -5,7 +5,7 @@ import pytest
 from estimator_train import loggers
 
 
-def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     loggers.check_installed("csv")
     monkeypatch.delitem(__import__("sys").modules, "wandb", raising=False)

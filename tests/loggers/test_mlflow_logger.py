@@ -41,7 +41,7 @@ def test_params_metrics_and_files_are_in_the_file_store(store, tmp_path):
     ]
 
 
-def test_a_resumed_training_goes_on_with_its_run_and_keeps_its_params(store, tmp_path):
+def test_a_resumed_training_continues_its_run_and_keeps_its_params(store, tmp_path):
     for epochs, succeeded in ((1, False), (2, True)):
         logger = MLflowLogger(tmp_path / "run")
         logger.log_params({"epochs": epochs})

@@ -82,7 +82,7 @@ def steps_in(folder):
 @pytest.mark.parametrize(
     "content", [None, b"", b"\xff\xfe\x00garbage", b"no state", b"model_checkpoint_path: "], ids=repr
 )
-def test_training_goes_on_where_the_checkpoint_file_is_missing_or_garbled(content, run, make_estimator, log_lines):
+def test_training_resumes_with_a_missing_or_garbled_checkpoint_file(content, run, make_estimator, log_lines):
     (run / "checkpoint").unlink()
     if content is not None:
         (run / "checkpoint").write_bytes(content)
@@ -132,7 +132,7 @@ def test_a_kill_while_the_first_checkpoint_is_written_loses_nothing(run, make_es
     assert make_estimator().get_variable_value("global_step") == 1
 
 
-def test_checkpoints_that_were_kept_for_good_stay_out_of_a_new_checkpoint_file(run):
+def test_a_rebuilt_checkpoint_file_omits_checkpoints_kept_for_good(run):
     (run / "checkpoint").unlink()
     checkpoints.recover_state(str(run), keep_max=2)
     assert [os.path.basename(path) for path in checkpoints.kept_in(str(run))] == ["model.ckpt-3", "model.ckpt-4"]
@@ -168,7 +168,7 @@ def test_checkpoints_of_another_run_that_the_file_lists_are_not_deleted(run, mak
     assert steps_in(run)[-3:] == [6, 7, 8]
 
 
-def test_a_run_whose_checkpoint_file_names_its_former_place_goes_on(run, make_estimator):
+def test_a_moved_run_resumes_with_a_checkpoint_file_naming_the_old_path(run, make_estimator):
     state = (run / "checkpoint").read_text()
     (run / "checkpoint").write_text(state.replace('"model.ckpt', '"/was/there/model.ckpt'))
     make_estimator().train(input_fn, steps=1)

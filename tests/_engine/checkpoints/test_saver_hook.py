@@ -86,7 +86,7 @@ def saved(estimator):
 
 
 @pytest.mark.parametrize("function", [interrupt, raise_interrupt])
-def test_interrupted_training_saves_the_steps_done_and_goes_on(function, make_estimator):
+def test_interrupted_training_saves_its_steps_and_resumes(function, make_estimator):
     estimator = make_estimator()
     with pytest.raises(KeyboardInterrupt):
         estimator.train(ones, hooks=[At(50, function)], max_steps=60)
@@ -123,7 +123,7 @@ def test_an_interrupted_checkpoint_is_saved_again(make_estimator, monkeypatch):
     assert saved(estimator) == (5, 5)
 
 
-def test_an_interrupt_in_an_evaluation_leaves_the_checkpoint_that_it_evaluates(make_estimator):
+def test_an_interrupted_evaluation_keeps_the_checkpoint_it_reads(make_estimator):
     estimator = make_estimator(save_checkpoints_steps=5)
     times = []
 
@@ -216,7 +216,7 @@ estimator = et.model_to_estimator(model, model_dir="run")
 
 
 @pytest.mark.slow
-def test_a_notebook_whose_cell_is_interrupted_has_its_last_step_and_goes_on(tmp_path):
+def test_an_interrupted_notebook_cell_keeps_its_last_step_and_resumes(tmp_path):
     path = tmp_path / "notebook.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, NOTEBOOK)]), path)
     program = "import sys; from nbclient.cli import main; sys.exit(main())"

@@ -169,7 +169,7 @@ def test_slots_follow_in_steps_of_ones_own_and_in_keras_3(before, after, kind, r
 SCHEDULE = keras_3.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
 
 
-def test_slots_in_keras_3_follow_when_a_schedule_replaces_the_rate_and_back(tmp_path):
+def test_keras_3_slots_survive_a_change_between_rate_and_schedule(tmp_path):
     before = {}
     for step, rate in enumerate((0.1, SCHEDULE, 0.1)):
         model = equal_layers(keras_3.Sequential, (), rate)
@@ -225,7 +225,7 @@ def test_averages_are_those_of_their_weights_whatever_is_frozen_later(before, af
 
 
 @pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
-def test_a_warm_start_takes_the_averages_that_the_checkpoint_is_evaluated_with(kind, tmp_path):
+def test_a_warm_start_reads_the_moving_averages_used_in_evaluation(kind, tmp_path):
     def estimator(folder, **options):
         model = equal_layers(kind, (), use_ema=True, ema_momentum=0.5)
         return et.model_to_estimator(model, model_dir=tmp_path / folder, **options)
@@ -237,7 +237,7 @@ def test_a_warm_start_takes_the_averages_that_the_checkpoint_is_evaluated_with(k
 
 
 @pytest.mark.parametrize(("frozen", "others"), [((0,), (1,)), ((0, 1), ())], ids=str)
-def test_an_estimator_goes_on_with_what_another_has_trained_whose_frozen_layers_differ(frozen, others, tmp_path):
+def test_a_checkpoint_resumes_with_other_frozen_layers(frozen, others, tmp_path):
     def estimator(frozen):
         return et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / "run")
 
@@ -332,7 +332,7 @@ class Nameless(keras.layers.Layer):
         return inputs * self.scale
 
 
-def test_averages_whose_names_do_not_tell_their_weights_go_by_the_order_of_the_trained_ones(tmp_path):
+def test_averages_with_ambiguous_names_match_trained_weights_by_order(tmp_path):
     def estimator(frozen):
         model = keras.Sequential([Nameless(input_shape=(4,)), Nameless(), Nameless()])
         for index in frozen:

@@ -78,7 +78,7 @@ def check_goes_on(estimator, kind, input_fn):
 
 
 @pytest.mark.slow
-def test_a_model_fns_checkpoint_goes_on(model_dir):
+def test_a_model_fn_resumes_its_checkpoint(model_dir):
     check_goes_on(et.Estimator(model_fn, model_dir("model_fn")), "model_fn", input_fn(lambda x: {"x": x}))
 
 
@@ -92,14 +92,14 @@ def test_a_model_fns_checkpoint_goes_on(model_dir):
         pytest.param("keras_saver", keras.optimizers.legacy, id="saver, legacy"),
     ],
 )
-def test_a_keras_models_checkpoint_goes_on_in_both_formats(kind, optimizers, model_dir):
+def test_a_keras_model_resumes_its_checkpoint_in_both_formats(kind, optimizers, model_dir):
     estimator = et.model_to_estimator(keras_model(optimizers.Adam(0.05)), model_dir=model_dir(kind))
     check_goes_on(estimator, kind, input_fn())
     assert estimator.latest_checkpoint().endswith("model.ckpt-6")
 
 
 @pytest.mark.slow
-def test_a_keras_models_checkpoint_goes_on_over_replicas(model_dir, mirrored):
+def test_a_keras_model_resumes_its_checkpoint_on_replicas(model_dir, mirrored):
     config = et.RunConfig(model_dir("keras_saver"), train_distribute=mirrored(2), eval_distribute=mirrored(2))
     estimator = et.model_to_estimator(keras_model(keras.optimizers.Adam(0.05)), config=config)
     metrics = estimator.evaluate(input_fn())
@@ -117,7 +117,7 @@ def test_a_checkpoint_of_another_keras_model_is_refused(kind, model_dir):
         et.model_to_estimator(model, model_dir=model_dir(kind)).evaluate(input_fn())
 
 
-def test_a_model_without_variables_yet_is_told_to_be_built(model_dir):
+def test_an_unbuilt_model_is_refused_with_advice_to_build_it(model_dir):
     model = keras.Sequential([keras.layers.Dense(3)])
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="build the model"):
@@ -125,7 +125,7 @@ def test_a_model_without_variables_yet_is_told_to_be_built(model_dir):
 
 
 @pytest.mark.slow
-def test_the_canned_classifiers_checkpoint_goes_on(model_dir):
+def test_the_canned_classifier_resumes_its_checkpoint(model_dir):
     columns = [tf.feature_column.numeric_column("x", shape=(4,))]
     estimator = et.DNNClassifier([8], columns, model_dir("dnn_classifier"), n_classes=3)
     data = input_fn(lambda x: {"x": x})

@@ -136,7 +136,7 @@ def test_a_job_may_name_its_tasks_by_index():
 
 @pytest.mark.parametrize("index", [0, 7])
 @pytest.mark.parametrize("cluster", [CLUSTER, CLUSTER | {"evaluator": ["e:1"]}])
-def test_an_evaluator_stands_outside_the_cluster_and_knows_how_many_tasks_train(cluster, index):
+def test_an_evaluator_is_outside_the_cluster_but_counts_its_training_tasks(cluster, index):
     task = task_of(cluster, "evaluator", index)
     assert task == ClusterTask(
         task_type="evaluator",

@@ -79,7 +79,7 @@ def test_a_chief_that_starts_again_clears_its_marker(markers_of):
     assert not worker.chief_done()
 
 
-def test_a_marker_of_an_earlier_run_counts_once_the_chief_has_had_time_to_come_back(markers_of, monkeypatch, log_lines):
+def test_an_earlier_runs_marker_counts_after_the_chief_had_time_to_return(markers_of, monkeypatch, log_lines):
     with markers_of("chief").mark_on_exit():
         pass
     evaluator = markers_of("evaluator")
@@ -101,13 +101,13 @@ def test_a_chief_that_ends_in_the_second_in_which_a_task_starts_has_ended(marker
 
 
 @pytest.mark.parametrize("content", ["done", ""])
-def test_a_marker_of_an_earlier_version_or_without_content_is_of_an_earlier_run(content, markers_of, tmp_path):
+def test_a_marker_of_an_older_version_or_an_empty_one_is_an_earlier_runs(content, markers_of, tmp_path):
     (tmp_path / "ended").mkdir()
     (tmp_path / "ended" / "chief").write_text(content)
     assert not markers_of("worker").chief_done()
 
 
-def test_a_process_without_other_training_tasks_is_marked_only_in_a_cluster(config_of, monkeypatch, tmp_path):
+def test_a_lone_training_process_writes_a_marker_only_in_a_cluster(config_of, monkeypatch, tmp_path):
     with marking_completion(config_of("chief", cluster={"chief": ["127.0.0.1:1"]})):
         pass
     assert outcomes(tmp_path) == {"chief": "done"}

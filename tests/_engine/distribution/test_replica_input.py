@@ -19,7 +19,7 @@ def shared_out(dataset, replicas):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [2, 3])
-def test_every_example_goes_to_one_replica_in_order_and_no_replica_is_left_without(replicas):
+def test_each_example_reaches_one_replica_in_order_and_none_is_left_empty(replicas):
     def one_size(examples, batch_size):
         shared = replica_input._share_out(tf.data.Dataset.range(examples).batch(batch_size), replicas)
         return shared.map(lambda batch: (examples, batch_size, batch))

@@ -78,7 +78,7 @@ def checkpoint(folder):
 
 
 @pytest.mark.slow
-def test_two_workers_and_an_evaluator_train_to_the_weights_of_one_process_with_two_replicas(start, tmp_path):
+def test_two_workers_and_an_evaluator_match_one_process_with_two_replicas(start, tmp_path):
     settings = {"max_steps": 20, "config": {"save_checkpoints_steps": 10}}
     chief, worker, evaluator = start("chief", "worker", "evaluator", evaluate=True, **settings)
     (alone,) = start("alone", model_dir="alone", strategy="mirrored", **settings)
@@ -114,7 +114,7 @@ def test_training_ends_where_the_first_worker_has_no_more_data(start):
 
 
 @pytest.mark.slow
-def test_sigterm_to_a_worker_ends_the_chief_with_one_line_and_both_go_on_from_the_last_checkpoint(start, tmp_path):
+def test_after_sigterm_to_a_worker_the_chief_ends_too_and_both_resume(start, tmp_path):
     settings = {"max_steps": 100, "config": {"save_checkpoints_steps": 20, "resume_input": True}}
     chief, worker = start("chief", "worker", secs_a_step=0.1, **settings)
     wait_for(tmp_path / "run" / "model.ckpt-40.index", BOUND_SECS)
@@ -135,7 +135,7 @@ def test_sigterm_to_a_worker_ends_the_chief_with_one_line_and_both_go_on_from_th
 
 @pytest.mark.slow
 @pytest.mark.timeout(9 * BOUND_SECS)
-def test_eight_workers_and_an_evaluator_survive_the_loss_of_one_and_stop_where_one_asks_to(start, tmp_path):
+def test_eight_workers_survive_the_loss_of_one_and_stop_if_one_requests_it(start, tmp_path):
     tasks = ["chief", *(f"worker {index}" for index in range(7))]
     settings = {"workers": 7, "max_steps": 10**6, "config": {"save_checkpoints_steps": 5}}
     (evaluator,) = start("evaluator", **settings | {"max_steps": 20})
@@ -155,7 +155,7 @@ def test_eight_workers_and_an_evaluator_survive_the_loss_of_one_and_stop_where_o
 
 
 @pytest.mark.slow
-def test_processes_that_see_different_folders_are_told_so(start, tmp_path):
+def test_processes_that_see_different_model_dirs_fail_with_that_reason(start, tmp_path):
     (alone,) = start("alone", model_dir="chief's", max_steps=2)
     assert exit_codes([alone]) == [0]
     before = checkpoint(tmp_path / "chief's")
@@ -187,7 +187,7 @@ def test_a_laptop_and_an_evaluator_need_no_cluster(monkeypatch):
         ('{"cluster": {"chief": ["127.0.0.1"]}, "task": {"type": "chief", "index": 0}}', "chief 0 cannot listen at"),
     ],
 )
-def test_a_wrong_tf_config_is_told_before_tensorflow_waits_for_others(monkeypatch, tf_config, message):
+def test_a_wrong_tf_config_fails_before_tensorflow_waits_for_peers(monkeypatch, tf_config, message):
     monkeypatch.setenv("TF_CONFIG", tf_config)
     with pytest.raises(ValueError, match=message):
         distribution.multi_worker()
@@ -221,7 +221,7 @@ def test_the_first_worker_is_the_chief_where_none_is_named():
     assert (config.is_chief, config.num_worker_replicas, config.task_type) == (True, 2, "worker")
 
 
-def test_a_worker_without_data_is_told_before_the_others_wait_for_it(monkeypatch):
+def test_a_worker_without_data_fails_before_the_others_wait_for_it(monkeypatch):
     contexts = [tf.distribute.InputContext(2, index, 2) for index in range(2)]
     monkeypatch.setattr(
         "estimator_train._engine.keras.dataset.distribute",

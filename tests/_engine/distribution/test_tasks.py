@@ -117,7 +117,7 @@ def test_a_second_evaluator_is_refused(monkeypatch, tmp_path):
         train_and_evaluate(tmp_path)
 
 
-def test_a_strategy_in_a_cluster_is_refused_before_two_processes_write_one_folder(monkeypatch, tmp_path):
+def test_a_strategy_in_a_cluster_is_refused_before_anything_is_written(monkeypatch, tmp_path):
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
     config = et.RunConfig(tmp_path, train_distribute=tf.distribute.OneDeviceStrategy("CPU:0"))
@@ -125,7 +125,7 @@ def test_a_strategy_in_a_cluster_is_refused_before_two_processes_write_one_folde
         et.Estimator(counting, config=config).train(input_fn)
 
 
-def test_an_evaluator_ends_with_the_last_checkpoint_of_training_that_is_over(monkeypatch, tmp_path, log_lines):
+def test_an_evaluator_ends_after_the_last_checkpoint_of_finished_training(monkeypatch, tmp_path, log_lines):
     et.Estimator(counting, tmp_path).train(input_fn, steps=3)
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
@@ -152,7 +152,7 @@ def test_an_evaluator_waits_quietly_until_the_first_checkpoint_is_whole(monkeypa
     assert not any("cannot be read" in line for line in log_lines)
 
 
-def test_a_chief_on_its_own_evaluates_itself_and_tells_an_evaluator_of_its_end(monkeypatch, tmp_path, log_lines):
+def test_a_lone_chief_evaluates_and_signals_its_end_to_an_evaluator(monkeypatch, tmp_path, log_lines):
     cluster = {"chief": ["127.0.0.1:1"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
     train_and_evaluate(tmp_path, max_steps=3)
@@ -163,9 +163,7 @@ def test_a_chief_on_its_own_evaluates_itself_and_tells_an_evaluator_of_its_end(m
     assert len([line for line in log_lines if "Saving dict for global step 3" in line]) == 2
 
 
-def test_an_evaluator_goes_on_to_the_next_checkpoint_when_training_deletes_the_one_it_reads(
-    monkeypatch, tmp_path, log_lines
-):
+def test_an_evaluator_moves_to_the_next_checkpoint_if_its_own_is_deleted(monkeypatch, tmp_path, log_lines):
     trainer = et.Estimator(counting, tmp_path, et.RunConfig(keep_checkpoint_max=1))
     trainer.train(input_fn, steps=1)
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
@@ -184,7 +182,7 @@ def test_an_evaluator_goes_on_to_the_next_checkpoint_when_training_deletes_the_o
     )
 
 
-def test_each_process_that_trains_is_told_its_share_of_the_input(monkeypatch, tmp_path):
+def test_each_training_process_gets_its_share_of_the_input(monkeypatch, tmp_path):
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
     contexts = []

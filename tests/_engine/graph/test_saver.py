@@ -80,7 +80,7 @@ def test_a_checkpoint_of_tf215_with_a_shared_embedding_is_read(trained, values, 
 
 
 @pytest.mark.parametrize("replicas", [None, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_training_of_tf215_with_a_shared_embedding_goes_on(replicas, values, mirrored, tmp_path):
+def test_a_tf215_checkpoint_with_a_shared_embedding_resumes(replicas, values, mirrored, tmp_path):
     config = et.RunConfig(train_distribute=mirrored(replicas))
     estimator = combined(saved_as_tf215(values, tmp_path), config=config).train(input_fn, steps=1)
     assert set(estimator.get_variable_names()) == set(values) and estimator.evaluate(input_fn)["global_step"] == 3

@@ -34,7 +34,7 @@ def test_release_deletes():
     assert held == [] and deleted.wait(10)
 
 
-def test_release_does_not_wait_for_a_deletion_that_takes_long_but_the_end_of_python_does():
+def test_the_end_of_python_waits_for_a_slow_deletion_but_release_does_not():
     iterator = SlowToDelete()
     awake, deleted, held = iterator.awake, iterator.deleted, [iterator]
     del iterator
@@ -104,7 +104,7 @@ def released(monkeypatch):
 
 
 @pytest.mark.parametrize("taken", [1, 3, 4])
-def test_elements_releases_the_iterator_at_the_end_of_the_data_or_of_interest(released, taken):
+def test_elements_releases_the_iterator_at_the_end_or_when_closed(released, taken):
     elements = dataset_iterators.iterate(tf.data.Dataset.range(3))
     assert [int(element) for element in itertools.islice(elements, taken)] == list(range(3))[:taken]
     elements.close()

@@ -50,7 +50,7 @@ def test_the_owner_of_an_unfinished_file_is_in_its_name():
         assert files.owner_of_unfinished(other) is None
 
 
-def test_a_process_is_gone_when_it_has_ended_and_one_of_another_machine_after_a_day():
+def test_an_ended_process_is_gone_and_one_elsewhere_is_gone_after_a_day():
     now = time.time()
     host, _, pid = files.this_process().rpartition("-")
     ended = subprocess.Popen([sys.executable, "-S", "-c", ""])

@@ -34,7 +34,7 @@ def test_freed_memory_is_used_again_unless_the_user_has_set_malloc(variables, ke
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="other systems have other limits")
-def test_a_growing_array_may_be_larger_than_memory_and_takes_what_is_written():
+def test_a_growing_array_may_exceed_memory_and_uses_only_what_is_written():
     with open("/proc/meminfo") as file:
         total = sum(1024 * int(line.split()[1]) for line in file if line.startswith(("MemTotal", "SwapTotal")))
     array = host_memory.lazy_zeros((2 * total // 4096, 1024), np.float32)

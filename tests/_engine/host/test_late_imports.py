@@ -29,7 +29,7 @@ def test_tf_keras_imports_pandas_and_scipy_when_it_needs_them():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True)
 
 
-def test_a_package_that_is_missing_stays_missing(monkeypatch):
+def test_a_missing_package_remains_missing(monkeypatch):
     monkeypatch.setattr(late_imports, "_LATE", ("no_such_package",))
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         late_imports._import("no_such_package.part", fromlist=("name",))

@@ -33,7 +33,7 @@ def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(name):
         model_dirs.absolute(os.path.join("/runs", name))
 
 
-def test_checkpoints_are_found_by_their_index_files_in_the_order_of_their_steps():
+def test_checkpoints_are_found_by_index_file_and_ordered_by_step():
     names = [
         "model.ckpt-10.index",
         "model.ckpt-9.index",

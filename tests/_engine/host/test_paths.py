@@ -39,7 +39,7 @@ def test_a_remote_folder_is_read_as_by_pathlib(folder):
         assert opened.read(2) == b"th"
 
 
-def test_what_is_not_there_is_told_as_by_pathlib(folder):
+def test_missing_paths_raise_the_errors_of_pathlib(folder):
     assert not (folder / "none").exists() and list((folder / "none").glob("*")) == []
     with pytest.raises(FileNotFoundError, match="there is no ram://paths/none"):
         (folder / "none").read_bytes()

@@ -52,7 +52,7 @@ def weights_of(estimator):
 
 
 @pytest.mark.slow
-def test_training_sees_changed_images_and_evaluation_and_prediction_those_that_are_there(brightness):
+def test_training_sees_changed_images_and_evaluation_the_original_ones(brightness):
     plain = arrays(IMAGES, np.zeros((24, 1), np.float32), batch_size=8)
     changed = augmented(plain, "brightness")
     hook, estimator = KeepValues(), et.model_to_estimator(brightness)

@@ -46,7 +46,7 @@ def test_layers_frozen_after_construction_stay_frozen_in_subclassed_models():
     assert len(copy.trainable_weights) == len(model.trainable_weights)
 
 
-def test_the_state_of_a_given_model_is_in_memory_where_no_cleaner_of_temporary_files_finds_it(tmp_path, monkeypatch):
+def test_the_state_of_a_given_model_is_kept_in_memory_and_not_in_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     others = files_in_memory()
     model = keras.Sequential([layers.Dense(2, input_shape=(3,))])
@@ -84,7 +84,7 @@ def test_adapted_tf_idf_vocabularies_come_along():
     np.testing.assert_allclose(copy_of(model)(texts), model(texts), rtol=1e-6)
 
 
-def test_exclusions_from_weight_decay_are_kept_by_name_and_refused_by_variable():
+def test_weight_decay_exclusions_are_kept_by_name_and_refused_by_variable():
     model = keras.Sequential([layers.Dense(1, input_shape=(1,))])
     optimizer = keras.optimizers.AdamW(weight_decay=0.5)
     optimizer.exclude_from_weight_decay(var_names=["bias"])
@@ -119,7 +119,7 @@ def test_a_sequential_class_of_the_users_own_is_kept():
     np.testing.assert_array_equal(copy.get_weights()[0], model.get_weights()[0])
 
 
-def test_models_with_arguments_or_compile_of_their_own_are_refused_with_what_to_pass():
+def test_models_with_own_arguments_or_compile_are_refused_with_the_remedy():
     inputs = keras.Input((2,))
     outputs = layers.Dense(1)(inputs)
     arguments = OwnArguments(inputs, outputs, beta=4.0)
@@ -144,7 +144,7 @@ def test_a_sequential_model_that_uses_a_layer_twice_is_refused(nested):
 
 
 @pytest.mark.parametrize("part", ["model", "dense"])
-def test_a_function_passed_to_add_loss_is_refused_because_a_copy_would_not_have_it(part):
+def test_a_function_passed_to_add_loss_is_refused(part):
     model = keras.Sequential([layers.Input([2]), layers.Dense(1, name="dense", kernel_regularizer="l2")], name="model")
     copy_of(compiled(model))
     (model if part == "model" else model.layers[0]).add_loss(lambda: tf.reduce_sum(model.layers[0].kernel))

@@ -54,7 +54,7 @@ def test_several_outputs_keep_the_names_of_their_metrics(batches, tmp_path):
     assert results.keys() == {"loss", "a_loss", "b_loss", "a_mae", "b_error", "global_step"}
 
 
-def test_a_rate_that_is_a_tensor_of_the_graph_is_told_of(classifier):
+def test_a_learning_rate_that_is_a_graph_tensor_is_reported(classifier):
     rate = v1.train.exponential_decay(0.1, v1.train.get_or_create_global_step(), 10, 0.9)
     with pytest.raises(ValueError, match=r"lr of the AdamOptimizer is .*ExponentialDecay.*; use a number"):
         et.model_to_estimator(classifier(v1.train.AdamOptimizer(rate)))

@@ -85,7 +85,7 @@ def test_a_rate_on_replicas(train, classifier, mirrored):
 
 
 @pytest.mark.slow
-def test_a_schedule_goes_on_by_its_step(train, classifier):
+def test_a_schedule_resumes_at_its_step(train, classifier):
     def compiled():
         schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0, 2], [1.0, 0.5, 0.25])
         return classifier(keras.optimizers.SGD(schedule), metrics=())

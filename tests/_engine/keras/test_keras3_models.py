@@ -23,7 +23,7 @@ def small(optimizer="sgd", loss="mse", **compiled):
     return model
 
 
-def test_a_copy_has_all_of_the_model_and_is_not_touched_by_what_is_done_to_it_later():
+def test_a_copy_is_complete_and_independent_of_the_given_model():
     normalization, lookup, text = (
         layers.Normalization(),
         layers.StringLookup(),
@@ -78,7 +78,7 @@ def test_a_saved_model_is_loaded_by_the_keras_that_saved_it(name, tmp_path):
         np.testing.assert_allclose(*prediction.values(), kind.predict(ones, verbose=0)[0], rtol=1e-6)
 
 
-def test_a_file_of_weights_is_refused_and_loads_into_the_model_that_is_given(tmp_path):
+def test_a_weights_file_is_refused_but_loads_into_the_given_model(tmp_path):
     model = small()
     model.save_weights(tmp_path / "model.weights.h5")
     with pytest.raises(ValueError, match="^.*model.weights.h5 contains only the weights of a model; .* load_weights"):
@@ -106,7 +106,7 @@ def test_a_lambda_in_a_file_is_refused_unless_asked_for(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_mixed_precision_is_of_the_layers_but_for_outputs_and_preprocessing(precision, tmp_path):
+def test_mixed_precision_excludes_outputs_and_preprocessing(precision, tmp_path):
     base = keras.Sequential([layers.Dense(4), layers.ReLU()], name="base")
     model = keras.Sequential(
         [keras.Input((3,)), layers.Normalization(mean=0.0, variance=1.0), base, layers.Dense(1, name="head")]

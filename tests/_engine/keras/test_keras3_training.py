@@ -108,9 +108,7 @@ def weighted_model():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", [(None, 2), (3,)])
-def test_evaluation_with_weights_and_several_outputs_is_the_same_on_any_number_of_replicas(
-    numbers, data, mirrored, tmp_path
-):
+def test_weighted_evaluation_of_several_outputs_is_equal_on_replicas(numbers, data, mirrored, tmp_path):
     features = {"scan": data[0], "age": data[0][:, :1] * 2}
     labels = {"risk": data[0][:, 1:2], "kind": data[1]}
     weights = {"risk": np.linspace(0, 2, 96, dtype="float32"), "kind": np.linspace(1, 3, 96, dtype="float32")}
@@ -177,7 +175,7 @@ def gan():
         pytest.param(gan, 2, id="gan"),
     ],
 )
-def test_a_new_estimator_goes_on_as_if_never_stopped(build, replicas, data, batches, mirrored, tmp_path):
+def test_a_new_estimator_resumes_as_if_training_never_stopped(build, replicas, data, batches, mirrored, tmp_path):
     def train(folder, *steps, **config):
         for last in steps:
             keras.utils.set_random_seed(9 if last == steps[0] else 1)  # which no longer matters with a checkpoint
@@ -341,7 +339,7 @@ def test_a_second_run_traces_nothing(data, batches, tmp_path):
 
 
 @pytest.mark.slow
-def test_hooks_and_train_and_evaluate_with_an_export_that_takes_image_bytes(tmp_path):
+def test_hooks_run_in_train_and_evaluate_whose_export_takes_image_bytes(tmp_path):
     class Losses(et.SessionRunHook):
         values = []
 

@@ -32,7 +32,7 @@ def test_layers_compute_in_it_but_for_outputs_and_preprocessing(precision):
     assert mixed(tf.zeros((1, 8, 8, 1))).dtype == tf.float32
 
 
-def test_the_copy_has_the_models_weights_and_optimizer_and_scales_the_loss_in_float16():
+def test_the_copy_keeps_weights_and_optimizer_and_scales_a_float16_loss():
     model = build()
     model.run_eagerly = True
     model.fit(tf.ones((2, 8, 8, 1)), tf.one_hot([0, 1], 2), verbose=0)
@@ -46,7 +46,7 @@ def test_the_copy_has_the_models_weights_and_optimizer_and_scales_the_loss_in_fl
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("given", "precision"), [(build(), "bfloat16"), (build, "float16")], ids=["model", "function"])
-def test_it_trains_goes_on_and_gives_float32(given, precision, tmp_path):
+def test_it_trains_resumes_and_gives_float32(given, precision, tmp_path):
     batch = tf.ones((2, 8, 8, 1)), tf.one_hot([0, 0], 2)
     for steps in (2, 4) if precision == "float16" else (4,):
         config = et.RunConfig(tmp_path, mixed_precision=precision)
@@ -86,6 +86,6 @@ def test_what_cannot_be_scaled_and_what_scales_already_is_refused():
         copy(model, "float16")
 
 
-def test_the_policy_of_the_process_stays():
+def test_the_policy_of_the_process_is_unchanged():
     copy(build, "bfloat16")
     assert keras.mixed_precision.global_policy().name == "float32"

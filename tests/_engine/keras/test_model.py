@@ -95,7 +95,7 @@ def normalized_model():
 
 
 @pytest.mark.slow
-def test_conversion_keeps_statistics_bit_for_bit_and_leaves_the_given_model_as_it_was(data, batches, tmp_path):
+def test_conversion_keeps_statistics_exactly_and_the_given_model_unchanged(data, batches, tmp_path):
     model = eagerly(normalized_model())
     model.fit(*data, epochs=2, verbose=0)
     before, expected = [weight.copy() for weight in model.get_weights()], model.predict(data[0], verbose=0)
@@ -173,9 +173,7 @@ def own_steps():
 
 
 @pytest.mark.slow
-def test_train_step_and_test_step_of_the_model_are_used_and_its_loss_is_that_of_all_replicas(
-    data, batches, mirrored, tmp_path
-):
+def test_own_train_step_and_test_step_are_used_with_all_replicas_losses(data, batches, mirrored, tmp_path):
     model, hook, hook_of_two = own_steps(), LossCatcher(), LossCatcher()
     estimator = estimator_of(model, tmp_path)
     estimator.train(batches(data, 32), hooks=[hook])
@@ -235,7 +233,7 @@ def test_a_loss_may_have_conditions_on_tensors(tmp_path):
         assert metrics["loss"] == expected
 
 
-def test_added_metrics_take_predictions_of_layers_with_conditions_on_tensors(tmp_path):
+def test_added_metrics_accept_layers_with_conditions_on_tensors(tmp_path):
     class Absolute(layers.Layer):
         def call(self, inputs):
             if tf.reduce_sum(inputs) > 0:
@@ -422,9 +420,7 @@ def test_keras_model_path_loads_what_keras_saved(name, data, batches, tmp_path):
     estimator.train(batches(data, 50), steps=1)
 
 
-def test_checkpoints_are_read_by_tf_train_checkpoint_and_by_the_old_name_of_the_step_and_damaged_ones_are_told_of(
-    classifier, data, batches, tmp_path
-):
+def test_tf_train_checkpoint_reads_ours_and_damaged_ones_are_reported(classifier, data, batches, tmp_path):
     model = classifier(metrics=())
     estimator = estimator_of(model, tmp_path)
     estimator.train(batches(data, 32), steps=2)
@@ -550,7 +546,7 @@ def test_a_checkpoint_of_another_unbuilt_model_names_the_variables(data, batches
 
 @pytest.mark.slow
 @pytest.mark.parametrize("generation", ["tf_keras", "keras"])
-def test_evaluations_and_predictions_of_a_stateful_model_start_with_new_states(generation, batches, tmp_path):
+def test_stateful_models_evaluate_and_predict_from_fresh_states(generation, batches, tmp_path):
     keras = pytest.importorskip(generation)
     model = keras.Sequential([keras.Input(batch_shape=(4, 3, 2)), keras.layers.LSTM(3, stateful=True)])
     model.compile("sgd", "mse")
@@ -564,7 +560,7 @@ def test_evaluations_and_predictions_of_a_stateful_model_start_with_new_states(g
 
 
 @pytest.mark.slow
-def test_a_sequential_model_without_input_shape_resumes_with_its_optimizers_state(data, batches, tmp_path):
+def test_an_unbuilt_sequential_model_resumes_with_its_optimizers_state(data, batches, tmp_path):
     def train(folder, *last_steps):
         for last_step in last_steps:
             keras.utils.set_random_seed(1)
@@ -622,7 +618,7 @@ def test_a_model_built_and_converted_in_the_strategys_scope_trains(classifier, d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [None, 2])
-def test_a_generator_without_shapes_is_taken_with_the_ranks_of_its_first_element(replicas, mirrored, tmp_path):
+def test_a_generator_without_shapes_gets_the_ranks_of_its_first_element(replicas, mirrored, tmp_path):
     def generate():
         for number in range(3):
             yield np.full((4, 4), number, "float32"), np.eye(3, dtype="float32")[[0, 1, 2, 0]]

@@ -90,7 +90,7 @@ def test_training_in_two_goes_takes_the_examples_that_it_takes_in_one(make, trai
         pytest.param(MAKERS["own"], id="own"),
     ],
 )
-def test_resumed_with_twice_the_batch_and_the_replicas_every_example_of_the_epoch_comes_once(make, trained):
+def test_each_example_comes_once_after_doubling_batch_and_replicas(make, trained):
     first = trained(make(batch_size=2, num_epochs=1), steps=3)
     second = trained(make(batch_size=4, num_epochs=1), replicas=2)
     assert len(first) == 6 and sorted(first + second) == list(range(NUMBER))
@@ -114,7 +114,7 @@ def test_steps_of_several_batches_and_calls_of_several_steps_are_counted(trained
     assert trained(numbers(**make), replicas=2, accumulate_steps=3) == list(range(12, NUMBER))
 
 
-def test_a_session_that_recovers_goes_on_from_its_checkpoint(trained):
+def test_a_recovered_session_resumes_from_its_checkpoint(trained):
     class Fails(et.SessionRunHook):
         calls = 0
 
@@ -135,7 +135,7 @@ def test_without_resume_input_every_train_call_starts_its_input_fn_anew(trained)
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_does_not_count_examples_is_told_of(trained, tmp_path, warnings):
+def test_a_checkpoint_without_a_count_of_examples_is_reported(trained, tmp_path, warnings):
     model = recording_model([])()
     model.train_on_batch(np.zeros((1, 1)), np.zeros((1, 1)))  # else the optimizer has no variables
     step = tf.Variable(7, dtype=tf.int64)
@@ -153,7 +153,7 @@ def test_a_model_fn_has_no_input_to_resume(tmp_path):
 
 
 @pytest.mark.slow
-def test_frozen_features_go_on_where_they_were(tmp_path):
+def test_frozen_features_resume_where_they_stopped(tmp_path):
     rows = {"batch_size": 6, "num_epochs": 1}
 
     def losses(name, *goes):

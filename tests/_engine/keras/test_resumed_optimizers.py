@@ -40,9 +40,7 @@ def test_nadam_resumes_with_the_numbers_of_an_unbroken_training(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("generation", "apart"), [("tf_keras", 1e-6), ("keras", 0)])
-def test_batch_norm_over_replicas_resumes_but_for_the_last_bits_of_averages(
-    generation, apart, data, mirrored, tmp_path
-):
+def test_batch_norm_on_replicas_resumes_up_to_the_last_bits_of_averages(generation, apart, data, mirrored, tmp_path):
     kerases = pytest.importorskip(generation)
     layers = kerases.layers
 

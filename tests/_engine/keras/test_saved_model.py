@@ -202,5 +202,5 @@ FAMILIES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("generation", "name"), FAMILIES)
-def test_each_family_of_applications_serves_what_predict_gives(generation, name, tmp_path):
+def test_the_export_of_each_application_family_agrees_with_predict(generation, name, tmp_path):
     applications.check({"generation": generation, "name": name}, tmp_path)

@@ -31,7 +31,7 @@ def trained(keras, data, batches, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_second_phase_begins_with_the_weights_of_the_first_and_a_step_and_an_optimizer_of_its_own(
+def test_a_second_phase_starts_at_step_0_from_the_first_phases_weights(
     keras, trained, data, batches, tmp_path, log_lines
 ):
     expected = trained.evaluate(batches(data, 32))

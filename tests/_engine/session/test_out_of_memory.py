@@ -36,7 +36,7 @@ def test_a_message_without_a_tensor_gets_advice_too():
     assert caught.value.message.endswith(message)
 
 
-def test_training_a_model_fn_tells_what_else_was_in_memory(tmp_path):
+def test_running_out_of_memory_in_a_model_fn_lists_what_else_was_in_memory(tmp_path):
     def model_fn(features, labels, mode):
         held = tf.random.normal([1000], name="held")
         large = tf.reduce_sum(tf.fill(BEYOND_ANY_ADDRESS_SPACE, tf.reduce_sum(held)))

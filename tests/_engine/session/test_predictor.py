@@ -67,7 +67,7 @@ def test_a_predictor_of_a_model_fn_keeps_one_session_and_its_checkpoint(counting
     assert older({"x": [[1.0, 3.0]]})["y"] == [8.0]
 
 
-def test_features_whose_size_varies_are_built_for_once_more_and_other_types_get_a_graph_of_their_own(counting):
+def test_a_predictor_rebuilds_once_for_new_sizes_and_per_dtype(counting):
     estimator, built = counting
     estimator.train(ones, steps=1)
     predict = estimator.predictor(predict_keys=["y"])
@@ -97,7 +97,7 @@ def rows(count=3):
 
 
 @pytest.mark.slow
-def test_a_predictor_of_a_keras_model_traces_once_and_keeps_to_its_checkpoint(tmp_path):
+def test_a_keras_predictor_traces_once_and_keeps_its_checkpoint(tmp_path):
     # Not built: its variables come with the first trace.
     model = keras.Sequential([Traced(), keras.layers.Dense(2, activation="tanh", name="out")])
     model.compile(keras.optimizers.SGD(1.0), "mse")
@@ -123,7 +123,7 @@ def test_a_predictor_of_a_keras_model_traces_once_and_keeps_to_its_checkpoint(tm
     assert predict.checkpoint_path == first
 
 
-def test_without_a_checkpoint_a_predictor_has_the_given_weights_and_names_what_it_cannot_predict(classifier, tmp_path):
+def test_a_predictor_without_a_checkpoint_has_the_given_weights(classifier, tmp_path):
     model = classifier()
     estimator = et.model_to_estimator(model, model_dir=tmp_path)
     x = np.ones([1, 4], "float32")

@@ -63,7 +63,7 @@ def test_an_op_waits_for_an_op_that_it_was_created_without(graph):
         session.run(update)
 
 
-def test_random_ops_after_the_read_of_the_global_step_have_the_seeds_that_tf_estimator_gave(graph):
+def test_random_ops_after_the_global_step_read_get_tf_estimators_seeds(graph):
     """A model_fn would draw other initial weights than under tf.estimator: a seed is the number of ops before it."""
     v1.train.create_global_step()
     private_names.global_step_read()
@@ -291,7 +291,7 @@ def test_the_arguments_of_compile_as_they_were_given():
     keras.Sequential([keras.layers.Dense(1)]).compile(**arguments)
 
 
-def test_a_model_of_a_graph_tells_how_it_was_compiled_and_whether_it_has_values(graph):
+def test_a_graph_model_reports_its_compilation_and_whether_it_has_values(graph):
     """A model of a program of TensorFlow 1 could not be copied, or would begin with other weights than it was given."""
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
     model.compile("sgd", "mse", metrics=["mae"], loss_weights=[2.0])
@@ -649,7 +649,7 @@ def test_learning_rates_that_a_checkpoint_need_not_have(tmp_path, rate):
     assert name in tf.train.TrackableView.children(optimizer)
 
 
-def test_a_compiled_nadam_gives_the_numbers_of_an_eager_one_and_continues_with_them(tmp_path):
+def test_a_compiled_nadam_matches_an_eager_one_and_resumes_alike(tmp_path):
     """Each variable's update would multiply the product of momenta again, and a checkpoint would lack it."""
 
     def train(name, steps, path=None, complete=False):

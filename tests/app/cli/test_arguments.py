@@ -417,9 +417,7 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
     }
 
 
-def test_folders_of_training_services_are_defaults_that_the_plan_names_and_flags_win(
-    plan, scans, monkeypatch, tmp_path
-):
+def test_directories_of_training_services_are_defaults_that_flags_override(plan, scans, monkeypatch, tmp_path):
     monkeypatch.setenv("AIP_MODEL_DIR", str(tmp_path / "vertex"))
     monkeypatch.setenv("SM_MODEL_DIR", str(tmp_path / "sagemaker"))
     monkeypatch.setenv("SM_CHANNEL_TRAINING", str(scans))
@@ -475,7 +473,7 @@ def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
     assert changed["model"] == "small_cnn for images of 64x64"
 
 
-def test_a_resumed_run_keeps_its_settings_and_may_go_on_longer_or_elsewhere(plan, begun, scans, tmp_path):
+def test_a_resumed_run_keeps_its_settings_but_may_train_longer(plan, begun, scans, tmp_path):
     resumed = plan("--model-dir", begun, "--resume")
     assert resumed["folder"] == "begun, continuing from model.ckpt-7"
     assert (resumed["model"], resumed["seed"]) == ("vgg16 for images of 64x64", "5")

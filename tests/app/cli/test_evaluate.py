@@ -131,7 +131,7 @@ def test_predictions_are_a_row_an_image(outputs, entry, settings, data):
     assert matrix == entry["classification"]["confusion_matrix"]
 
 
-def test_predictions_are_what_predict_tells_of_each_file(outputs, command, trained):
+def test_predictions_agree_with_predict_for_each_file(outputs, command, trained):
     _, *rows = outputs["predictions"]
     _, output, _ = command("predict", "--model-dir", trained.model_dir, "--csv", *(row[0] for row in rows))
     _, *predicted = csv.reader(io.StringIO(output))
@@ -166,7 +166,7 @@ def test_examples_that_are_no_files_are_numbered(command, trained, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_a_run_without_classes_has_the_metrics_of_the_estimator_alone_ranked_by_loss(command, own_flags, tmp_path):
+def test_a_run_without_classes_has_only_estimator_metrics_ranked_by_loss(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", "run", "--max-steps", "6", "--save-checkpoints-steps", "2"]
     assert command(*flags)[0] == 0
     _, output, _ = command("evaluate", "--model-dir", "run", "--all", "--json")
@@ -212,7 +212,7 @@ def build(image_size):
 
 
 @pytest.mark.slow
-def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_alone(command, settings, tmp_path):
+def test_a_model_without_probabilities_has_only_the_estimators_metrics(command, settings, tmp_path):
     (tmp_path / "logits.py").write_text(LOGITS)
     dataclasses.replace(settings, model=f"{tmp_path}/logits.py:build").save(tmp_path / "run")
     build = runpy.run_path(tmp_path / "logits.py")["build"]
@@ -249,7 +249,7 @@ def test_predictions_need_classes(command, settings, tmp_path):
     assert errors == "estimator_train: --predictions needs classes, and the run in run has none\n"
 
 
-def test_other_classes_than_the_runs_are_refused_before_tensorflow_is_imported(settings, scans, tmp_path):
+def test_classes_other_than_the_runs_are_refused_before_tensorflow_loads(settings, scans, tmp_path):
     shutil.copytree(scans, tmp_path / "changed")
     (tmp_path / "changed" / "dark").rename(tmp_path / "changed" / "grey")
     dataclasses.replace(settings, data_dir=str(tmp_path / "changed")).save(tmp_path / "run")

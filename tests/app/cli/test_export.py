@@ -83,7 +83,7 @@ def expected(trained, images):
 
 
 @pytest.mark.slow
-def test_a_fresh_process_serves_image_files_as_predict_does(command, saved_model, scans, trained):
+def test_a_fresh_process_serving_image_files_agrees_with_predict(command, saved_model, scans, trained):
     paths = [*map(str, sorted(scans.rglob("*.*"))), *map(str, sorted(REAL.rglob("*.jpeg")))]
     _, output, _ = command("predict", "--model-dir", trained.model_dir, "--json", *paths)
     expected = [[entry["probabilities"][name] for name in ("bright", "dark")] for entry in json.loads(output)]
@@ -171,7 +171,7 @@ def test_nothing_half_written_is_left(command, trained, monkeypatch, file_format
     assert [path for path in Path("new").rglob("*") if path.is_file()] == []
 
 
-def test_one_folder_takes_the_keras_file_and_the_weights_and_loses_what_a_killed_export_left(keras_files):
+def test_one_directory_takes_both_files_and_loses_a_killed_exports_files(keras_files):
     assert sorted(os.listdir(keras_files)) == ["model.keras", "weights.h5"]
 
 

@@ -97,7 +97,7 @@ def test_the_command_trains_in_step_and_an_evaluator_evaluates_on_the_way(warm_l
             assert f"loss {evaluation['metrics']['loss']:.4f}" in metrics
 
 
-def test_replicas_and_parameter_servers_are_not_for_a_cluster_of_the_command(command, monkeypatch):
+def test_replicas_and_parameter_servers_are_refused_in_a_launched_cluster(command, monkeypatch):
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
     code, _, err = command("--replicas", 2)
@@ -111,7 +111,7 @@ def test_replicas_and_parameter_servers_are_not_for_a_cluster_of_the_command(com
     assert code == 2 and "TF_CONFIG is not valid JSON" in err
 
 
-def test_a_task_that_is_not_in_its_cluster_is_refused_before_anything_is_done(command, monkeypatch):
+def test_a_task_outside_its_cluster_is_refused_before_anything_runs(command, monkeypatch):
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
     code, out, err = command("--dry-run")
@@ -150,9 +150,7 @@ def test_a_port_in_use_is_left_out(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_terminated_ends_all_with_a_checkpoint_and_the_training_is_not_told_to_be_over(
-    scans, tmp_path
-):
+def test_a_terminated_worker_ends_all_and_training_is_not_marked_finished(scans, tmp_path):
     cluster = dict(zip(("chief", "worker"), ([address] for address in free_addresses(2)), strict=True))
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", 32, "--batch-size", 2]
     flags += ["--max-steps", 10**6, "--save-checkpoints-steps", 10, "--model-dir", tmp_path / "run"]

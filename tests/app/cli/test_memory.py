@@ -16,7 +16,7 @@ def run(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_estimate_tells_on_how_many_devices_it_fits(run):
+def test_the_estimate_says_on_how_many_devices_it_fits(run):
     arguments = ["--recipe", "unet3d", "--volume", "240", "--filters", "4"]
     result = run(memory, *arguments, "--device-memory", "3.5")
     assert result.exit_code == 0, result.output

@@ -44,7 +44,7 @@ def is_same(folder, steps, name):
 
 
 @pytest.mark.slow
-def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_phase(train, command, tmp_path):
+def test_a_killed_run_with_phases_resumes_in_its_phase(train, command, tmp_path):
     code, output, errors = train("--model-dir", "whole", "--phases", PHASES)
     assert code == 0, errors
     run = tmp_path / "whole"
@@ -83,7 +83,7 @@ def test_each_phase_trains_its_layers_and_a_run_that_was_killed_goes_on_in_its_p
     assert all(layer.trainable for layer in exported.get_layer("small").layers)
 
 
-def test_a_phase_with_a_layer_that_is_not_there_is_refused_before_the_first_trains(train, tmp_path):
+def test_a_phase_with_an_unknown_layer_is_refused_before_any_training(train, tmp_path):
     code, _, errors = train("--model-dir", "run", "--phases", "freeze=all epochs=1; freeze=botom epochs=1")
     assert code == 2
     assert "freeze=botom: small has no such layer; pass all, none, a number, or bottom" in errors.splitlines()[-1]
@@ -91,7 +91,7 @@ def test_a_phase_with_a_layer_that_is_not_there_is_refused_before_the_first_trai
 
 
 @pytest.mark.slow
-def test_each_phase_trains_its_layers_and_evaluations_on_the_way_go_through_them(train, tmp_path):
+def test_each_phase_trains_its_layers_and_is_evaluated_on_the_way(train, tmp_path):
     flags = ["--phases", "freeze=all epochs=1; freeze=1 epochs=1", "--evaluate-every", "2", "--keep-best"]
     code, output, errors = train("--model-dir", "run", *flags)
     assert code == 0, errors

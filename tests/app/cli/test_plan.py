@@ -6,7 +6,7 @@ from estimator_train.app.cli.plan import newest_checkpoint
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])
-def test_where_the_checkpoint_file_is_lost_it_is_the_newest_that_lies_there(content, tmp_path):
+def test_without_a_checkpoint_file_the_plan_names_the_newest_checkpoint(content, tmp_path):
     for name in ("model.ckpt-9.index", "model.ckpt-10.index", "model.ckpt-11.data-00000-of-00001"):
         (tmp_path / name).touch()
     if content is not None:

@@ -77,7 +77,7 @@ def test_a_batch_without_a_readable_image_does_not_stop_the_rest(command, traine
 
 
 @pytest.mark.slow
-def test_a_table_is_shown_where_no_format_is_named_and_a_checkpoint_can_be_chosen(command, trained, scans):
+def test_a_table_is_the_default_format_and_a_checkpoint_can_be_chosen(command, trained, scans):
     flags = ["predict", "--model-dir", trained.model_dir, scans / "dark" / "0.jpeg"]
     _, newest, _ = command(*flags)
     headers, _, row = newest.splitlines()

@@ -1,6 +1,7 @@
 """--recipe trains a recipe with the flags that it takes, and resumes its run; `recipes` lists the recipes."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,4 +46,10 @@ def test_a_dry_run_says_what_would_be_done(command, tmp_path):
 
 def test_recipes_are_listed(command):
     _, output, _ = command("recipes")
-    assert [line.split()[0] for line in output.splitlines()] == list(recipes.NAMES)
+    listed = dict(line.split(maxsplit=1) for line in output.splitlines())
+    assert listed["unet3d"] == "a 3-D U-Net that segments volumes, on one device, on replicas or split over devices"
+    programs = Path(recipes.__file__).parent.glob("*.py")
+    assert listed.keys() == {program.stem for program in programs if "\ndef train(" in program.read_text()}
+    for name in listed:
+        code, output, _ = command("--recipe", name, "--dry-run")
+        assert code == 0 and f"runs/{name}" in output

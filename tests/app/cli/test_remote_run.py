@@ -56,9 +56,7 @@ def remote_scans(scans):
 
 
 @pytest.mark.slow
-def test_a_run_in_memory_is_trained_resumed_evaluated_used_and_reported_without_a_local_file(
-    command, remote_scans, written, tmp_path
-):
+def test_a_run_in_memory_needs_no_local_file_from_training_to_report(command, remote_scans, written, tmp_path):
     run = "ram://runs/scans"
     flags = ["--dataset", "images", "--data-dir", remote_scans, "--model", "small_cnn", "--image-size", "24x32"]
     flags += ["--batch-size", 4, "--seed", 1, "--model-dir", run]

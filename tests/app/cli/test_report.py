@@ -184,7 +184,7 @@ def test_the_browser_would_tell_of_requests_and_errors(tmp_path):
 
 
 @pytest.mark.slow
-def test_training_keeps_the_classes_of_every_evaluation_and_ends_with_the_report(command, scans, tmp_path):
+def test_training_records_classes_per_evaluation_and_ends_with_a_report(command, scans, tmp_path):
     flags = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16"]
     folder = tmp_path / "run"
     code, output, _ = command(*flags, "--model-dir", folder, "--max-steps", "4", "--evaluate-every", "2")

@@ -137,7 +137,7 @@ def test_wrong_arguments_end_with_one_line_and_no_tensorflow(run, arguments, mes
         ("import tensorflow as tf\ntf.train.AdamOptimiser()", None),
     ],
 )
-def test_a_script_that_stops_at_a_name_of_tensorflow_1_is_told_of_tf1(tmp_path, script, name):
+def test_a_script_that_fails_at_a_tensorflow_1_name_is_pointed_to_tf1(tmp_path, script, name):
     (tmp_path / "script.py").write_text(script)
     done = warm_python.run(["-m", "estimator_train", "run", "script.py"], tmp_path, cwd=tmp_path)
     *_, error, last = done.stderr.splitlines()

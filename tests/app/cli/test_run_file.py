@@ -25,7 +25,7 @@ def flags(scans, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_tells_how_the_run_was_made_and_makes_it_again(command, flags, scans, tmp_path):
+def test_it_records_how_the_run_was_made_and_repeats_it(command, flags, scans, tmp_path):
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     command("--version")  # goes to tmp_path
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
@@ -82,7 +82,7 @@ def test_quiet_shows_the_last_result_only_and_each_evaluation_is_kept_once(comma
     assert evaluations(tmp_path / "run") == [(f"model.ckpt-{step}", step) for step in (2, 4, 5)]
 
 
-def test_verbose_shows_the_log_from_info_on_and_the_last_evaluation_is_kept(command, own_flags, levels, tmp_path):
+def test_verbose_shows_the_info_log_and_the_last_evaluation_is_kept(command, own_flags, levels, tmp_path):
     assert command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "2", "--verbose")[0] == 0
     assert any(line.startswith("Saving checkpoints for 2") for line in levels)
     assert evaluations(tmp_path / "run") == [("model.ckpt-2", 2)]

@@ -77,7 +77,7 @@ def test_train_resume_and_evaluate_a_folder_on_two_replicas(run, folder, tmp_pat
     assert accuracies["10"] == re.search(r"accuracy (\S+)", second.stdout).group(1)
 
 
-def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(run, tmp_path):
+def test_a_killed_run_resumes_from_its_last_whole_checkpoint(run, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
     flags = [
         "--input-fn",

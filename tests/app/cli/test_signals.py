@@ -120,7 +120,7 @@ def wait_for_file(process, folder, pattern, errors):
     wait_until(process, lambda: list(folder.glob(pattern)), errors)
 
 
-def test_ctrl_c_saves_a_checkpoint_and_says_the_command_that_goes_on(start, errors, tmp_path):
+def test_ctrl_c_saves_a_checkpoint_and_prints_the_command_that_resumes(start, errors, tmp_path):
     process = start("--save-checkpoints-steps", "20", "--steps-per-loop", "5")
     wait_for_file(process, tmp_path, "run/model.ckpt-[1-9]*.index", errors)
     process.send_signal(signal.SIGINT)
@@ -241,7 +241,7 @@ def test_a_terminal_that_hangs_up_saves_a_checkpoint_and_stops(tmp_path):
     assert max(steps) > 0
 
 
-def test_sighup_that_nohup_has_the_process_ignore_stays_ignored():
+def test_sighup_remains_ignored_under_nohup():
     handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with StopOnSignal() as stop:
@@ -252,7 +252,7 @@ def test_sighup_that_nohup_has_the_process_ignore_stays_ignored():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_before_the_first_step_stops_at_once_and_later_ones_wait_for_the_step(number):
+def test_a_signal_stops_at_once_before_step_1_and_later_after_the_step(number):
     with raising_terminated(), contextlib.suppress(Stopped), StopOnSignal() as stop:
         os.kill(os.getpid(), number)
         time.sleep(60)
@@ -265,7 +265,7 @@ def test_a_signal_before_the_first_step_stops_at_once_and_later_ones_wait_for_th
     assert stop.received == number
 
 
-def test_a_second_sigterm_after_the_training_has_stopped_does_not_hide_where_to_go_on():
+def test_a_second_sigterm_after_training_does_not_hide_how_to_resume():
     with raising_terminated():
         with contextlib.suppress(Stopped), StopOnSignal() as stop:
             os.kill(os.getpid(), signal.SIGTERM)

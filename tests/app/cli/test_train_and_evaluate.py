@@ -23,7 +23,7 @@ def test_it_evaluates_every_n_steps_and_at_the_end(command, own_flags, tmp_path)
 
 
 @pytest.mark.slow
-def test_it_stops_at_the_evaluation_that_is_one_too_many_and_keeps_the_best(command, own_flags, tmp_path):
+def test_it_stops_at_one_evaluation_too_many_and_keeps_the_best(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "50", "--evaluate-every", "2"]
     code, output, _ = command(*flags, "--early-stopping", "2", "--keep-best")
     assert code == 0
@@ -41,7 +41,7 @@ def test_it_stops_at_the_evaluation_that_is_one_too_many_and_keeps_the_best(comm
 
 
 @pytest.mark.slow
-def test_the_best_of_an_earlier_training_stays_the_best(command, own_flags, tmp_path):
+def test_an_earlier_trainings_best_checkpoint_remains_the_best(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--keep-best"]
     assert command(*flags, "--max-steps", "6")[0] == 0
     code, output, _ = command(*flags, "--max-steps", "10", "--resume")

@@ -3,8 +3,11 @@
 import json
 import shlex
 
+import numpy as np
 import pytest
 import tf_keras as keras
+
+from estimator_train.app.report import learning_rates
 
 
 @pytest.fixture
@@ -51,7 +54,9 @@ def test_a_run_of_every_flag_is_resumed_evaluated_and_exported(command, flags, t
     code, *_ = command("export", "--model-dir", tmp_path / "run", "--format", "keras", "--out", tmp_path / "out")
     assert code == 0
     model = keras.models.load_model(tmp_path / "out" / "model.keras")
-    assert model.optimizer.name == "AdamW"
+    optimizer = model.optimizer.get_config()
+    assert (optimizer["name"], optimizer["use_ema"], optimizer["ema_momentum"]) == ("AdamW", True, 0.5)
+    assert model.loss.get_config()["label_smoothing"] == pytest.approx(0.1)
     assert [layer.rate for layer in model.layers if isinstance(layer, keras.layers.Dropout)] == [0.3]
 
     code, _, errors = command(*resume, "9", "--ema", "0.9")
@@ -77,9 +82,13 @@ def test_a_model_of_the_users_own_is_compiled_anew(command, own_flags, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_learning_rate_is_found_and_nothing_else_is_kept(command, flags, tmp_path):
+def test_a_learning_rate_is_found_and_nothing_else_is_kept(command, flags, tmp_path, monkeypatch):
+    plotted, plot = [], learning_rates.plot
+    monkeypatch.setattr(learning_rates, "plot", lambda test, path: plotted.append(test) or plot(test, path))
     code, output, _ = command(*flags, "--find-learning-rate", "--weight-decay", "0.01")
     assert code == 0
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["learning_rate.png"]
-    suggested = float(output.splitlines()[-1].split()[1])
-    assert 1e-6 < suggested < 1
+    (test,) = plotted
+    lowest = np.argmin(test.averages)
+    assert test.rates[0] == 1e-7 and test.averages[lowest] < test.averages[0]
+    assert output.splitlines()[-1].startswith(f"--learning-rate {test.rates[lowest] / 10:.1e} is suggested")

@@ -55,7 +55,7 @@ def splits(hf):
     return make
 
 
-def test_a_saved_set_is_read_and_its_order_goes_on_in_the_middle(splits, tmp_path):
+def test_a_saved_set_is_read_and_its_order_resumes_in_the_middle(splits, tmp_path):
     splits(train=10, validation=4).save_to_disk(tmp_path / "saved")
     data = datasets.open_dataset("hf", tmp_path / "saved")
     assert (data.name, data.class_names, data.image_size) == ("hf", ("a", "b"), (6, 8))

@@ -48,7 +48,7 @@ def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
 
 
 @pytest.mark.parametrize("below", ["", "train/"])
-def test_a_fifth_of_each_class_is_set_apart_where_there_is_nothing_to_evaluate_on(fill, below):
+def test_a_fifth_of_each_class_is_held_out_without_evaluation_images(fill, below):
     data = datasets.open_dataset("images", fill({f"{below}a": 20, f"{below}b": 10, f"{below}c": 2}))
     classes = [path.split("/")[-2] for path in data.eval_paths]
     assert [classes.count(name) for name in "abc"] == [4, 2, 1]

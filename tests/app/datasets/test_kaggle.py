@@ -226,7 +226,7 @@ def test_without_a_folder_it_is_downloaded_on_first_use_into_the_cache(server, t
 
 
 @pytest.mark.slow
-def test_a_killed_download_goes_on_where_it_was_and_the_data_trains_a_model(server, tmp_path):
+def test_a_killed_download_resumes_and_its_data_trains_a_model(server, tmp_path):
     server.archive = zipped({"padding": os.urandom(4 * MEGABYTE), **tree()})
     server.pause = 5 * MEGABYTE // 2
     program = PROGRAM.format(url=server.url)
@@ -340,7 +340,7 @@ def test_a_kaggle_out_of_reach_is_one_line(server, download, succeeds, monkeypat
     succeeds()
 
 
-def test_a_disk_without_room_is_told_before_the_download(server, download, succeeds, monkeypatch, tmp_path):
+def test_a_full_disk_is_reported_before_the_download(server, download, succeeds, monkeypatch, tmp_path):
     server.archive = zipped(tree())
     usage = archive.shutil.disk_usage(tmp_path)
     with monkeypatch.context() as patch:

@@ -53,7 +53,7 @@ def test_several_labels_have_a_column_each_and_an_empty_cell_none(manifest):
     assert data.left_out == ("val",)
 
 
-def test_numbers_have_their_mean_and_deviation_and_weights_are_those_of_training(manifest):
+def test_numbers_have_mean_and_deviation_and_weights_of_training_rows(manifest):
     rows = [("1", "3.5", "train", "2"), ("2", "-1", "train", "0"), ("3", "2e1", "test", "9")]
     data = open_manifest(manifest(("path", "label", "split", "weight"), *rows), "regression")
     assert data.class_names == () and data.train_labels.dtype == np.float32
@@ -62,7 +62,7 @@ def test_numbers_have_their_mean_and_deviation_and_weights_are_those_of_training
     assert data.train_weights.tolist() == [2, 0]
 
 
-def test_without_a_split_a_fifth_of_each_class_is_set_apart_and_no_label_loses_its_last_image(manifest):
+def test_without_a_split_a_fifth_of_each_class_is_held_out_but_one_is_left(manifest):
     rows = [(f"{index}.png", label) for index, label in enumerate(["a"] * 10 + ["b"] * 5 + ["rare"])]
     data = open_manifest(manifest(("path", "label"), *rows))
     assert data.class_counts()["eval"] == {"a": 2, "b": 1, "rare": 0}

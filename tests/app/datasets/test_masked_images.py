@@ -100,7 +100,7 @@ def test_a_mask_of_another_size_than_its_image_is_refused(folder):
         masked_images.list_samples(folder, MASKS)
 
 
-def test_a_missing_mask_and_missing_images_are_told(folder, tmp_path):
+def test_a_missing_mask_and_missing_images_are_reported(folder, tmp_path):
     (folder / "masks" / "rows" / "page-0002.png").unlink()
     with pytest.raises(FileNotFoundError, match=r"page-0002.jpeg has no mask .*rows/page-0002.png"):
         masked_images.list_samples(folder, MASKS)

@@ -71,7 +71,7 @@ def mobilenet():
 
 
 @pytest.mark.slow
-def test_layers_are_frozen_by_all_none_their_number_or_the_name_of_the_last(mobilenet):
+def test_layers_are_frozen_by_all_none_number_or_name_of_the_last(mobilenet):
     layers = backbone(mobilenet).layers
     index = [layer.name for layer in layers].index("block_12_add")
 
@@ -95,7 +95,7 @@ def test_layers_are_frozen_by_all_none_their_number_or_the_name_of_the_last(mobi
 
 
 @pytest.mark.slow
-def test_unfrozen_pretrained_batch_statistics_are_kept_and_those_of_random_weights_are_not(mobilenet):
+def test_only_pretrained_batch_statistics_are_kept_when_unfrozen(mobilenet):
     images = np.random.default_rng(3).random((4, 32, 32, 3), np.float32)
     freeze_backbone(mobilenet, "none")
     random = models.build_model("mobilenet_v2", image_size=(32, 32), num_classes=3, weights="none")

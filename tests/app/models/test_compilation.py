@@ -112,7 +112,7 @@ def test_an_estimator_trains_all_of_them_together_as_fit(keras, forever, tmp_pat
         pytest.param(keras_3, ("constant", "step"), id="to a schedule, Keras 3"),
     ],
 )
-def test_a_training_goes_on_with_another_schedule(keras, schedules, forever, tmp_path):
+def test_training_resumes_with_another_schedule(keras, schedules, forever, tmp_path):
     def make(schedule, run_eagerly=False):
         model = compiled(keras, keras.optimizers.Adam(RATE), run_eagerly=run_eagerly)
         recompile(model, Optimization(schedule=schedule), STEPS)
@@ -164,7 +164,7 @@ def test_losses_by_name_are_smoothed(classifier, data, loss):
     assert model.optimizer is optimizer
 
 
-def test_what_is_not_asked_for_stays(classifier):
+def test_settings_not_passed_are_unchanged(classifier):
     model = classifier(tf_keras.optimizers.legacy.Adam(0.02), metrics=["accuracy", "mae"])
     optimizer = model.optimizer
     recompile(model, Optimization())

@@ -177,9 +177,7 @@ def test_what_is_no_weights_file_is_refused_before_the_model_is_built(tmp_path):
 @pytest.mark.parametrize(
     ("name", "called"), [("vgg16", "VGG16"), pytest.param("mobilenet_v2", "MobileNetV2", marks=pytest.mark.slow)]
 )
-def test_imagenet_weights_are_the_default_and_a_failed_download_says_what_else_to_pass(
-    monkeypatch, tmp_path, name, called
-):
+def test_imagenet_weights_are_the_default_and_a_failed_download_has_a_hint(monkeypatch, tmp_path, name, called):
     def fail(*args, **options):
         raise urllib.error.URLError("offline")
 
@@ -202,7 +200,7 @@ def test_other_names_and_sizes_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not MOBILENET_WEIGHTS.exists(), reason="needs the real weights and images")
-def test_mobilenet_v2_tells_real_cats_from_dogs_after_a_few_batches():
+def test_mobilenet_v2_separates_real_cats_and_dogs_after_a_few_batches():
     data = datasets.open_dataset("images", DATA / "cats_vs_dogs")
     model = build("mobilenet_v2", 2, (96, 96), str(MOBILENET_WEIGHTS))
     model.fit(data.train_input_fn(image_size=(96, 96), batch_size=32, num_epochs=1, seed=1)(), verbose=0)

@@ -61,7 +61,7 @@ def test_a_folder_is_read(tmp_path):
     assert cats_vs_dogs.train_examples(str(tmp_path)) == 8
 
 
-def test_drawings_are_alike_each_time_and_none_is_evaluated_on_that_was_trained_on():
+def test_drawings_repeat_and_evaluation_uses_none_of_the_training_ones():
     data = drawn_pets.DrawnPets(
         name="few", class_names=drawn_pets.CLASS_NAMES, default_model="", default_epochs=1, image_size=SIZE,
         train_examples=6, eval_examples=4,
@@ -83,7 +83,7 @@ def test_drawings_are_alike_each_time_and_none_is_evaluated_on_that_was_trained_
         ({"image_size": (16, 16)}, "at least 32 x 32"),
     ],
 )
-def test_wrong_settings_are_told_before_training(tmp_path, settings, message):
+def test_wrong_settings_are_refused_before_training(tmp_path, settings, message):
     with pytest.raises((ValueError, OSError), match=message):
         cats_vs_dogs.train(str(tmp_path / "run"), **settings)
     assert not (tmp_path / "run").exists()

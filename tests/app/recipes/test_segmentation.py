@@ -34,9 +34,7 @@ def samples_of(folder):
 
 
 @pytest.mark.slow
-def test_it_trains_on_two_replicas_until_the_loss_stops_falling_and_keeps_the_best_checkpoint(
-    tables, tmp_path, mirrored
-):
+def test_two_replicas_train_until_the_loss_stops_falling_and_keep_the_best(tables, tmp_path, mirrored):
     settings = {"image_size": SIZE, "batch_size": 2, "epochs": 8, "filters": 2, "workers": 2}
     metrics = segmentation.train(
         str(tmp_path), data_dir=tables, learning_rate=1e3, patience=1, strategy=mirrored(2), **settings
@@ -85,7 +83,7 @@ def test_files_that_cannot_be_read_are_counted_and_not_trained_on(tables, tmp_pa
 
 
 @pytest.mark.slow
-def test_two_replicas_share_one_generator_and_see_every_example_once_an_epoch(tmp_path, mirrored):
+def test_two_replicas_share_a_generator_and_see_each_example_once_an_epoch(tmp_path, mirrored):
     """Whatever shapes and auto-shard policy an input_fn leaves open, and however vague a metric's name is."""
 
     def examples():
@@ -114,7 +112,7 @@ def test_the_model_is_saved_with_its_loss(tmp_path):
     assert keras.models.load_model(tmp_path / "unet.keras").loss is bce_dice_loss
 
 
-def test_by_default_it_takes_images_of_512_pixels_in_colour_and_gives_two_masks():
+def test_by_default_it_takes_512_pixel_colour_images_and_gives_two_masks():
     model = segmentation.build_model()
     assert (model.input_shape, model.output_shape) == ((None, 512, 512, 3), (None, 512, 512, 2))
 

@@ -68,7 +68,7 @@ def test_agreement_areas_and_calibration_are_scikit_learns():
     assert sum(count for *_, count in result.calibration) == 200
 
 
-def test_the_calibration_error_is_the_mean_distance_of_confidence_and_accuracy():
+def test_the_calibration_error_is_the_mean_gap_of_confidence_and_accuracy():
     probabilities = np.array([[0.9, 0.1], [0.95, 0.05], [0.4, 0.6], [1.0, 0.0]])
     result = classification(("cat", "dog"), np.array([0, 1, 1, 0]), probabilities)
     assert result.calibration == [(0.6, 1.0, 1), (pytest.approx(0.95), pytest.approx(2 / 3), 3)]
@@ -135,7 +135,7 @@ def test_other_labels_are_refused(labels):
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 1)])
-def test_one_sigmoid_tells_the_second_of_two_classes(shape):
+def test_one_sigmoid_gives_the_second_of_two_classes(shape):
     sigmoid = np.array([0.1, 0.5, 0.75], "float32").reshape(shape)
     probabilities = class_probabilities(sigmoid, 2)
     np.testing.assert_allclose(probabilities, [[0.9, 0.1], [0.5, 0.5], [0.25, 0.75]], atol=1e-7)

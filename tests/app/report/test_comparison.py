@@ -40,7 +40,7 @@ def runs():
     ]
 
 
-def test_settings_that_differ_are_told_and_no_others(runs):
+def test_only_differing_settings_are_listed(runs):
     assert differing_facts(runs) == {"seed": ["1", "2"], "weights": ["none", "imagenet"]}
 
 

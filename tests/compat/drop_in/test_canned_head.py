@@ -63,7 +63,7 @@ def test_multi_class_head_gives_the_numbers_of_tensorflow_2_15(run):
     )
 
 
-def test_regression_head_gives_the_numbers_of_tensorflow_2_15_and_a_loss_spec(run):
+def test_the_regression_head_gives_the_numbers_of_tensorflow_2_15(run):
     from tensorflow_estimator.python.estimator.canned import head as head_lib
 
     def inputs():

@@ -104,7 +104,7 @@ def test_the_exporter_that_others_are_made_of_exports_whenever_it_is_asked(estim
         _verify_compare_fn_args(lambda best: True)
 
 
-def test_the_executor_trains_evaluates_and_calls_its_listener_as_in_easyrec(estimator):
+def test_the_executor_trains_evaluates_and_calls_easyrecs_listener(estimator):
     from tensorflow_estimator.python.estimator import training
 
     calls = []
@@ -130,7 +130,7 @@ def test_the_executor_trains_evaluates_and_calls_its_listener_as_in_easyrec(esti
     assert estimator.get_variable_value("global_step") == 2
 
 
-def test_the_executor_gives_the_results_of_train_and_evaluate_beside_a_listener(estimator):
+def test_the_executor_returns_metrics_and_exports_and_checks_its_arguments(estimator):
     from tensorflow_estimator.python.estimator import training
 
     listener = training._ContinuousEvalListener()

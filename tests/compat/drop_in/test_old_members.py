@@ -45,7 +45,7 @@ def test_a_graph_may_be_built_by_hand_as_exporters_do(estimator):
     assert estimator._session_config.allow_soft_placement
 
 
-def test_a_subclass_may_override_train_after_the_check_is_replaced_as_in_adanet(monkeypatch, tmp_path):
+def test_a_subclass_may_override_train_if_the_check_is_replaced_as_adanet(monkeypatch, tmp_path):
     class Growing(tf.estimator.Estimator):
         def train(self, *arguments, **named):
             return super().train(*arguments, **named, steps=1)

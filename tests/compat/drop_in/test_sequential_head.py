@@ -29,7 +29,7 @@ def spec(head, mode, sparse=False, mask_dtype=tf.int32, **training):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"sparse": True}, {"mask_dtype": tf.bool}])
-def test_steps_beyond_the_end_of_a_sequence_count_neither_in_loss_nor_metrics(wrapper, run, options):
+def test_steps_after_the_end_of_a_sequence_count_in_no_loss_or_metric(wrapper, run, options):
     head = wrapper(et.BinaryClassHead(weight_column="w"), feature_columns="w")
     metrics = run(lambda: spec(head, "eval", **options))
     of_215 = {
@@ -41,7 +41,7 @@ def test_steps_beyond_the_end_of_a_sequence_count_neither_in_loss_nor_metrics(wr
     assert metrics["logits"].ravel().tolist() == [1, 2, -1]
 
 
-def test_training_has_the_loss_of_the_steps_that_count_and_predictions_have_the_mask_beside_them(wrapper, run):
+def test_the_loss_covers_unmasked_steps_and_predictions_include_the_mask(wrapper, run):
     head = wrapper(et.BinaryClassHead())
     trained = run(
         lambda: spec(head, "train", train_op_fn=lambda loss: tf.compat.v1.train.get_global_step().assign_add(1))

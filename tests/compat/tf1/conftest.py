@@ -1,9 +1,13 @@
 """Each module of tf.contrib is tested by itself, in graphs of a process that has TensorFlow 2's behaviour."""
 
+import importlib
+import sys
+
 import pytest
 import tensorflow as tf
 
 import estimator_train as et
+from estimator_train.compat.tf1 import contrib_modules
 
 v1 = tf.compat.v1
 
@@ -15,6 +19,16 @@ def graph():
     with tf.Graph().as_default() as graph:
         v1.set_random_seed(1)
         yield graph
+
+
+@pytest.fixture
+def contrib(monkeypatch):
+    """The module tensorflow.contrib, which can be imported until the test ends."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    contrib_modules.install()
+    yield importlib.import_module("tensorflow.contrib")
+    for name in [name for name in sys.modules if name.startswith("tensorflow.contrib")]:
+        del sys.modules[name]
 
 
 @pytest.fixture

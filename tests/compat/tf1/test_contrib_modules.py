@@ -1,27 +1,10 @@
 """tensorflow.contrib: found by every kind of import; what is absent says what took its place."""
 
-import importlib
-import importlib.util
 import sys
 
 import pytest
 
-from estimator_train.compat.tf1 import contrib_modules
-from estimator_train.compat.tf1.instead import INSTEAD
-
-
-@pytest.fixture(autouse=True)
-def installed(monkeypatch):
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    contrib_modules.install()
-    yield
-    for name in [name for name in sys.modules if name.startswith("tensorflow.contrib")]:
-        del sys.modules[name]
-
-
-@pytest.fixture
-def contrib():
-    return importlib.import_module("tensorflow.contrib")
+pytestmark = pytest.mark.usefixtures("contrib")
 
 
 @pytest.mark.parametrize(
@@ -46,45 +29,3 @@ def test_every_module_and_name_is_there(contrib):
     for module in dir(contrib):
         for name in dir(getattr(contrib, module)):
             assert getattr(getattr(contrib, module), name) is not None, f"{module}.{name}"
-
-
-def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
-    for path in INSTEAD:
-        module, _, name = path.rpartition(".")
-        assert not module or module in dir(contrib), path
-        assert name not in dir(getattr(contrib, module) if module else contrib), path
-
-
-@pytest.mark.parametrize(
-    ("path", "name", "message"),
-    [
-        ("contrib", "slim", "module 'tensorflow.contrib' has no attribute 'slim': use the tf-slim package"),
-        ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
-        ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
-        ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),
-        ("contrib.learn", "learn_runner", "use tf.estimator.train_and_evaluate"),
-        ("contrib.cluster_resolver", "TPUClusterResolver", "use MirroredStrategy over GPUs; TPUs are not supported"),
-        ("contrib.rnn", "GRUCel", "the closest name is 'GRUCell'"),
-        ("contrib.learn.python.learn", "Experiment", "use tf.estimator.train_and_evaluate"),
-    ],
-)
-def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
-    module = importlib.import_module(f"tensorflow.{path}")
-    with pytest.raises(AttributeError, match=message) as error:
-        getattr(module, name)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("statement", "message"),
-    [
-        ("from tensorflow.contrib import slim", "use the tf-slim package"),
-        ("import tensorflow.contrib.slim.nets", "use the tf-slim package"),
-        ("from tensorflow.contrib.seq2seq import BeamSearchDecoder", "use tf.while_loop"),
-        ("from tensorflow.contrib.rnn import ConvLSTMCell", "use tf.keras.layers.ConvLSTM2D"),
-        ("from tensorflow.contrib.learn.python.learn import learn_runner", "use tf.estimator.train_and_evaluate"),
-    ],
-)
-def test_an_absent_import_says_what_to_use(statement, message):
-    with pytest.raises(ModuleNotFoundError, match=message):
-        exec(statement)

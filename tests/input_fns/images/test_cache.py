@@ -102,7 +102,7 @@ def test_it_runs_in_a_session(folder, cache):
         assert session.run(images).shape == expected.shape
 
 
-def test_a_folder_serves_later_runs(folder, tmp_path, monkeypatch):
+def test_a_directory_is_reused_by_later_runs(folder, tmp_path, monkeypatch):
     expected = batches(make(folder, tmp_path))
     (data,) = data_files(tmp_path)
     assert data.stat().st_size == (10 + 2 * 3) * 8 * 6 * 4
@@ -180,7 +180,7 @@ def test_a_cache_without_room_is_refused(folder, cache, monkeypatch):
         make(folder, cache)()
 
 
-def test_a_cache_that_fills_the_disk_is_told_so_with_its_folder(folder, tmp_path):
+def test_a_cache_that_fills_the_disk_is_reported_with_its_directory(folder, tmp_path):
     make(folder, tmp_path / "cache")()
     (data,) = data_files(tmp_path / "cache")
     data.with_suffix(".json").unlink()
@@ -202,7 +202,7 @@ def test_a_cache_is_refused_with_a_service(folder):
         make(folder, "memory", service="grpc://localhost:1")
 
 
-def test_the_manifest_tells_what_a_cache_holds(folder, tmp_path):
+def test_the_manifest_lists_what_a_cache_holds(folder, tmp_path):
     make(folder, tmp_path)()
     (data,) = data_files(tmp_path)
     manifest = json.loads(data.with_suffix(".json").read_text())

@@ -55,7 +55,7 @@ def contents(path):
     return pathlib.Path(path).read_bytes()
 
 
-def test_all_kinds_of_files_in_one_batch_are_as_decoded_with_three_channels(paths):
+def test_a_batch_may_mix_file_types_and_has_three_channels(paths):
     images, places = decode_files(paths, SIZE)
     assert places.numpy().tolist() == list(range(11))
     for path, image in zip(paths, images.numpy(), strict=True):

@@ -44,7 +44,7 @@ def test_class_indices_become_one_hot(paths):
     np.testing.assert_array_equal(next(iter(dataset))[1], np.eye(3)[[0, 1, 2] * 2])
 
 
-def test_a_fingerprint_tells_weights_and_labels_apart(paths):
+def test_weights_and_labels_have_different_fingerprints(paths):
     prints = {
         labelled_images(paths, labels, (4, 4), sample_weight=weights).fingerprint()
         for labels in (LABELS, LABELS + 1)

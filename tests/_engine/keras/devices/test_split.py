@@ -150,7 +150,7 @@ def test_balance_gives_devices_stretches_of_about_the_same_bytes():
     assert places == {"small": "GPU:0", "large": "GPU:1", "larger": "GPU:1"}
 
 
-def test_layers_made_on_devices_of_the_users_stay_there_in_the_estimators_copy():
+def test_layers_placed_by_the_user_keep_their_devices_in_the_copy():
     inputs = keras.Input((4,))
     with tf.device("CPU:1"):
         outputs = layers.Dense(3, name="there")(inputs)

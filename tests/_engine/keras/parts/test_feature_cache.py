@@ -106,7 +106,7 @@ def test_other_frozen_layers_have_other_features(examples, tmp_path):
     assert other.seen == ALL
 
 
-def test_interrupted_filling_goes_on_where_it_was(examples, tmp_path):
+def test_interrupted_filling_resumes_where_it_stopped(examples, tmp_path):
     interrupted, rest = Doubled(), Doubled()
     interrupted.fails_at = 20
     with pytest.raises(KeyboardInterrupt):
@@ -179,7 +179,7 @@ def test_of_two_at_once_one_computes_and_the_other_waits(examples, tmp_path):
     assert len(results) == 2
 
 
-def test_the_size_is_told_before(examples, log_lines):
+def test_the_size_is_printed_before_filling(examples, log_lines):
     columns(examples, Doubled(), "memory")
     computing = next(line for line in log_lines if "Computing" in line)
     assert "at most 15 examples: with the labels float32[2], int64[] each, 0.0 MB" in computing
@@ -197,7 +197,7 @@ def test_what_does_not_fit_on_the_disk_is_refused(examples, monkeypatch, tmp_pat
         columns(examples, Doubled(), tmp_path)
 
 
-def test_a_disk_that_fills_up_is_told_with_the_folder(examples, monkeypatch, tmp_path):
+def test_a_full_disk_is_reported_with_the_directory(examples, monkeypatch, tmp_path):
     def append(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -81,7 +81,7 @@ def test_a_frozen_layer_may_give_an_output_of_the_model(data):
         np.testing.assert_array_equal(output, expected[name])
 
 
-def test_the_trained_part_has_the_variables_the_losses_and_the_optimizer_of_the_whole():
+def test_the_trained_part_has_all_variables_losses_and_the_optimizer():
     model = nested_model()
     _, trained = halves(model)
     assert [id(each) for each in trained.trainable_variables] == [id(each) for each in model.trainable_variables]

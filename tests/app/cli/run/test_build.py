@@ -34,7 +34,7 @@ def build():
 
 
 @pytest.mark.slow
-def test_what_a_generator_raises_is_told_with_its_place(command, tmp_path):
+def test_an_error_in_a_generator_names_its_file_and_line(command, tmp_path):
     (tmp_path / "own.py").write_text(GENERATORS)
     for name in ("in_process", "in_worker"):
         flags = ["--input-fn", f"own.py:{name}", "--eval-input-fn", f"own.py:{name}", "--model", "own.py:build"]

@@ -144,5 +144,6 @@ small_script.main({str(ROOT / "examples" / f"{script}.py")!r}, {str(tmp_path)!r}
 def pretended(count, flags, folder, before=""):
     """Runs the command on a machine with that many pretended GPUs, after the code `before`."""
     arguments = ["estimator_train", *flags.split()]
-    code = f"{before}\nimport sys\nsys.argv = {arguments!r}\nstop_at_scope()\nfrom estimator_train.app.cli import main\nmain()"
+    imports = "from estimator_train.app.cli import main"
+    code = f"{before}\nimport sys\nsys.argv = {arguments!r}\nstop_at_scope()\n{imports}\nmain()"
     return warm_python.run(["-m", "tests.helpers.pretended_gpus", count, code], folder, cwd=ROOT)

@@ -7,11 +7,8 @@ import tensorflow as tf
 from estimator_train.compat.tf1.contrib import (
     data,
     distribute,
-    estimator,
-    framework,
     lookup,
     metrics,
-    predictor,
     rnn,
     saved_model,
     summary,
@@ -78,44 +75,6 @@ def test_tables_from_tensors_and_files(run, tmp_path):
         lookup.index_table_from_tensor(None)
     with pytest.raises(ValueError, match="hasher_spec='strong'"):
         lookup.index_table_from_tensor(["a"], hasher_spec="strong")
-
-
-def test_argument_scopes_nest_and_are_left():
-    @framework.add_arg_scope
-    def layer(inputs, size=1, bias=False):
-        return inputs, size, bias
-
-    with framework.arg_scope([layer], size=2) as scope, framework.arg_scope([layer], bias=True):
-        assert layer(0) == (0, 2, True) and layer(0, 3) == (0, 3, True) and layer(0, bias=None) == (0, 2, None)
-    assert layer(0) == (0, 1, False)
-    with framework.arg_scope(scope):
-        assert layer(0) == (0, 2, False)
-    assert framework.has_arg_scope(layer) and framework.arg_scoped_arguments(layer) == ("size", "bias")
-    with pytest.raises(ValueError, match="is not decorated with @add_arg_scope"), framework.arg_scope([len], size=1):
-        pass
-
-
-def test_variables_are_found_and_restored(tmp_path):
-    with v1.variable_scope("net"):
-        framework.model_variable("weights", [2], initializer=v1.ones_initializer())
-        framework.variable("other", [1], initializer=v1.zeros_initializer())
-    (weights,) = framework.get_model_variables("net")
-    assert framework.get_variables_by_name("other")[0].op.name == "net/other"
-    assert framework.get_variables_by_suffix("weights") == [weights]
-    assert framework.get_unique_variable("net/weights") is weights
-    assert framework.get_variables_to_restore(exclude=["net/other"]) == [weights]
-    assert framework.filter_variables(framework.get_variables(), ["weights"]) == [weights]
-    with v1.Session() as session:
-        session.run(v1.global_variables_initializer())
-        path = v1.train.Saver([weights]).save(session, str(tmp_path / "model"))
-        restore_some = framework.assign_from_checkpoint_fn(path, framework.get_variables(), ignore_missing_vars=True)
-        restore_all = framework.assign_from_checkpoint(path, [weights])
-        for restore in (lambda: restore_some(session), lambda: session.run(*restore_all)):
-            session.run(weights.assign([5.0, 5.0]))
-            restore()
-            assert session.run(weights).tolist() == [1, 1]
-        with pytest.raises(ValueError, match=r"Checkpoint is missing variable \[net/other\]"):
-            framework.assign_from_checkpoint(path, framework.get_variables())
 
 
 def test_train_op_clips_multiplies_and_counts():
@@ -224,70 +183,6 @@ def test_a_strategy_of_no_gpus_has_one_cpu():
     assert isinstance(distribute.AllReduceCrossDeviceOps("hierarchical_copy"), tf.distribute.HierarchicalCopyAllReduce)
     with pytest.raises(ValueError, match="all_reduce_alg='ring': use 'nccl' or 'hierarchical_copy'"):
         distribute.AllReduceCrossDeviceOps("ring")
-
-
-def model_fn(features, labels, mode, params):
-    """Logits of one dense layer, by the head in params."""
-    with v1.variable_scope("net", initializer=v1.constant_initializer(0.5)):
-        head = params["head"]
-        weights = v1.get_variable("weights", [2, head.logits_dimension])
-        logits = tf.matmul(features["x"], weights)
-    optimizer = estimator.clip_gradients_by_norm(v1.train.GradientDescentOptimizer(1.0), 0.1)
-    return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer)
-
-
-def input_fn():
-    features = {"x": [[1.0, 2.0], [3.0, 1.0]], "key": [["a"], ["b"]]}
-    return v1.data.Dataset.from_tensors((features, [[1], [0]]))
-
-
-@pytest.mark.slow
-def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
-    head = estimator.binary_classification_head()
-    made = v1.estimator.Estimator(model_fn, str(tmp_path), params={"head": head})
-    made.train(input_fn, steps=1)
-    moved = made.get_variable_value("net/weights") - 0.5
-    assert np.linalg.norm(moved) == pytest.approx(0.1, rel=1e-4)
-    assert {"accuracy", "auc", "average_loss", "loss"} <= made.evaluate(input_fn).keys()
-    rows = list(estimator.forward_features(made, "key").predict(input_fn))
-    assert [row["key"].tolist() for row in rows] == [[b"a"], [b"b"]] and "logistic" in rows[0]
-    with pytest.raises(ValueError, match=r"keys=\['no'\]: the features \['key', 'x'\] do not include \['no'\]"):
-        next(estimator.forward_features(made, ["no"]).predict(input_fn))
-
-    def receiver_fn():
-        x = v1.placeholder(tf.float32, [None, 2])
-        return v1.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
-
-    predict = predictor.from_estimator(made, receiver_fn, output_key="predict")
-    assert predict({"x": [[1.0, 2.0]]})["logistic"] == pytest.approx(rows[0]["logistic"][None])
-    with pytest.raises(ValueError, match="Got unexpected keys in input_dict: {'y'}"):
-        predict({"y": 1})
-    path = made.export_savedmodel(str(tmp_path / "export"), receiver_fn)
-    with pytest.raises(ValueError, match="has no signature 'no'; it has"):
-        predictor.from_saved_model(path, "no")
-    with pytest.raises(ValueError, match="give one of signature_def_key"):
-        predictor.from_saved_model(path, "predict", input_names={"x": "x:0"})
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        lambda: estimator.multi_class_head(3, loss_reduction=v1.losses.Reduction.SUM),
-        lambda: estimator.regression_head(),
-        lambda: estimator.poisson_regression_head(),
-        lambda: estimator.logistic_regression_head(),
-        lambda: estimator.multi_label_head(2),
-        lambda: estimator.multi_head([estimator.regression_head(name="a"), estimator.multi_class_head(3, name="b")]),
-    ],
-)
-def test_heads_give_a_loss(head, run):
-    head = head()
-    labels = tf.constant([[1]] * 2)
-    labels = tf.constant([[1, 0]] * 2) if head.logits_dimension == 2 else labels
-    labels = {"a": tf.constant([[1.0]] * 2), "b": labels} if head.logits_dimension == 4 else labels
-    logits = tf.fill([2, head.logits_dimension], 2.0)
-    spec = head.create_estimator_spec({}, "train", logits, labels, train_op_fn=tf.identity)
-    assert run(spec.loss) > 0
 
 
 def test_a_signature_is_found_by_its_key():

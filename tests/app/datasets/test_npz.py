@@ -1,0 +1,103 @@
+"""npz files, Fashion-MNIST and TFRecord files."""
+
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from estimator_train.app import datasets
+
+
+def arrays(train=12, test=6, shape=(8, 6), classes=3):
+    """Images whose every pixel is 20 times the class."""
+    both = {}
+    for side, number in {"train": train, "test": test}.items():
+        y = np.arange(number) % classes
+        both |= {
+            f"x_{side}": np.ones((number, *shape), np.uint8) * (20 * y).reshape(-1, *[1] * len(shape)),
+            f"y_{side}": y,
+        }
+    return {name: value.astype("uint8") for name, value in both.items()}
+
+
+def save(path, **values):
+    np.savez(path, **values)
+    return path
+
+
+@pytest.mark.parametrize("shape", [(8, 6), (8, 6, 1), (8, 6, 3)])
+def test_an_npz_file_gives_rgb_images_and_one_hot_labels(tmp_path, shape):
+    data = datasets.open_dataset("npz", save(tmp_path / "a.npz", **arrays(shape=shape), class_names=["x", "y", "z"]))
+    assert data.class_names == ("x", "y", "z")
+    assert (data.train_examples, data.eval_examples, data.image_size) == (12, 6, (8, 6))
+    batches = list(data.eval_input_fn(image_size=(4, 5), batch_size=4)())
+    assert [images.shape for images, _ in batches] == [(4, 4, 5, 3), (2, 4, 5, 3)]
+    images, labels = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    np.testing.assert_allclose(images.mean((1, 2, 3)) * 255, [0, 20, 40] * 2, atol=1e-4)
+    np.testing.assert_array_equal(labels, np.eye(3)[[0, 1, 2] * 2])
+
+
+def test_training_on_an_npz_file_is_shuffled_and_static_in_shape(tmp_path):
+    data = datasets.open_dataset("npz", save(tmp_path / "a.npz", **arrays()))
+    dataset = data.train_input_fn(image_size=data.image_size, batch_size=12, num_epochs=2, seed=1)()
+    assert dataset.element_spec[0].shape == (None, 8, 6, 3)
+    first, second = (labels.numpy().argmax(1).tolist() for _, labels in dataset)
+    assert sorted(first) == sorted(second) and first != second
+
+
+def test_a_limit_of_an_npz_file_is_stratified(tmp_path):
+    data = datasets.open_dataset("npz", save(tmp_path / "a.npz", **arrays(train=60)), limit=6)
+    assert data.class_counts() == {"train": {"0": 2, "1": 2, "2": 2}, "eval": {"0": 2, "1": 2, "2": 2}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x_train": np.zeros((12, 5))}, r"x_train must be images of shape .*, got \(12, 5\)"),
+        ({"x_test": np.zeros((5, 8, 6))}, "x_test and y_test must have the same length above 0, got 5 and 6"),
+        ({"y_train": np.zeros(12)}, "y_train must be class indices of shape .*, got float64"),
+        ({"class_names": ["a", "b"]}, "has class 2, but there are 2 class_names"),
+        ({"y_test": np.array([None])}, "is not an npz file of arrays"),
+        ({"y_train": np.arange(12) % 2 * 10**18}, f"y_train or y_test has class {10**18}; number the classes from 0"),
+        ({"x_train": np.zeros((12, 8, 6), [("r", "u1")])}, "x_train must be images of integers or floats, got "),
+        ({"x_train": np.zeros((12, 8, 6), complex)}, "must be images of integers or floats, got complex128"),
+        ({"x_train": np.zeros((12, 8, 6), "longdouble")}, "must be images of integers or floats, got (float128|longd)"),
+        ({"class_names": [["a", "b", "c"]]}, r"class_names must have shape \(n,\), got \(1, 3\)"),
+    ],
+)
+def test_npz_files_of_something_else_are_refused(tmp_path, change, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.open_dataset("npz", save(tmp_path / "a.npz", **{**arrays(), **change}))
+
+
+@pytest.mark.parametrize("shape", ["(3000000000000000, 8, 6)", "(10000000000000000000000, 8, 6)"])
+def test_a_header_that_claims_more_than_the_file_has_is_refused(shape, tmp_path):
+    path = save(tmp_path / "a.npz", **{name: value for name, value in arrays().items() if name != "x_train"})
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x_train.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(100))
+    with pytest.raises(ValueError, match=r"x_train claims the shape .* but has \d+ bytes"):
+        datasets.open_dataset("npz", path)
+
+
+def test_an_array_that_is_there_twice_is_refused(tmp_path):
+    path = save(tmp_path / "a.npz", **arrays())
+    with zipfile.ZipFile(path, "a") as archive:
+        member = archive.read("x_train.npy")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("x_train.npy", member)
+    with pytest.raises(ValueError, match="it has 2 arrays x_train"):
+        datasets.open_dataset("npz", path)
+
+
+def test_what_is_no_npz_file_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="npz needs --data-dir"):
+        datasets.open_dataset("npz")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        datasets.open_dataset("npz", tmp_path / "nowhere.npz")
+    (tmp_path / "text.npz").write_text("text")
+    with pytest.raises(ValueError, match="text.npz is not an npz file"):
+        datasets.open_dataset("npz", tmp_path / "text.npz")
+    with pytest.raises(ValueError, match="has no x_test, y_test"):
+        datasets.open_dataset("npz", save(tmp_path / "a.npz", x_train=np.zeros(3), y_train=np.zeros(3)))

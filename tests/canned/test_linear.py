@@ -1,0 +1,63 @@
+"""Linear models: the numbers of TensorFlow 2.15, and what they refuse."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf215_losses import expected, generations, loss
+
+from estimator_train._engine.model_fn import ModeKeys
+from estimator_train.canned.dnn import dnn_logit_fn_builder
+from estimator_train.canned.linear import linear_logit_fn_builder
+
+fc = tf.feature_column
+v1 = tf.compat.v1
+
+
+@pytest.mark.parametrize("optimizer", ["Ftrl", pytest.param(None, marks=pytest.mark.slow)])
+def test_linear_classifier(generation, columns, examples, optimizer):
+    estimator = generation.LinearClassifier(columns.wide, optimizer=optimizer)
+    assert loss(estimator, examples()) == expected(generation, 0.5438205003738403, 3.930304765701294)
+
+
+@pytest.mark.slow
+@generations(slow="v1")
+def test_linear_classifier_with_weights_and_a_combiner(generation, columns, examples):
+    def input_fn():
+        return examples()().map(lambda features, label: ({**features, "w": tf.abs(features["b"])}, label))
+
+    estimator = generation.LinearClassifier(columns.wide, weight_column="w", sparse_combiner="mean")
+    assert loss(estimator, input_fn) == expected(generation, 0.35414040088653564, 2.500058650970459)
+
+
+def test_area_under_the_precision_recall_curve(generation):
+    """TensorFlow 1 adds up trapezoids; Keras interpolates."""
+    labels = np.array([1, 0, 0] * 4 + [0, 1, 1] * 2 + [0, 1], np.int32)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensor_slices(({"x": np.linspace(-1, 1, 20, dtype="float32")}, labels)).batch(7)
+
+    estimator = generation.LinearClassifier([tf.feature_column.numeric_column("x")])
+    metrics = estimator.train(input_fn).evaluate(input_fn)
+    assert metrics["auc_precision_recall"] == expected(generation, 0.5506765842437744, 0.6120603084564209)
+
+
+def test_linear_refuses(generation):
+    column = fc.numeric_column("a")
+    with pytest.raises(ValueError, match="must not be empty"):
+        generation.LinearClassifier([])
+    with pytest.raises(ValueError, match="SequenceNumericColumn"):
+        generation.LinearClassifier([fc.sequence_numeric_column("a")])
+    with pytest.raises(ValueError, match="sparse_combiner.*'max'"):
+        generation.LinearClassifier([column], sparse_combiner="max")
+    with pytest.raises(ValueError, match="head must be a Head.*'binary'"):
+        generation.LinearEstimator("binary", [column])
+
+
+def test_logit_fn_builders_make_logits_for_a_model_fn_of_ones_own(columns):
+    with tf.Graph().as_default():
+        features = {"a": tf.zeros([3, 2])}
+        deep = dnn_logit_fn_builder(2, [4], columns.deep[:1], tf.nn.relu, None, None, False)
+        assert deep(features, ModeKeys.TRAIN).shape == (3, 2)
+        assert linear_logit_fn_builder(2, columns.wide[:1])(features).shape == (3, 2)
+        names = {variable.op.name for variable in v1.trainable_variables()}
+        assert {"hiddenlayer_0/kernel", "linear_model/bias_weights"} <= names

@@ -1,0 +1,73 @@
+"""tf.contrib.estimator: heads, clipped gradients and forwarded features."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train.compat.tf1.contrib import estimator, predictor
+
+v1 = tf.compat.v1
+
+
+def model_fn(features, labels, mode, params):
+    """Logits of one dense layer, by the head in params."""
+    with v1.variable_scope("net", initializer=v1.constant_initializer(0.5)):
+        head = params["head"]
+        weights = v1.get_variable("weights", [2, head.logits_dimension])
+        logits = tf.matmul(features["x"], weights)
+    optimizer = estimator.clip_gradients_by_norm(v1.train.GradientDescentOptimizer(1.0), 0.1)
+    return head.create_estimator_spec(features, mode, logits, labels, optimizer=optimizer)
+
+
+def input_fn():
+    features = {"x": [[1.0, 2.0], [3.0, 1.0]], "key": [["a"], ["b"]]}
+    return v1.data.Dataset.from_tensors((features, [[1], [0]]))
+
+
+@pytest.mark.slow
+def test_heads_train_with_clipped_gradients_and_forward_features(tmp_path):
+    head = estimator.binary_classification_head()
+    made = v1.estimator.Estimator(model_fn, str(tmp_path), params={"head": head})
+    made.train(input_fn, steps=1)
+    moved = made.get_variable_value("net/weights") - 0.5
+    assert np.linalg.norm(moved) == pytest.approx(0.1, rel=1e-4)
+    assert {"accuracy", "auc", "average_loss", "loss"} <= made.evaluate(input_fn).keys()
+    rows = list(estimator.forward_features(made, "key").predict(input_fn))
+    assert [row["key"].tolist() for row in rows] == [[b"a"], [b"b"]] and "logistic" in rows[0]
+    with pytest.raises(ValueError, match=r"keys=\['no'\]: the features \['key', 'x'\] do not include \['no'\]"):
+        next(estimator.forward_features(made, ["no"]).predict(input_fn))
+
+    def receiver_fn():
+        x = v1.placeholder(tf.float32, [None, 2])
+        return v1.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+    predict = predictor.from_estimator(made, receiver_fn, output_key="predict")
+    assert predict({"x": [[1.0, 2.0]]})["logistic"] == pytest.approx(rows[0]["logistic"][None])
+    with pytest.raises(ValueError, match="Got unexpected keys in input_dict: {'y'}"):
+        predict({"y": 1})
+    path = made.export_savedmodel(str(tmp_path / "export"), receiver_fn)
+    with pytest.raises(ValueError, match="has no signature 'no'; it has"):
+        predictor.from_saved_model(path, "no")
+    with pytest.raises(ValueError, match="give one of signature_def_key"):
+        predictor.from_saved_model(path, "predict", input_names={"x": "x:0"})
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        lambda: estimator.multi_class_head(3, loss_reduction=v1.losses.Reduction.SUM),
+        lambda: estimator.regression_head(),
+        lambda: estimator.poisson_regression_head(),
+        lambda: estimator.logistic_regression_head(),
+        lambda: estimator.multi_label_head(2),
+        lambda: estimator.multi_head([estimator.regression_head(name="a"), estimator.multi_class_head(3, name="b")]),
+    ],
+)
+def test_heads_give_a_loss(head, run):
+    head = head()
+    labels = tf.constant([[1]] * 2)
+    labels = tf.constant([[1, 0]] * 2) if head.logits_dimension == 2 else labels
+    labels = {"a": tf.constant([[1.0]] * 2), "b": labels} if head.logits_dimension == 4 else labels
+    logits = tf.fill([2, head.logits_dimension], 2.0)
+    spec = head.create_estimator_spec({}, "train", logits, labels, train_op_fn=tf.identity)
+    assert run(spec.loss) > 0

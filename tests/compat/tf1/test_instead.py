@@ -1,0 +1,52 @@
+"""What took the place of a name of tensorflow.contrib that is absent."""
+
+import importlib
+import importlib.util
+
+import pytest
+
+from estimator_train.compat.tf1.instead import INSTEAD
+
+pytestmark = pytest.mark.usefixtures("contrib")
+
+
+def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
+    for path in INSTEAD:
+        module, _, name = path.rpartition(".")
+        assert not module or module in dir(contrib), path
+        assert name not in dir(getattr(contrib, module) if module else contrib), path
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "message"),
+    [
+        ("contrib", "slim", "module 'tensorflow.contrib' has no attribute 'slim': use the tf-slim package"),
+        ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
+        ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
+        ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),
+        ("contrib.learn", "learn_runner", "use tf.estimator.train_and_evaluate"),
+        ("contrib.cluster_resolver", "TPUClusterResolver", "use MirroredStrategy over GPUs; TPUs are not supported"),
+        ("contrib.rnn", "GRUCel", "the closest name is 'GRUCell'"),
+        ("contrib.learn.python.learn", "Experiment", "use tf.estimator.train_and_evaluate"),
+    ],
+)
+def test_an_absent_name_says_in_one_line_what_to_use(path, name, message):
+    module = importlib.import_module(f"tensorflow.{path}")
+    with pytest.raises(AttributeError, match=message) as error:
+        getattr(module, name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("from tensorflow.contrib import slim", "use the tf-slim package"),
+        ("import tensorflow.contrib.slim.nets", "use the tf-slim package"),
+        ("from tensorflow.contrib.seq2seq import BeamSearchDecoder", "use tf.while_loop"),
+        ("from tensorflow.contrib.rnn import ConvLSTMCell", "use tf.keras.layers.ConvLSTM2D"),
+        ("from tensorflow.contrib.learn.python.learn import learn_runner", "use tf.estimator.train_and_evaluate"),
+    ],
+)
+def test_an_absent_import_says_what_to_use(statement, message):
+    with pytest.raises(ModuleNotFoundError, match=message):
+        exec(statement)

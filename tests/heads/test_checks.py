@@ -1,0 +1,129 @@
+"""What heads refuse: labels, logits, weights and arguments that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train.heads import (
+    BinaryClassHead,
+    LogisticRegressionHead,
+    MultiClassHead,
+    MultiLabelHead,
+    RegressionHead,
+)
+
+v1 = tf.compat.v1
+
+PETS = ["cat", "dog", "bird"]
+
+
+class Wrong(NamedTuple):
+    head: Any
+    labels: Any
+    message: str
+    logits: Any = np.zeros([2, 1])
+    features: dict | None = None
+    error: type = ValueError
+
+
+WRONG_INPUTS = {
+    "no labels": Wrong(BinaryClassHead(), None, "You must provide a labels Tensor"),
+    "sparse labels": Wrong(BinaryClassHead(), ([[0, 0]], [1], [2, 1]), "SparseTensor labels are not supported"),
+    "one-hot labels": Wrong(
+        BinaryClassHead(), [[1, 0], [0, 1]], r"Mismatched label shape.* dimension=1.*Received \(2, 2\)"
+    ),
+    "more labels": Wrong(BinaryClassHead(), [1, 0, 1], r"Received \(3, 1\) for logits of shape \(2, 1\)"),
+    "float classes": Wrong(
+        MultiClassHead(3), [1.0, 2.0], "Labels dtype should be integer.*float32", np.zeros([2, 3], "float32")
+    ),
+    "ints for a vocabulary": Wrong(
+        MultiClassHead(3, label_vocabulary=PETS), [1, 2], "should be string", np.zeros([2, 3], "float32")
+    ),
+    "other logits": Wrong(MultiClassHead(3), [1, 2], r"logits_dimension\], got \(2, 4\)", np.zeros([2, 4], "float32")),
+    "flat logits": Wrong(
+        MultiClassHead(3), [1, 2], r"at least 2. Received rank 1, shape \(3,\)", np.zeros([3], "float32")
+    ),
+    "no weights": Wrong(BinaryClassHead("weight"), [1, 0], "Feature weight is not in features dictionary"),
+    "string weights": Wrong(
+        BinaryClassHead("weight"), [1, 0], "castable to float.*string", features={"weight": ["a", "b"]}
+    ),
+    "more weights": Wrong(BinaryClassHead("weight"), [1, 0], "weights shape must be", features={"weight": [1, 2, 3]}),
+    "another column": Wrong(BinaryClassHead(7), [1, 0], "either a string or NumericColumn.*int", error=TypeError),
+    "a reduced loss": Wrong(
+        BinaryClassHead(loss_fn=lambda labels, logits: tf.reduce_mean(logits)), [1, 0], "loss_fn must return Tensor"
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_INPUTS.values(), ids=WRONG_INPUTS)
+def test_inputs_that_do_not_fit_are_refused(wrong, graph):
+    labels = tf.SparseTensor(*wrong.labels) if isinstance(wrong.labels, tuple) else wrong.labels
+    features = {key: tf.constant(value) for key, value in (wrong.features or {}).items()}
+    with pytest.raises(wrong.error, match=wrong.message):
+        wrong.head.loss(labels, tf.zeros(wrong.logits.shape), features)
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "message"),
+    [
+        (BinaryClassHead(), [[0], [2]], "Labels must be <= n_classes - 1"),
+        (LogisticRegressionHead(), [[0.5], [-0.5]], r"Labels must be in range \[0, 1\]"),
+        (MultiClassHead(3), [[-1], [1]], "Labels must be >= 0"),
+        (MultiClassHead(3), [[3], [1]], "Labels must be <= n_classes - 1"),
+        (MultiClassHead(3, label_vocabulary=PETS), [["cow"], ["cat"]], "Labels must be >= 0"),
+        (MultiLabelHead(3), [[0, 1, 2], [0, 0, 0]], r"integer indicator Tensor with values in \[0, 1\]"),
+    ],
+)
+def test_labels_out_of_range_fail_the_run(head, labels, message, run):
+    loss = head.loss(tf.constant(labels), tf.zeros([2, head.logits_dimension]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        run(loss)
+
+
+@pytest.mark.parametrize(("labels", "vocabulary"), [([0, 3], None), (["cat", "cow"], PETS)])
+def test_sparse_labels_out_of_range_fail_the_run(labels, vocabulary, run):
+    sparse = tf.SparseTensor([[0, 0], [1, 0]], labels, [2, 1])
+    loss = MultiLabelHead(3, label_vocabulary=vocabulary).loss(sparse, tf.zeros([2, 3]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"integer SparseTensor with values in \[0, 3\)"):
+        run(loss)
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights", "message"),
+    [([1, 0, 1], [1.0, 1.0], "Mismatched label shape"), ([1, 0], [1.0, 1.0, 1.0], "weights shape must be")],
+)
+def test_shapes_known_only_at_run_time_are_checked_then(labels, weights, message, run):
+    def fed(value, shape):
+        return v1.placeholder_with_default(tf.constant(value), shape)
+
+    logits = fed([[1.0], [2.0]], [None, 1])
+    loss = BinaryClassHead("weight").loss(fed(labels, [None]), logits, {"weight": fed(weights, [None])})
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        run(loss)
+
+
+@pytest.mark.parametrize(
+    ("head", "arguments", "message"),
+    [
+        (BinaryClassHead, {"loss_reduction": "none"}, "Invalid loss_reduction: none"),
+        (BinaryClassHead, {"loss_reduction": "mean"}, "Invalid loss_reduction: mean"),
+        (BinaryClassHead, {"loss_fn": lambda labels: labels}, "loss_fn must contain argument: logits"),
+        (BinaryClassHead, {"loss_fn": lambda labels, logits, x: x}, r"loss_fn has unexpected args: \['x'\]"),
+        (BinaryClassHead, {"thresholds": [0.5, 1.0]}, r"thresholds must be in \(0, 1\) range. Given: 1.0"),
+        (BinaryClassHead, {"label_vocabulary": "ab"}, "label_vocabulary should be a list or a tuple"),
+        (MultiClassHead, {"n_classes": 2}, "n_classes must be > 2: 2"),
+        (MultiClassHead, {"n_classes": None}, "n_classes must be > 2: None"),
+        (MultiClassHead, {"n_classes": 3, "label_vocabulary": ["a"]}, r"must be n_classes \(3\). Given: 1"),
+        (MultiLabelHead, {"n_classes": 1}, "n_classes must be > 1 for multi-label classification. Given: 1"),
+        (MultiLabelHead, {"n_classes": 3, "classes_for_class_based_metrics": [3]}, r"range \[0, 2\]. Given: 3"),
+        (MultiLabelHead, {"n_classes": 3, "classes_for_class_based_metrics": ["a"]}, "label_vocabulary must be provi"),
+        (RegressionHead, {"label_dimension": 0}, "Invalid label_dimension 0"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused(head, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        head(**arguments)
