@@ -94,7 +94,8 @@ def test_nearly_every_function_of_the_library_has_all_its_hints():
     functions = [(module, function) for module in LIBRARY for function in _functions(_syntax_tree(module))]
     incomplete = [f"{module}:{node.lineno} {node.name}" for module, node in functions if None in _hints(node)]
     share = 1 - len(incomplete) / len(functions)
-    assert share >= 0.95, f"{share:.1%} of {len(functions)} functions have hints; these lack some: {incomplete}"
+    shown = ", ".join(incomplete[:20])
+    assert share >= 0.95, f"{share:.1%} of {len(functions)} functions have all hints; among the others are {shown}"
 
 
 @pytest.mark.parametrize("module", LIBRARY)
