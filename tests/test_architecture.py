@@ -12,8 +12,8 @@ import estimator_train
 _PACKAGE = Path(estimator_train.__file__).parent
 _MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 
-# The one module that may use private names of TensorFlow and Keras.
-_PRIVATE_NAMES = "_engine/session/private_names.py"
+# Only these modules may use private names of TensorFlow and Keras: a file for each library, in the room that needs it.
+_PRIVATE_FILE = re.compile(r"(^|/)private_\w+\.py$")
 
 # Private attributes of the package's own classes that modules use on other objects than self, or set through vars().
 _OWN = {
@@ -169,21 +169,22 @@ def _attributes_set_on_functions(source):
             yield node.lineno
 
 
-def test_private_names_of_tensorflow_and_keras_are_used_in_one_module():
+def test_only_files_named_private_use_private_names():
     offences = [
         f"{module}:{line}: {what}"
         for module, path in _modules().items()
-        if module != _PRIVATE_NAMES
+        if not _PRIVATE_FILE.search(module)
         for line, what in sorted(_private_uses(path.read_text(), _OWN.get(module, set())))
     ]
-    assert not offences, "Put these behind functions of _engine/session/private_names.py:\n" + "\n".join(offences)
+    assert not offences, "Put these behind functions of a private_*.py in their room:\n" + "\n".join(offences)
 
 
-def test_every_function_of_private_names_has_a_test():
-    path = Path(__file__).parent / "_engine/session" / "test_private_names.py"
-    tested = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
-    tree = ast.parse((_PACKAGE / _PRIVATE_NAMES).read_text())
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+@pytest.mark.parametrize("module", [name for name in _modules() if _PRIVATE_FILE.search(name)])
+def test_every_function_of_a_private_file_has_a_test(module):
+    path = _PACKAGE / module
+    test = (Path(__file__).parent / module).with_name(f"test_{path.name}")
+    tested = {node.attr for node in ast.walk(ast.parse(test.read_text())) if isinstance(node, ast.Attribute)}
+    functions = {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
     assert {name for name in functions if not name.startswith("_")} <= tested
 
 

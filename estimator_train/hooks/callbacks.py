@@ -14,7 +14,7 @@ from estimator_train._engine.checkpoints.object_based import wait_for
 from estimator_train._engine.keras.generations import adapter_of, imported_kerases
 from estimator_train._engine.model_fn import EpochHook
 from estimator_train._engine.session import step_outputs
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1

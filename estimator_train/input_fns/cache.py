@@ -22,7 +22,7 @@ from estimator_train._engine.host.free_memory import free_memory
 from estimator_train._engine.host.host_memory import aligned_empty, lazy_zeros
 from estimator_train._engine.host.paths import is_remote
 from estimator_train._engine.session.full_disk import explaining_full_disk
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.input_fns.decoding import decoded, fault_of_file
 
 _FORMAT = 1  # version of the file format in a cache directory

@@ -16,10 +16,19 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.checkpoints import CheckpointError, damage_of, other_model, reader_of, slots, tf215
+from estimator_train._engine.checkpoints import (
+    CheckpointError,
+    damage_of,
+    other_model,
+    private_keras,
+    private_tensorflow,
+    reader_of,
+    slots,
+    tf215,
+)
+from estimator_train._engine.checkpoints.private_keras import build_legacy_optimizer
 from estimator_train._engine.distribution import synchronous
-from estimator_train._engine.session import private_names
-from estimator_train._engine.session.private_names import build_legacy_optimizer, eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 
 log = tf.get_logger()
 
@@ -154,13 +163,13 @@ def restore(parts, attached, path, trains=False):
     ours, saved = _slots(parts), slots.saved(path)
     # After another choice of frozen layers, or of a schedule for a constant rate, they are at other places of the list.
     are_by_name = bool(ours) and list(ours.items()) != list(saved.items())
-    root = private_names.without_slots(parts.root) if are_by_name or (ours and not trains) else parts.root
+    root = slots.without_slots(parts.root) if are_by_name or (ours and not trains) else parts.root
     _read(root, attached, parts, path)
     if are_by_name and trains:
         _restore_slots(parts, ours, saved, path)
     come_later = bool(saved) and not ours and parts.optimizer is not None
     if come_later:
-        private_names.forget_values_to_come(parts.optimizer)  # they would be assigned by position
+        private_tensorflow.forget_values_to_come(parts.optimizer)  # they would be assigned by position
     return come_later and trains
 
 
@@ -250,9 +259,9 @@ class StateInMemory:
 
 def _read(root, attached, parts, path):
     """Reads the checkpoint at prefix `path` into `root`, the root of `parts` or a part of it, and into `attached`."""
-    private_names.forget_values_to_come(parts.root)
+    private_tensorflow.forget_values_to_come(parts.root)
     optimizer = getattr(root, "optimizer", None)
-    may_lack = contextlib.nullcontext() if optimizer is None else private_names.without_rate_and_product(optimizer)
+    may_lack = contextlib.nullcontext() if optimizer is None else private_keras.without_rate_and_product(optimizer)
     checkpoint = tf.train.Checkpoint(root=root, **attached)
     try:
         status = checkpoint.read(path)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 
+import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from estimator_train._engine.checkpoints import CheckpointError, reader_of
+from estimator_train._engine.checkpoints.private_keras import listed_variables
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
@@ -68,6 +70,31 @@ def averages(path, trained=()):
 def is_identified(slots):
     """Returns whether the names of `slots`, a result of `saved` or `existing`, identify their weights."""
     return all(weight is not None for weight, _ in slots)
+
+
+def without_slots(root):
+    """Returns a stand-in for the root of a model's checkpoint whose optimizer lacks the variables of the weights."""
+    stand_in = tf.Module()
+    for name, part in _children(root).items():
+        setattr(stand_in, name, _optimizer_without_slots(part) if name == "optimizer" else part)
+    return stand_in
+
+
+def _optimizer_without_slots(optimizer):
+    parts = _children(optimizer)
+    listed = listed_variables(parts)
+    slots = set() if listed is None else set(map(id, _children(listed).values()))
+    stand_in = tf.Module()
+    for name, part in parts.items():
+        if listed_variables(_children(part)) is not None:  # in a LossScaleOptimizer, or in a dict of several
+            setattr(stand_in, name, _optimizer_without_slots(part))
+        elif slots.isdisjoint(map(id, _children(part).values())):
+            setattr(stand_in, name, part)
+    return stand_in
+
+
+def _children(part):
+    return tf.train.TrackableView.children(part)
 
 
 def _names_in(path):

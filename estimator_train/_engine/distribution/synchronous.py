@@ -12,7 +12,7 @@ import re
 
 import tensorflow as tf
 
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.session.timer import StepTimer
 
 v1 = tf.compat.v1

@@ -14,9 +14,9 @@ import tf_keras as keras
 from tf_keras import layers
 
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.keras import graph_mode, placement
+from estimator_train._engine.keras import graph_mode, placement, private_keras, private_tensorflow
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.session import private_names
 
 ADVICE = (
     "Pass a function without arguments that builds and compiles the model instead: "
@@ -182,7 +182,7 @@ def check(model):
 
 def foreign_parts(model, package):
     """Returns the objects that `model` is compiled with whose classes are from `package`, a list."""
-    arguments = private_names.compile_arguments(model)
+    arguments = private_keras.compile_arguments(model)
     parts = tf.nest.flatten([arguments.get(kind) for kind in ("optimizer", "loss", "metrics", "weighted_metrics")])
     return [part for part in parts if any(base.__module__.split(".")[0] == package for base in type(part).__mro__)]
 
@@ -231,7 +231,7 @@ def _check_that_layers_are_called_once(model):
     if not placement.is_graph(model):
         return
     if isinstance(model, keras.Sequential):
-        calls = [node.layer for nodes in private_names.nodes_by_depth(model).values() for node in nodes]
+        calls = [node.layer for nodes in private_tf_keras.nodes_by_depth(model).values() for node in nodes]
         for layer in calls:
             if sum(call is layer for call in calls) > 1:
                 raise ValueError(f"Layer {layer.name} is used twice in the Sequential model {model.name}.")
@@ -270,8 +270,8 @@ def _copy_the_rest(clone, model):
         if isinstance(theirs, layers.Layer):
             ours.trainable = theirs.trainable
             _copy_arguments(theirs, ours)
-            added = private_names.losses_without_inputs(theirs)
-            if ours.built == theirs.built and len(private_names.losses_without_inputs(ours)) < len(added):
+            added = private_tf_keras.losses_without_inputs(theirs)
+            if ours.built == theirs.built and len(private_tf_keras.losses_without_inputs(ours)) < len(added):
                 raise ValueError(f"A function was passed to add_loss() of {theirs.name}, and a copy would not have it.")
         children = tf.train.TrackableView.children(ours)
         for name, child in tf.train.TrackableView.children(theirs).items():
@@ -293,7 +293,7 @@ def _compile_like(clone, model):
         clone.compile_from_config(model.get_compile_config())
         return
     graph = graph_mode.graph_of(model)
-    arguments = private_names.compile_arguments(model) if graph is None else graph_mode.compile_arguments(model)
+    arguments = private_keras.compile_arguments(model) if graph is None else graph_mode.compile_arguments(model)
     arguments["optimizer"] = tf.nest.map_structure(lambda each: clone_optimizer(each, graph), model.optimizer)
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
@@ -321,12 +321,12 @@ def clone_optimizer(optimizer, graph=None):
     """Clones an optimizer; `graph` is the v1 graph that may contain its settings as variables, or None."""
     wrapped = getattr(optimizer, "optimizer", None)
     if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper
-        return graph_mode.without_graph(private_names.copy_v1_optimizer(wrapped))
+        return graph_mode.without_graph(private_tensorflow.copy_v1_optimizer(wrapped))
     with contextlib.nullcontext() if graph is None else graph.as_default():
         config = optimizer.get_config()
     clone = type(optimizer).from_config(config)
     ours, theirs = (getattr(each, "inner_optimizer", each) for each in (clone, optimizer))  # of a LossScaleOptimizer
-    variables, names = private_names.weight_decay_exclusions(theirs)
+    variables, names = private_tf_keras.weight_decay_exclusions(theirs)
     if variables:
         raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
     if names:

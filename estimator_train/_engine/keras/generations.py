@@ -16,7 +16,8 @@ import tf_keras
 
 from estimator_train._engine.keras import tf_keras_adapter
 from estimator_train._engine.keras.cloning import ModelSource
-from estimator_train._engine.session.private_names import eager_classes, eager_mode
+from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
+from estimator_train._engine.session.private_tensorflow import eager_mode
 
 
 def adapter_of(model):

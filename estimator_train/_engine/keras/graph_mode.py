@@ -5,7 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_keras, private_tensorflow
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 
 v1 = tf.compat.v1
 
@@ -27,7 +28,7 @@ def initial_weights(model, custom_objects, seed):
     They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
     in tf.estimator, in a separate graph with the seed `seed`.
     """
-    if any(map(private_names.is_initialized_by_keras, model.weights)):
+    if any(map(private_tf_keras.is_initialized_by_keras, model.weights)):
         with graph_of(model).as_default():
             return keras.backend.batch_get_value(model.weights)
     with tf.Graph().as_default(), keras.utils.custom_object_scope(custom_objects or {}):
@@ -40,8 +41,8 @@ def initial_weights(model, custom_objects, seed):
 
 def compile_arguments(model):
     """Returns a dict of the model's `compile()` arguments, except the optimizer, for compiling an eager copy."""
-    arguments = private_names.compile_arguments(model)
-    if not private_names.v2_behavior():
+    arguments = private_keras.compile_arguments(model)
+    if not private_tensorflow.v2_behavior():
         arguments["metrics"] = tf.nest.map_structure(_as_named_by_v1, arguments["metrics"])
     return arguments
 

@@ -6,7 +6,7 @@ import contextlib
 
 import tensorflow as tf
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.checkpoints import private_tensorflow
 
 log = tf.get_logger()
 
@@ -40,7 +40,7 @@ class Hyperparameters:
         ids = {id(variable) for variable in self._current.values()}
         for part in list(tf.train.TrackableView(root).descendants()):
             if not ids.isdisjoint(map(id, tf.train.TrackableView.children(part).values())):
-                private_names.leave_out_of_checkpoints(part, self._current.values())
+                private_tensorflow.leave_out_of_checkpoints(part, self._current.values())
                 self._holders.append(part)
 
     @contextlib.contextmanager
@@ -53,7 +53,7 @@ class Hyperparameters:
         is_saved = besides.keys() >= self.saved.keys()
         with contextlib.ExitStack() as stack:
             for holder in () if is_saved else self._holders:
-                stack.enter_context(private_names.taking_all_of_checkpoints(holder))
+                stack.enter_context(private_tensorflow.taking_all_of_checkpoints(holder))
             yield
         for name, value in self._compiled.items():
             before = float(self._compiled_before[name].numpy())

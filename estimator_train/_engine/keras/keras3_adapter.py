@@ -9,6 +9,8 @@ import keras
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
+from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.keras3 import private_keras3
 from estimator_train._engine.keras.keras3_cloning import (
     all_layers,
     build_with_precision,
@@ -21,7 +23,6 @@ from estimator_train._engine.keras.keras3_cloning import (
     scales_loss,
 )
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.session import private_names
 
 __all__ = [  # and the functions below
     "build_with_precision",
@@ -73,7 +74,7 @@ def saved_parts(model):
             return part
         if id(part) not in nodes:
             is_optimizer = isinstance(part, keras.optimizers.Optimizer)
-            children = private_names.parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
+            children = _parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
             alive.append(children)  # the id of a deleted object may be reused
             node = nodes[id(part)] = tf.Module()
             for name, child in children.items():
@@ -86,6 +87,19 @@ def saved_parts(model):
     return SavedParts(root, weights, trainable_variables(model), None)
 
 
+def _parts_of_optimizer(optimizer):
+    """Returns the parts of an optimizer to save, by name.
+
+    The list of its variables lacks the learning rate, which is saved as a hyperparameter.
+    """
+    rate = private_keras3.learning_rate_or_schedule(optimizer)
+    listed = tf.Module()
+    for number, variable in enumerate(private_keras3.optimizer_variables(optimizer)):
+        if variable is not rate:
+            setattr(listed, str(number), variable)
+    return private_keras3.parts_of_optimizer(optimizer) | {"_variables": listed}
+
+
 def _without(found, layer, seen):
     """Returns a tree of the variables of a layer and its sublayers whose ids are not in `found`.
 
@@ -94,10 +108,10 @@ def _without(found, layer, seen):
     """
     tree = tf.Module()
     seen.add(id(layer))
-    sublayers = private_names.sublayers(layer)
+    sublayers = private_keras3.sublayers(layer)
     of_sublayers = {id(weight) for sublayer in sublayers for weight in sublayer.weights}
     own = [weight for weight in layer.weights if id(weight) not in of_sublayers]
-    for name, variables in (("weight", own), ("seed", private_names.seed_states(layer))):
+    for name, variables in (("weight", own), ("seed", private_keras3.seed_states(layer))):
         for index, variable in enumerate(variables):
             if id(variable.value) not in found:
                 setattr(tree, f"{name}{index}", variable.value)
@@ -140,7 +154,7 @@ def hyperparameters(model):
     """Returns the hyperparameters of the model's optimizer that are variables, a dict of names to variables."""
     if model.optimizer is None:
         return {}
-    rate = private_names.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
+    rate = private_keras3.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
     return {"learning_rate": rate.value} if isinstance(rate, keras.Variable) else {}
 
 
@@ -167,7 +181,7 @@ def finish_variables(model, made):
     distances = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant([context.replica_id_in_sync_group * _SEED_DISTANCE, 0], tf.int64)
     )
-    for state in [state for layer in all_layers(model) for state in private_names.seed_states(layer)]:
+    for state in [state for layer in all_layers(model) for state in private_keras3.seed_states(layer)]:
         if id(state) in made:
             replicas = map(strategy.experimental_local_results, (state.value, distances))
             for own_state, distance in zip(*replicas, strict=True):
@@ -221,15 +235,15 @@ def build_variables(model, strategy, element_spec, data, step):
 
 def _build_layers_and_metrics(model, data, is_own):
     if is_own or (is_own_step(model, "test_step") and model.loss is not None):
-        private_names.compute_output_spec(model.test_step, data)
+        private_keras3.compute_output_spec(model.test_step, data)
     elif type(model).call is not keras.Model.call:
-        private_names.compute_output_spec(model, keras.utils.unpack_x_y_sample_weight(data)[0])
+        private_keras3.compute_output_spec(model, keras.utils.unpack_x_y_sample_weight(data)[0])
 
 
 def _build_slots_for(model, strategy, element_spec, data):
     """Creates the optimizers' variables for the variables that the user's `train_step` updates."""
     optimizers = _optimizers(model)
-    train_step = private_names.with_autograph(model.train_step)
+    train_step = private_tensorflow.with_autograph(model.train_step)
     updated = {}
 
     def record(optimizer, gradients, trainable_variables=None):
@@ -335,7 +349,7 @@ def gradients(model, data):
     features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         predictions = model(features, training=True)
-        loss = private_names.compute_loss(model, features, labels, predictions, weights, training=True)
+        loss = _computed_loss(model, features, labels, predictions, weights, training=True)
         loss = model.optimizer.scale_loss(loss)
     found = tape.gradient(loss, model.trainable_variables)
     return found, model.compute_metrics(features, labels, predictions, weights)
@@ -350,8 +364,17 @@ def test_and_predict(model, data):
     """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""
     features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
     predictions = model(features, training=False)
-    private_names.compute_loss(model, features, labels, predictions, weights, training=False)
+    _computed_loss(model, features, labels, predictions, weights, training=False)
     return model.compute_metrics(features, labels, predictions, weights), predictions
+
+
+def _computed_loss(model, features, labels, predictions, weights, training):
+    """Returns the loss for a batch and updates the metric "loss", as Keras' steps do."""
+    loss = private_keras3.compute_loss(model, features, labels, predictions, weights, training)
+    examples = tf.shape(tf.nest.flatten(features)[0])[0]
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    private_keras3.loss_metric(model).update_state(loss * tf.cast(replicas, loss.dtype), sample_weight=examples)
+    return loss
 
 
 def callback_list(model, callbacks, steps_per_epoch, epochs):
@@ -378,7 +401,7 @@ def learning_rate(optimizer):
     if optimizer is None:
         return None
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    rate = private_names.learning_rate_or_schedule(optimizer)
+    rate = private_keras3.learning_rate_or_schedule(optimizer)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
         rate = rate(optimizer.iterations - 1)
     return tf.cast(rate() if callable(rate) else rate, tf.float32)

@@ -7,8 +7,9 @@ import inspect
 import keras
 from keras import layers
 
+from estimator_train._engine.keras import private_keras
 from estimator_train._engine.keras.cloning import ADVICE, NOT_COMPILED, foreign_parts
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras.keras3 import private_keras3
 
 _PREPROCESSING = (
     *(layers.CategoryEncoding, layers.Discretization, layers.Hashing, layers.HashedCrossing, layers.IntegerLookup),
@@ -29,7 +30,7 @@ def check(model):
 
 def clone(model, custom_objects, clone_layer=None):
     """Returns a compiled model with the same layers and settings, and new variables."""
-    with keras.saving.custom_object_scope(custom_objects or {}), private_names.deserialized_lambdas():
+    with keras.saving.custom_object_scope(custom_objects or {}), private_keras3.deserialized_lambdas():
         try:
             copy = _clone_layers(model, clone_layer)
             _copy_trainable(copy, model)
@@ -49,7 +50,7 @@ def all_layers(model):
     """Returns a list of `model` and all layers below it, with parents before their children."""
     found = {id(model): model}
     for layer in (queue := [model]):
-        for sublayer in private_names.sublayers(layer):
+        for sublayer in private_keras3.sublayers(layer):
             if id(sublayer) not in found:
                 found[id(sublayer)] = sublayer
                 queue.append(sublayer)
@@ -64,7 +65,7 @@ def output_names(model):
 
 
 def _clone_layers(model, clone_layer):
-    if isinstance(model, (keras.Sequential, private_names.keras3_functional_class())):
+    if isinstance(model, (keras.Sequential, private_keras3.functional_class())):
         copy = _clone_graph(model, clone_layer or _clone_layer)
     elif clone_layer is None:
         copy = _clone_subclassed(model)
@@ -126,7 +127,7 @@ def _compile_like(copy, model):
             )
         copy.compile_from_config(model.get_compile_config())
         return
-    arguments = private_names.compile_arguments(model)
+    arguments = private_keras.compile_arguments(model)
     arguments["optimizer"] = _clone_optimizer(arguments["optimizer"])
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = keras.tree.map_structure(_clone_metric, arguments[kind])
@@ -141,7 +142,7 @@ def _clone_metric(metric):
     copy = type(metric).from_config(metric.get_config())
     if isinstance(metric, keras.metrics.MeanMetricWrapper):
         # The configurations of some metrics lack arguments, such as the axis of CosineSimilarity.
-        private_names.function_arguments(copy).update(private_names.function_arguments(metric))
+        private_keras3.function_arguments(copy).update(private_keras3.function_arguments(metric))
     return copy
 
 
@@ -151,11 +152,11 @@ def _clone_optimizer(optimizer):
     config = optimizer.get_config()
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return type(optimizer)(**config | {"inner_optimizer": _clone_optimizer(optimizer.inner_optimizer)})
-    rate = private_names.learning_rate_or_schedule(optimizer)
+    rate = private_keras3.learning_rate_or_schedule(optimizer)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
         config["learning_rate"] = rate  # it has no state
     copy = type(optimizer).from_config(config)
-    variables, names = private_names.keras3_weight_decay_exclusions(optimizer)
+    variables, names = private_keras3.weight_decay_exclusions(optimizer)
     if variables:
         raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
     if names:

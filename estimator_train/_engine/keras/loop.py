@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_train._engine.distribution.replica_input import batch_size
 from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.session import step_outputs
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 
 
 class Loop:

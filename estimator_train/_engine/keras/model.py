@@ -18,10 +18,11 @@ from estimator_train._engine.keras.model_state import BUILDING, ModelState
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.keras.saved_model import write_saved_model
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
+from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
 from estimator_train._engine.model_fn import EpochHook, ModeKeys, PreparedModel, Run, argument_names, metrics_of
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import FunctionSessionCreator
-from estimator_train._engine.session.private_names import eager_classes, eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 
 
 class _KerasRun(Run):

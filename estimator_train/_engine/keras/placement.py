@@ -6,7 +6,7 @@ import functools
 
 import tensorflow as tf
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_tensorflow
 
 
 def placed(layer, device):
@@ -77,10 +77,10 @@ def _class_on(layer_class, device):
                 return super().__call__(*args, **kwargs)
 
         def call(self, *args, **kwargs):
-            own_call = private_names.with_autograph(layer_class.call)
+            own_call = private_tensorflow.with_autograph(layer_class.call)
             return _differentiate_on(device, functools.partial(own_call, self), args, kwargs)
 
-        call = private_names.as_wrapper(call, layer_class.call)  # lets Keras find `training`, `mask` and so on
+        call = private_tensorflow.as_wrapper(call, layer_class.call)  # lets Keras find `training`, `mask` and so on
 
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(Placed, name, getattr(layer_class, name))

@@ -7,7 +7,8 @@ import threading
 
 import tensorflow as tf
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 
 
 class StepDraws:
@@ -39,7 +40,7 @@ class StepDraws:
         """Returns the random generators of the layers that exist, and keeps their seeds, which Keras' draws advance."""
         generators = self._adapter.random_generators(self._model)
         for generator in generators:
-            self._layer_seeds.setdefault(generator, private_names.layer_seed(generator))
+            self._layer_seeds.setdefault(generator, private_tf_keras.layer_seed(generator))
         return generators
 
     def position(self):
@@ -52,7 +53,7 @@ class StepDraws:
         """Wraps the code that traces the step of all replicas."""
         generators = self._generators()
         sources = [_StepGenerator(generator, self._layer_seeds[generator], self) for generator in generators]
-        with private_names.drawing_from(generators, sources):
+        with private_tf_keras.drawing_from(generators, sources):
             yield
 
     def begin(self, position):
@@ -64,7 +65,7 @@ class StepDraws:
 
     def next_seed(self, layer_seed):
         """Returns the seed of the next draw in this replica's step, int64 of shape (2,); None if Keras must draw."""
-        graph = private_names.graph_around_branches(tf.compat.v1.get_default_graph())
+        graph = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
         if graph is not getattr(self._trace, "graph", None):
             return None
         self._trace.draws += 1
@@ -85,7 +86,7 @@ class _StepGenerator:
     def __init__(self, generator, layer_seed, draws):
         self._draws = draws
         self._layer_seed = layer_seed
-        self._own = private_names.own_draws(generator)
+        self._own = private_tf_keras.own_draws(generator)
 
     def uniform(self, shape, minval=0, maxval=None, dtype=tf.float32):
         return self._draw("uniform", shape=shape, minval=minval, maxval=maxval, dtype=dtype)

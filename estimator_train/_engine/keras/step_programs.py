@@ -10,10 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import ModeKeys
-from estimator_train._engine.session import private_names, step_outputs
+from estimator_train._engine.session import step_outputs
 
 
 class StepProgram:
@@ -260,4 +261,4 @@ def _compiled(step, jit_compile):
     """Returns a step of the model in the form in which Keras runs it, with the user's code converted by AutoGraph."""
     if jit_compile:
         return tf.function(step, jit_compile=True, reduce_retracing=True)
-    return private_names.with_autograph(step)
+    return private_tensorflow.with_autograph(step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_tensorflow
 
 
 def of_optimizer(model):
@@ -31,8 +31,8 @@ def of_metrics(model, strategy, element_spec, data):
         return
 
     # The user's losses and metrics are converted by AutoGraph, as in the step.
-    compiled_loss = private_names.with_autograph(model.compiled_loss)
-    compute_metrics = private_names.with_autograph(model.compute_metrics)
+    compiled_loss = private_tensorflow.with_autograph(model.compiled_loss)
+    compute_metrics = private_tensorflow.with_autograph(model.compute_metrics)
 
     def update(batch):
         features, labels, weights = keras.utils.unpack_x_y_sample_weight(data(batch))

@@ -17,8 +17,8 @@ from estimator_train._engine.keras.cloning import (
     lookups,
     statistics,
 )
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.session import private_names
 
 __all__ = ["check", "clone", "in_eager_mode", "lookups", "statistics"]  # and the functions below
 
@@ -63,7 +63,7 @@ def finalize_state(model):
     """Makes layers and optimizers use restored state, in the scope of the model's strategy."""
     cloning.finalize_state(model)
     for nadam in _nadams(model):
-        private_names.complete_product(nadam)
+        private_tf_keras.complete_product(nadam)
 
 
 def finish_variables(model, made):
@@ -77,7 +77,7 @@ def build_slots(model):
 def prepare_optimizers(model):
     """Prepares the optimizers of a copy of the model for compiled steps."""
     for nadam in _nadams(model):
-        private_names.multiply_momenta_once(nadam)
+        private_tf_keras.multiply_momenta_once(nadam)
 
 
 def _nadams(model):
@@ -95,7 +95,7 @@ def has_slots(model):
 
 def hyperparameters(model):
     """Returns the hyperparameters of the model's optimizer that are variables, a dict of names to variables."""
-    return private_names.hyperparameters(model.optimizer)
+    return private_tf_keras.hyperparameters(model.optimizer)
 
 
 # Steps
@@ -138,7 +138,7 @@ def build_variables(model, strategy, element_spec, data, step):
 
 def random_generators(model):
     """Returns a list of the random generators whose state is not in checkpoints, for `StepDraws`."""
-    return private_names.random_generators(layers_within(model))
+    return private_tf_keras.random_generators(layers_within(model))
 
 
 def reset_states(model):
@@ -157,7 +157,7 @@ def run_step(model, strategy, step, batch):
     """
     logs, *others = strategy.run(step, args=(batch,))
     # With one replica per process, the values do not show whether they are aggregated.
-    of_metrics = {id(value) for value in private_names.last_metric_results(model.metrics)}
+    of_metrics = {id(value) for value in private_tf_keras.last_metric_results(model.metrics)}
 
     def reduced(value):
         agrees = not synchronous.spans_workers(strategy) or id(value) in of_metrics
@@ -211,7 +211,7 @@ def callback_list(model, callbacks, steps_per_epoch, epochs):
 
 def count_step(model, step):
     """Sets the step counter of fit, for callbacks that read it from the model, such as TensorBoard."""
-    private_names.train_counter(model).assign(step)
+    private_tf_keras.train_counter(model).assign(step)
 
 
 def learning_rate(optimizer):
@@ -227,7 +227,7 @@ def learning_rate(optimizer):
 
 def load_model(path, custom_objects, safe_mode):
     """Returns the saved model at `path` and whether it has a lambda; the model is None if `safe_mode` forbids it."""
-    with private_names.LoadedLambdas(refused=safe_mode) as lambdas:
+    with private_tf_keras.LoadedLambdas(refused=safe_mode) as lambdas:
         try:
             model = keras.models.load_model(path, custom_objects=custom_objects)
         except ValueError:

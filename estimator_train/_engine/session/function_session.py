@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
-from estimator_train._engine.session.private_names import eager_mode, global_step_read
+from estimator_train._engine.session.private_tensorflow import eager_mode, global_step_read
 
 v1 = tf.compat.v1
 

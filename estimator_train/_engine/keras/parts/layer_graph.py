@@ -14,8 +14,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.checkpoints.object_based import parts_by_key
+from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.session import private_names
 
 # Stateful operations that do not change the state.
 _READS = (
@@ -58,18 +59,20 @@ def calls_within(model, option):
 
 def is_functional(model):
     """Returns whether a model is functional or Sequential, and not of a custom class."""
-    return type(model) in (private_names.functional_class(), keras.Sequential)
+    return type(model) in (private_tf_keras.functional_class(), keras.Sequential)
 
 
 def calls_of(model):
     """Returns the calls in a functional model, in order; `layer.inbound_nodes` also lists calls in other models."""
-    nodes = [node for _, nodes in sorted(private_names.nodes_by_depth(model).items(), reverse=True) for node in nodes]
+    nodes = [
+        node for _, nodes in sorted(private_tf_keras.nodes_by_depth(model).items(), reverse=True) for node in nodes
+    ]
     return [node for node in nodes if not node.is_input]
 
 
 def is_masked(tensor):
     """Returns whether a KerasTensor has a mask."""
-    return private_names.keras_mask(tensor) is not None
+    return private_tf_keras.keras_mask(tensor) is not None
 
 
 def _is_graph(layer):
@@ -171,7 +174,7 @@ def side_effects(model, calls, strategy):
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
         if called:
             return next(filter(None, (stateful(inner) for name in called for inner in library[name])), None)
-        return node.op if private_names.is_stateful_op(node.op) and node.op not in _READS else None
+        return node.op if private_tensorflow.is_stateful_op(node.op) and node.op not in _READS else None
 
     effects = {}
     for call in calls:
