@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine import checkpoints
-from estimator_train._engine.keras.generations import load_model, model_source
+from estimator_train._engine.keras.adapter_choice import load_model, model_source
 from estimator_train._engine.keras.model import KerasModel
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.estimator import Estimator

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import wait_for
-from estimator_train._engine.keras.generations import adapter_of, imported_kerases
+from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
 from estimator_train._engine.model_fn import EpochHook
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode

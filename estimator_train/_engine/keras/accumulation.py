@@ -13,7 +13,7 @@ class AccumulatedGradients:
     """
 
     def __init__(self, adapter, model):
-        """`adapter` is the adapter for the model's Keras; see `generations`."""
+        """`adapter` is the adapter for the model's Keras; see `adapter.Adapter`."""
         if not adapter.is_own_step(model, "train_step"):
             raise ValueError(
                 f"accumulate_steps needs Keras' own training step, but {type(model).__name__} overrides train_step; "

@@ -21,7 +21,7 @@ class StepDraws:
     iteration, and so do those in a `tf.function` that the model calls, because it may be called several times.
 
     Args:
-      adapter: the adapter for the model's Keras; see `generations`.
+      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
       model: the Keras model.
       trained_examples: an int64 variable that counts the examples of all replicas.
       run_seed: an int64 variable, the seed of the run's random changes.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
+from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import ModeKeys
 from estimator_train._engine.session import step_outputs
@@ -24,7 +24,7 @@ class StepProgram:
     outside of any trace: the loop is traced without AutoGraph, which must be on when a model's step is compiled.
 
     Attributes:
-      adapter: the adapter for the model's Keras; see `generations`.
+      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
       model: the Keras model.
       preprocess: function that each replica first applies to the features of a batch, or None.
       keras_step: the name of the model's step that computes its compiled loss, or None.
@@ -101,7 +101,7 @@ class TrainingProgram(StepProgram):
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
     """
 
-    adapter: ModuleType
+    adapter: Adapter
     model: Any
     preprocess: Callable | None
     rename: Callable
@@ -178,7 +178,7 @@ class EvaluationProgram(StepProgram):
       parts: which of "features", "labels" and "predictions" metric functions take; each step returns them.
     """
 
-    adapter: ModuleType
+    adapter: Adapter
     model: Any
     preprocess: Callable | None
     rename: Callable
@@ -221,7 +221,7 @@ class EvaluationProgram(StepProgram):
 class PredictionProgram(StepProgram):
     """Runs `model.predict_step`. The values are the predictions for one batch."""
 
-    adapter: ModuleType
+    adapter: Adapter
     model: Any
     preprocess: Callable | None
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_keras
-from estimator_train._engine.keras.generations import adapter_of, imported_kerases
+from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
 from estimator_train.app.models.optimization import OPTIMIZERS, Optimization
 
 _FIRST_OF_ONE_CYCLE = 1 / 25  # share of the highest rate, as in PyTorch's OneCycleLR

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras import placement, tf_keras_adapter
-from estimator_train._engine.keras.cloning import ModelSource
+from estimator_train._engine.keras.adapter_choice import adapter_of
+from estimator_train._engine.keras.source import ModelSource
+from estimator_train._engine.keras.tf_keras import placement
 
 
 def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -> keras.Model:
@@ -41,7 +42,9 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
         raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
     _check_there(devices.values() if isinstance(devices, dict) else devices)
     places = _by_name(model, devices) if isinstance(devices, dict) else balance(model, devices)
-    source = ModelSource(tf_keras_adapter, model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
+    source = ModelSource(
+        adapter_of(model), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name])
+    )
     return source.copy(tf.distribute.get_strategy())
 
 

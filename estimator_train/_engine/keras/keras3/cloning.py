@@ -8,24 +8,13 @@ import keras
 from keras import layers
 
 from estimator_train._engine.keras import private_keras
-from estimator_train._engine.keras.cloning import ADVICE, NOT_COMPILED, foreign_parts
 from estimator_train._engine.keras.keras3 import private_keras3
+from estimator_train._engine.keras.source import ADVICE
 
 _PREPROCESSING = (
     *(layers.CategoryEncoding, layers.Discretization, layers.Hashing, layers.HashedCrossing, layers.IntegerLookup),
     *(layers.Normalization, layers.StringLookup, layers.TextVectorization),
 )
-
-
-def check(model):
-    """Raises ValueError if `model`, a `keras.Model`, is not compiled, or compiled with parts of tf_keras."""
-    if not model.compiled:
-        raise ValueError(NOT_COMPILED)
-    foreign = foreign_parts(model, "tf_keras")
-    if foreign:
-        raise ValueError(
-            f"The Keras 3 model {model.name} is compiled with {foreign[0]!r} of tf_keras; use its Keras 3 counterpart."
-        )
 
 
 def clone(model, custom_objects, clone_layer=None):
@@ -38,12 +27,6 @@ def clone(model, custom_objects, clone_layer=None):
         except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
             raise ValueError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
     return copy
-
-
-def lookups(model):
-    """Returns a list of the layers of `model` that have vocabularies."""
-    kinds = layers.StringLookup, layers.IntegerLookup
-    return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
 
 
 def all_layers(model):
@@ -170,12 +153,6 @@ def _clone_optimizer(optimizer):
 def scales_loss(model):
     """Returns whether the optimizer of `model` scales the loss."""
     return isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
-
-
-def scale_loss(model):
-    """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16."""
-    if not scales_loss(model):
-        model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
 
 
 def clone_layer_with(model, precision):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from estimator_train._engine.keras.cloning import clone_optimizer
+from estimator_train._engine.keras.tf_keras.cloning import clone_optimizer
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 

@@ -8,14 +8,14 @@ import tf_keras as keras
 from estimator_train._engine.keras import private_tensorflow
 
 
-def of_optimizer(model):
+def build_slots(model):
     """Creates the slots of `model.optimizer`, as its first update would."""
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
         optimizer.build(model.trainable_variables)
 
 
-def of_metrics(model, strategy, element_spec, data):
+def build_metrics(model, strategy, element_spec, data):
     """Creates the variables of the compiled losses and metrics of a functional `model`.
 
     They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
