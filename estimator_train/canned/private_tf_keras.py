@@ -10,14 +10,14 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-def v1_dense_class():
+def v1_dense_class() -> type:
     """`tf.compat.v1.layers.Dense`, which exists only if TF_USE_LEGACY_KERAS was set before TensorFlow was imported."""
     from tf_keras.src.legacy_tf_layers.core import Dense
 
     return Dense
 
 
-def v1_batch_normalization_class():
+def v1_batch_normalization_class() -> type:
     """`tf.compat.v1.layers.BatchNormalization`; see `v1_dense_class`."""
     from tf_keras.src.legacy_tf_layers.normalization import BatchNormalization
 

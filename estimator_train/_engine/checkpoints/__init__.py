@@ -7,6 +7,8 @@ import functools
 import itertools
 import os
 import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -24,7 +26,7 @@ class CheckpointError(ValueError):
     """A checkpoint is damaged, missing, or belongs to another model."""
 
 
-def latest_intact(model_dir):
+def latest_intact(model_dir: str | os.PathLike[str]) -> str | None:
     """Returns the path prefix of the newest undamaged checkpoint in `model_dir`, or None if there are no checkpoints.
 
     Logs a warning for each damaged checkpoint that is skipped. Raises CheckpointError if all are damaged, except for a
@@ -50,7 +52,7 @@ def latest_intact(model_dir):
     return None
 
 
-def kept_in(model_dir):
+def kept_in(model_dir: str | os.PathLike[str]) -> list[str]:
     """Returns the path prefixes of the checkpoints listed in the `checkpoint` file of `model_dir`, the oldest first.
 
     If that file cannot be read, returns those found in the directory.
@@ -61,7 +63,7 @@ def kept_in(model_dir):
     return list(state.all_model_checkpoint_paths) or [state.model_checkpoint_path]
 
 
-def recover_state(model_dir, keep_max):
+def recover_state(model_dir: str | os.PathLike[str], keep_max: int | None) -> None:
     """Rewrites the `checkpoint` file of `model_dir` if savers cannot rely on it.
 
     It may be missing or unreadable, or list checkpoints outside `model_dir`, which savers would delete in time.
@@ -88,7 +90,7 @@ def recover_state(model_dir, keep_max):
     write_whole(file, text_format.MessageToString(state))
 
 
-def _state(model_dir):
+def _state(model_dir: str | os.PathLike[str]) -> Any:
     """Returns the CheckpointState in the `checkpoint` file of `model_dir`, or None if it cannot be read.
 
     Savers may write absolute paths, which keep naming the old directory after a run has been moved or copied. A path
@@ -118,7 +120,7 @@ def _state(model_dir):
     return cleaned
 
 
-def _inside(model_dir, path):
+def _inside(model_dir: str | os.PathLike[str], path: str) -> str | None:
     """Returns `path` if it is in `model_dir`, or else the checkpoint of that name there, or None."""
     resolve = os.path.normpath if is_remote(model_dir) or is_remote(path) else os.path.realpath
     folder = resolve(model_dir)
@@ -128,20 +130,20 @@ def _inside(model_dir, path):
     return own if tf.io.gfile.exists(f"{own}.index") else None
 
 
-def _state_on_disk(model_dir):
+def _state_on_disk(model_dir: str | os.PathLike[str]) -> Any:
     try:
         return tf.train.get_checkpoint_state(model_dir)
     except ValueError:  # not UTF-8, or no checkpoint listed
         return None
 
 
-def _listed(state):
+def _listed(state: Any) -> list[str]:
     """Returns the checkpoints of a CheckpointState up to the one to resume from; users may choose an older one."""
     paths, newest = list(state.all_model_checkpoint_paths), state.model_checkpoint_path
     return [*paths[: paths.index(newest)], newest] if newest in paths else [newest]
 
 
-def _recovered(model_dir):
+def _recovered(model_dir: str | os.PathLike[str]) -> list[str]:
     paths = _lying_in(model_dir)
     if paths:
         tf.get_logger().warning(
@@ -152,12 +154,12 @@ def _recovered(model_dir):
     return paths
 
 
-def _lying_in(model_dir):
+def _lying_in(model_dir: str | os.PathLike[str]) -> list[str]:
     names = tf.io.gfile.listdir(model_dir) if tf.io.gfile.isdir(model_dir) else []
     return [os.path.join(model_dir, name) for name in checkpoints_among(names)]
 
 
-def reader_of(path):
+def reader_of(path: str) -> tf.train.CheckpointReader:
     """Returns the `tf.train.CheckpointReader` of the checkpoint at prefix `path`.
 
     tf.train.load_checkpoint also takes directories, and mistakes a prefix in ram:// for one.
@@ -165,7 +167,7 @@ def reader_of(path):
     return tf.compat.v1.train.NewCheckpointReader(path)
 
 
-def damage_of(path):
+def damage_of(path: str) -> str | None:
     """Returns in one line why the checkpoint at prefix `path` cannot be read completely, or None if it can.
 
     The result is cached until the checkpoint's files change.
@@ -173,7 +175,7 @@ def damage_of(path):
     return _damage_of(path, stamp(path))
 
 
-def stamp(path):
+def stamp(path: str) -> tuple:
     """A value that changes when the checkpoint at prefix `path` is written again."""
     directory, prefix = os.path.split(f"{path}.")  # listed, because gfile.glob starts threads
     names = tf.io.gfile.listdir(directory or ".") if tf.io.gfile.isdir(directory or ".") else []
@@ -182,7 +184,7 @@ def stamp(path):
 
 
 @functools.lru_cache(maxsize=64)
-def _damage_of(path, stamp):
+def _damage_of(path: str, stamp: tuple) -> str | None:
     del stamp  # only a cache key
     try:
         reader = reader_of(path)
@@ -194,7 +196,7 @@ def _damage_of(path, stamp):
     return None
 
 
-def _read(reader, key):
+def _read(reader: tf.train.CheckpointReader, key: str) -> None:
     """Reads a tensor to verify its checksum."""
     try:
         reader.get_tensor(key)
@@ -204,7 +206,7 @@ def _read(reader, key):
             raise
 
 
-def _length_and_time(name):
+def _length_and_time(name: str) -> tuple:
     """Returns (length, modification time) of a file, or () if a training has deleted it in the meantime."""
     with contextlib.suppress(FileNotFoundError, tf.errors.NotFoundError):
         if os.path.exists(name):
@@ -215,13 +217,13 @@ def _length_and_time(name):
     return ()
 
 
-def trained_steps(model_dir):
+def trained_steps(model_dir: str | os.PathLike[str]) -> int:
     """Returns the global step at which training in `model_dir` resumes; 0 without a checkpoint."""
     checkpoint = latest_intact(model_dir)
     return read_global_step(checkpoint) if checkpoint else 0
 
 
-def read_global_step(path):
+def read_global_step(path: str) -> int:
     """Returns the global step saved in the checkpoint at prefix `path`, an int.
 
     Raises:
@@ -236,7 +238,9 @@ def read_global_step(path):
     raise CheckpointError(f"Checkpoint {path} has no global step, so it was not written by an Estimator.")
 
 
-def check_same_shapes(variables, path, old_names):
+def check_same_shapes(
+    variables: Iterable[tf.Variable], path: str, old_names: Callable[[Iterable[str]], Mapping[str, str]]
+) -> None:
     """Checks that `variables` have the shapes stored under their names in the name-based checkpoint at prefix `path`.
 
     `old_names` is a function of the names in a checkpoint, which returns a dict of names to those there that differ.
@@ -257,7 +261,7 @@ def check_same_shapes(variables, path, old_names):
         raise other_model(path, differences)
 
 
-def other_model(path, differences):
+def other_model(path: str, differences: list[str]) -> CheckpointError:
     """Returns the CheckpointError for the checkpoint at prefix `path`, which lists the first of `differences`."""
     shown = "; ".join(differences[:6]) + (f"; and {len(differences) - 6} more" if len(differences) > 6 else "")
     return CheckpointError(f"Checkpoint {path} is of another model: {shown}.")

@@ -46,41 +46,40 @@ def remove_abandoned(folder: str) -> None:
     _remove_from(folder, _abandoned_in(folder))
 
 
-def _remove_from(folder, names):
+def _remove_from(folder: str, names: list[str]) -> None:
     for name in names:
         files.remove(os.path.join(folder, name))
     if names:
         log.info("Removed leftovers of an interrupted run from %s: %s", folder, ", ".join(names))
 
 
-def _is_abandoned_export(folder, name):
+def _is_abandoned_export(folder: str, name: str) -> bool:
     """Returns whether the directory `name` in `folder` is an unfinished export whose process is gone."""
     match = _EXPORT.fullmatch(name)
-    process = match and (match[1] or _UNKNOWN)
-    return bool(process) and files.is_gone(process, _time_of(os.path.join(folder, name)))
+    return match is not None and files.is_gone(match[1] or _UNKNOWN, _time_of(os.path.join(folder, name)))
 
 
-def _abandoned_in(*folders):
+def _abandoned_in(*folders: str) -> list[str]:
     folder = os.path.join(*folders)
     names = _names_in(folder)
     return [name for name in names if _is_abandoned_export(folder, name) or _is_abandoned_file(folder, name)]
 
 
-def _is_abandoned_file(folder, name):
+def _is_abandoned_file(folder: str, name: str) -> bool:
     process = files.owner_of_unfinished(name)
     return process is not None and files.is_gone(process, _time_of(os.path.join(folder, name)))
 
 
-def _is_unfinished_checkpoint(model_dir, name, names):
+def _is_unfinished_checkpoint(model_dir: str, name: str, names: list[str]) -> bool:
     if _PARTS_FOLDER.fullmatch(name):
         return all(_PART.fullmatch(part) for part in _names_in(os.path.join(model_dir, name)))
     data = _DATA_FILE.fullmatch(name)
-    return bool(_UNFINISHED.fullmatch(name)) or (bool(data) and f"{data[1]}.index" not in names)
+    return bool(_UNFINISHED.fullmatch(name)) or (data is not None and f"{data[1]}.index" not in names)
 
 
-def _names_in(folder):
+def _names_in(folder: str) -> list[str]:
     return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)] if tf.io.gfile.isdir(folder) else []
 
 
-def _time_of(path):
+def _time_of(path: str) -> float:
     return tf.io.gfile.stat(path).mtime_nsec / 1e9

@@ -6,10 +6,14 @@ Any release may change them: a function raises AttributeError or ImportError if 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
 
 
 @contextlib.contextmanager
-def without_rate_and_product(optimizer):
+def without_rate_and_product(optimizer: Any) -> Iterator[None]:
     """Wraps a check of a restore, and lets the learning rate and the product of a Keras optimizer be missing.
 
     A constant rate is a variable; a schedule has none, or another one with its current rate. Checkpoints of earlier
@@ -31,12 +35,12 @@ def without_rate_and_product(optimizer):
             optimizer._trackable_children = own
 
 
-def build_legacy_optimizer(optimizer, variables):
+def build_legacy_optimizer(optimizer: Any, variables: Iterable[tf.Variable]) -> None:
     """Creates the variables of a legacy Keras optimizer, which has no `build` and creates them in its first update."""
     optimizer._create_all_weights(variables)
 
 
-def listed_variables(parts):
+def listed_variables(parts: dict[str, Any]) -> Any:
     """Returns the list in which an optimizer of either Keras keeps its variables, given its trackable parts by name.
 
     Returns None if they have no such list.

@@ -6,11 +6,13 @@ Any release may change them: a function raises AttributeError or ImportError if 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import tensorflow as tf
 
 
-def leave_out_of_checkpoints(trackable, left_out):
+def leave_out_of_checkpoints(trackable: Any, left_out: Iterable[tf.Variable]) -> None:
     """Excludes the values of the variables in `left_out` from checkpoints of `trackable`."""
     children, ids = trackable._trackable_children, {id(variable) for variable in left_out}
     without_value = tf.Module()
@@ -23,7 +25,7 @@ def leave_out_of_checkpoints(trackable, left_out):
 
 
 @contextlib.contextmanager
-def taking_all_of_checkpoints(trackable):
+def taking_all_of_checkpoints(trackable: Any) -> Iterator[None]:
     """Wraps a restore of a checkpoint that has the values that `leave_out_of_checkpoints` excludes."""
     others = vars(trackable).pop("_trackable_children")
     try:
@@ -32,7 +34,7 @@ def taking_all_of_checkpoints(trackable):
         trackable._trackable_children = others
 
 
-def forget_values_to_come(model):
+def forget_values_to_come(model: Any) -> None:
     """Drops the values that earlier restores hold for variables that `model` has not created yet.
 
     A new restore replaces them, and with each value TensorFlow would keep all it knows of the old checkpoint.
@@ -41,12 +43,12 @@ def forget_values_to_come(model):
         part._deferred_dependencies.clear()
 
 
-def listeners(hook):
+def listeners(hook: tf.compat.v1.train.CheckpointSaverHook) -> list[Any]:
     """Returns a list of the listeners of a CheckpointSaverHook, which has no public attribute for them."""
     return list(hook._listeners)
 
 
-def set_listeners(hook, listeners):
+def set_listeners(hook: tf.compat.v1.train.CheckpointSaverHook, listeners: Iterable[Any]) -> None:
     """Replaces the listeners of a CheckpointSaverHook, which accepts them only in its constructor."""
     hook._listeners  # noqa: B018, fails if the name is gone, unlike setting it
     hook._listeners = list(listeners)

@@ -15,10 +15,8 @@ from estimator_train._engine.host import time_spent
 from estimator_train._engine.session.private_tensorflow import set_timer
 from estimator_train._engine.session.timer import StepTimer
 
-v1 = tf.compat.v1
 
-
-class SaverHook(v1.train.CheckpointSaverHook):
+class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
     """TensorFlow's CheckpointSaverHook with a given timer.
 
     Args:
@@ -29,7 +27,15 @@ class SaverHook(v1.train.CheckpointSaverHook):
       save_graph_def: whether to write the graph next to the checkpoints.
     """
 
-    def __init__(self, model_dir, timer, scaffold, listeners=(), *, save_graph_def=True):
+    def __init__(
+        self,
+        model_dir: str,
+        timer: tf.compat.v1.train.SecondOrStepTimer,
+        scaffold: tf.compat.v1.train.Scaffold,
+        listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener] = (),
+        *,
+        save_graph_def: bool = True,
+    ) -> None:
         super().__init__(
             model_dir,
             save_steps=1,  # a placeholder: the timer is replaced below
@@ -46,64 +52,68 @@ class DiscardingSaverHook(SaverHook):
     It saves to memory, so a killed worker leaves no files behind.
     """
 
-    def __init__(self, timer, scaffold):
+    def __init__(self, timer: tf.compat.v1.train.SecondOrStepTimer, scaffold: tf.compat.v1.train.Scaffold) -> None:
         self._directory = f"ram://estimator_train-{uuid.uuid4()}"
         super().__init__(self._directory, timer, scaffold, [_DeleteCheckpoints(self._directory)], save_graph_def=False)
 
-    def end(self, session):
+    def end(self, session: tf.compat.v1.Session) -> None:
         super().end(session)
         tf.io.gfile.rmtree(self._directory)
 
 
-class _DeleteCheckpoints(v1.train.CheckpointSaverListener):
-    def __init__(self, directory):
+class _DeleteCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
+    def __init__(self, directory: str) -> None:
         self._directory = directory
 
-    def after_save(self, session, global_step_value):
+    def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         for path in tf.io.gfile.glob(f"{self._directory}/model.ckpt-*"):
             tf.io.gfile.remove(path)
 
 
-class WaitUntilWritten(v1.train.CheckpointSaverListener):
+class WaitUntilWritten(tf.compat.v1.train.CheckpointSaverListener):
     """Waits until an asynchronous checkpoint is on disk, so that later listeners can read it."""
 
-    def __init__(self, scaffold):
+    def __init__(self, scaffold: tf.compat.v1.train.Scaffold) -> None:
         self._scaffold = scaffold
 
-    def after_save(self, session, global_step_value):
+    def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         object_based.wait_for(self._scaffold.saver)
 
 
-class CountTime(v1.train.CheckpointSaverListener):
+class CountTime(tf.compat.v1.train.CheckpointSaverListener):
     """Adds the time that saving takes, without later listeners, to the time spent on checkpoints."""
 
-    def before_save(self, session, global_step_value):
+    def before_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         self._start = time.perf_counter()
 
-    def after_save(self, session, global_step_value):
+    def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         time_spent.add(time_spent.CHECKPOINT, time.perf_counter() - self._start)
 
 
-class NoteStep(v1.train.CheckpointSaverListener):
+class NoteStep(tf.compat.v1.train.CheckpointSaverListener):
     """Notes the step of the last complete checkpoint; the hook's own timer is ahead of an interrupted one."""
 
     step: int | None = None
 
-    def after_save(self, session, global_step_value):
+    def after_save(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
         self.step = global_step_value
 
 
-class SavingHook(v1.train.SessionRunHook):
+class SavingHook(tf.compat.v1.train.SessionRunHook):
     """Base class of hooks that may save the steps done, as from another thread while the training waits for input.
 
     Attributes:
       save: a function of the session, set by the Estimator before training.
     """
 
-    save: Callable[[v1.Session], None]
+    save: Callable[[tf.compat.v1.Session], None]
 
 
-def give_save(hooks: Iterable[v1.train.SessionRunHook], savers: list[SaverHook], scaffold: v1.train.Scaffold) -> None:
+def give_save(
+    hooks: Iterable[tf.compat.v1.train.SessionRunHook],
+    savers: list[SaverHook],
+    scaffold: tf.compat.v1.train.Scaffold,
+) -> None:
     """Sets `save` of each `SavingHook` to a function that saves through the CheckpointSaverHooks `savers`."""
 
     def save(session):
@@ -117,19 +127,24 @@ def give_save(hooks: Iterable[v1.train.SessionRunHook], savers: list[SaverHook],
 
 
 @contextlib.contextmanager
-def saving_on_interrupt(session: v1.train.MonitoredSession, savers: Iterable[SaverHook]) -> Iterator[None]:
+def saving_on_interrupt(session: tf.compat.v1.train.MonitoredSession, savers: Iterable[SaverHook]) -> Iterator[None]:
     """Saves the steps done, through the CheckpointSaverHooks `savers`, if KeyboardInterrupt is raised in the block."""
     try:
         yield
     except KeyboardInterrupt:
-        session.run_step_fn(lambda step_context: [save_last_step(saver, step_context.session) for saver in savers])
+
+        def save(step_context):
+            for saver in savers:
+                save_last_step(saver, step_context.session)
+
+        session.run_step_fn(save)
         raise
 
 
-def save_last_step(saver: SaverHook, session: v1.Session) -> None:
+def save_last_step(saver: SaverHook, session: tf.compat.v1.Session) -> None:
     """Saves the steps done through a CheckpointSaverHook, without its listeners, which may evaluate for an hour."""
     (noted,) = (listener for listener in private_tensorflow.listeners(saver) if isinstance(listener, NoteStep))
-    if noted.step == session.run(v1.train.get_global_step()):
+    if noted.step == session.run(tf.compat.v1.train.get_global_step()):
         return
     saver = copy.copy(saver)
     private_tensorflow.set_listeners(saver, [])
@@ -137,13 +152,17 @@ def save_last_step(saver: SaverHook, session: v1.Session) -> None:
     saver.end(session)
 
 
-def add_listeners(hook, listeners):
+def add_listeners(
+    hook: tf.compat.v1.train.SessionRunHook, listeners: Iterable[tf.compat.v1.train.CheckpointSaverListener]
+) -> None:
     """Appends `listeners` to those of a user's CheckpointSaverHook; each appears only once."""
     own = [listener for listener in private_tensorflow.listeners(hook) if listener not in listeners]
     private_tensorflow.set_listeners(hook, [*own, *listeners])
 
 
-def prepare_listeners(hook, scaffold, is_async):
+def prepare_listeners(
+    hook: tf.compat.v1.train.SessionRunHook, scaffold: tf.compat.v1.train.Scaffold, is_async: bool
+) -> None:
     """Puts our listeners before the others of a CheckpointSaverHook, so that these find the checkpoint on disk."""
     ours = WaitUntilWritten | CountTime | NoteStep
     others = [each for each in private_tensorflow.listeners(hook) if not isinstance(each, ours)]

@@ -6,6 +6,9 @@ Keras optimizer, whose number of updates is not stored separately, because it wa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -18,14 +21,14 @@ _UPDATES = {"optimizer/iter" + _VALUE, "optimizer/_iterations" + _VALUE}
 _NEW_SLOT_NAMES = {"SGD": {"momentum": "m"}, "RMSprop": {"rms": "velocity", "mg": "average_gradient"}}
 
 
-def is_tf215(path):
+def is_tf215(path: str) -> bool:
     """Returns whether tf.estimator wrote the checkpoint at prefix `path`."""
     names = reader_of(path).get_variable_to_shape_map().keys()
     has_optimizer = "optimizer/learning_rate" + _VALUE in names
     return "global_step" in names or (has_optimizer and _UPDATES.isdisjoint(names))
 
 
-def restore(path, weights, global_step, optimizer=None):
+def restore(path: str, weights: dict[str, tf.Variable], global_step: tf.Variable, optimizer: Any = None) -> list[str]:
     """Restores variables from the checkpoint at prefix `path`, provided that it has all of them.
 
     Args:
@@ -64,7 +67,7 @@ def restore(path, weights, global_step, optimizer=None):
     return []
 
 
-def _slots(saved, names):
+def _slots(saved: Iterable[str], names: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Returns the optimizer's slots among the names `saved`, a dict to (key of the weight, name of the slot)."""
     slots = {}
     for key, name in names.items():
@@ -76,7 +79,7 @@ def _slots(saved, names):
     return slots
 
 
-def _slot(optimizer, weight, name):
+def _slot(optimizer: Any, weight: tf.Variable, name: str) -> tf.Variable | None:
     """Returns the variable of `optimizer` for the slot `name` of `weight`, or None."""
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
         return optimizer.get_slot(weight, name) if name in optimizer.get_slot_names() else None
@@ -86,5 +89,5 @@ def _slot(optimizer, weight, name):
     )
 
 
-def variable_name(variable):
+def variable_name(variable: tf.Variable) -> str:
     return variable.name.removesuffix(":0")

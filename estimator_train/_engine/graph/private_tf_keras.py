@@ -5,7 +5,9 @@ Any release may change them: a function raises AttributeError or ImportError if 
 
 from __future__ import annotations
 
+from typing import Any
 
-def learning_rate_or_schedule(optimizer):
+
+def learning_rate_or_schedule(optimizer: Any) -> Any:
     """Returns the learning rate variable of a new Keras optimizer, or its schedule, which `learning_rate` lacks."""
     return optimizer._learning_rate

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,7 +22,7 @@ class Hyperparameters:
       saved: dict of names to additional values for a `tf.train.Checkpoint` of the model's training.
     """
 
-    def __init__(self, variables):
+    def __init__(self, variables: dict[str, tf.Variable]) -> None:
         """`variables` is a dict from hyperparameters' names to their TensorFlow variables, with the compiled values."""
         self._current = variables
         self._compiled = {name: float(variable.numpy()) for name, variable in variables.items()}
@@ -35,7 +37,7 @@ class Hyperparameters:
                 "estimator_compiled_hyperparameters": self._compiled_before,
             }
 
-    def leave_out_of(self, root):
+    def leave_out_of(self, root: Any) -> None:
         """Excludes the values from checkpoints of the trackable object `root`; may be called again."""
         ids = {id(variable) for variable in self._current.values()}
         for part in list(tf.train.TrackableView(root).descendants()):
@@ -44,7 +46,7 @@ class Hyperparameters:
                 self._holders.append(part)
 
     @contextlib.contextmanager
-    def restoring(self, besides):
+    def restoring(self, besides: dict[str, Any]) -> Iterator[None]:
         """Wraps a restore; if the model is now compiled with another value than before, sets the new one afterwards.
 
         `besides` has the entries of `saved` that the checkpoint has. Checkpoints of earlier versions have the values

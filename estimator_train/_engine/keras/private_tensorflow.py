@@ -5,12 +5,15 @@ Any release may change them: a function raises AttributeError or ImportError if 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 v1 = tf.compat.v1
 
 
-def copy_v1_optimizer(optimizer):
+def copy_v1_optimizer(optimizer: Any) -> Any:
     """Returns a tf.compat.v1 optimizer with the settings of `optimizer` and no variables.
 
     v1 optimizers have no configuration. Their settings are all attributes except the variables and the bookkeeping of
@@ -27,12 +30,12 @@ def copy_v1_optimizer(optimizer):
     return copied
 
 
-def v2_behavior():
+def v2_behavior() -> bool:
     """Returns whether TensorFlow 2 behavior is on; `tf.compat.v1.disable_v2_behavior()` turns it off."""
     return tf.__internal__.tf2.enabled()
 
 
-def as_wrapper(function, wrapped):
+def as_wrapper(function: Callable, wrapped: Callable) -> Callable:
     """Returns `function`, which takes any arguments, with the signature of `wrapped` for Keras.
 
     Keras looks for a signature with `inspect.getfullargspec`, which does not follow functools.wraps.
@@ -40,7 +43,7 @@ def as_wrapper(function, wrapped):
     return tf.__internal__.decorator.make_decorator(wrapped, function)
 
 
-def with_autograph(function):
+def with_autograph(function: Callable) -> Callable:
     """Returns `function` converted by AutoGraph, except for TensorFlow's and Keras' own code.
 
     Call it outside of a `tf.function(autograph=False)`, in which nothing is converted. `tf.autograph.to_graph` would
@@ -49,14 +52,14 @@ def with_autograph(function):
     return tf.__internal__.autograph.tf_convert(function, tf.__internal__.autograph.control_status_ctx())
 
 
-def is_stateful_op(name):
+def is_stateful_op(name: str) -> bool:
     """Returns whether ops called `name` are stateful; a GraphDef's node, unlike a `tf.Operation`, has no `op_def`."""
     from tensorflow.python.framework import op_def_registry
 
     return op_def_registry.get(name).is_stateful
 
 
-def graph_around_branches(graph):
+def graph_around_branches(graph: tf.Graph) -> tf.Graph:
     """Returns `graph` or, if it is that of a branch of tf.cond, the graph that calls tf.cond."""
     from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 ADVICE = (
@@ -28,7 +31,15 @@ class ModelSource:
       ValueError: the model is not compiled, or cannot be copied.
     """
 
-    def __init__(self, adapter, given, build=None, custom_objects=None, clone_layer=None, seed=None):
+    def __init__(
+        self,
+        adapter: Adapter,
+        given: Any,
+        build: Callable[[], Any] | None = None,
+        custom_objects: dict[str, Any] | None = None,
+        clone_layer: Callable[[Any], Any] | None = None,
+        seed: int | None = None,
+    ) -> None:
         """Reads the state of `given`.
 
         Args:
@@ -62,7 +73,7 @@ class ModelSource:
         else:
             self._build = lambda precision: adapter.build_with_precision(build, precision)
 
-    def copy(self, strategy, precision=None):
+    def copy(self, strategy: tf.distribute.Strategy, precision: str | None = None) -> Any:
         """Returns a compiled copy with its own variables, created in the scope of `strategy`.
 
         `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.
@@ -77,7 +88,7 @@ class ModelSource:
                 self.adapter.scale_loss(copy)
             return copy
 
-    def take_weights(self, path):
+    def take_weights(self, path: str) -> None:
         """Replaces the weights that the checkpoint at prefix `path` has, and logs which ones it lacks.
 
         Raises:
@@ -90,7 +101,7 @@ class ModelSource:
         if differences:
             tf.get_logger().warning("These weights keep their own values: %s", "; ".join(differences))
 
-    def check_variables(self, copy, used):
+    def check_variables(self, copy: Any, used: Iterable[tf.Variable]) -> None:
         """Raises ValueError if `used`, the variables of a function of `copy`, include some that the given model trains.
 
         A copy shares functions with the given model, such as those of Lambda layers and losses, which may refer to its
@@ -105,12 +116,12 @@ class ModelSource:
                 f"but the Estimator trains a copy, whose functions would still use the original's. {ADVICE}"
             )
 
-    def _trained(self, model):
+    def _trained(self, model: Any) -> list[tf.Variable]:
         """Returns the variables that `model` trains, with those of each replica."""
         variables = self.adapter.trainable_variables(model)
         return [each for variable in variables for each in (variable, *getattr(variable, "values", ()))]
 
-    def _with_state(self, build):
+    def _with_state(self, build: Callable[[], Any]) -> Any:
         model = build()
         if self._builds_slots:
             self.adapter.build_slots(model)
@@ -127,7 +138,7 @@ class ModelSource:
         return model
 
 
-def _vocabulary(layer):
+def _vocabulary(layer: Any) -> tuple[list[Any], Any]:
     """Returns the vocabulary and the inverse document frequencies of a lookup layer, without special tokens."""
     vocabulary = layer.get_vocabulary(include_special_tokens=False)
     if layer.output_mode != "tf_idf" or not vocabulary:

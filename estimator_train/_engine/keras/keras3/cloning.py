@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import layers
@@ -17,7 +19,7 @@ _PREPROCESSING = (
 )
 
 
-def clone(model, custom_objects, clone_layer=None):
+def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None) -> Any:
     """Returns a compiled model with the same layers and settings, and new variables."""
     with keras.saving.custom_object_scope(custom_objects or {}), private_keras3.deserialized_lambdas():
         try:
@@ -29,7 +31,7 @@ def clone(model, custom_objects, clone_layer=None):
     return copy
 
 
-def all_layers(model):
+def all_layers(model: Any) -> list[Any]:
     """Returns a list of `model` and all layers below it, with parents before their children."""
     found = {id(model): model}
     for layer in (queue := [model]):
@@ -40,14 +42,14 @@ def all_layers(model):
     return list(found.values())
 
 
-def output_names(model):
+def output_names(model: Any) -> list[str] | None:
     """Returns a list of the names of the model's outputs, or None if they are unknown."""
     if isinstance(model, keras.Sequential) and model.layers:
         return [model.layers[-1].name]
     return getattr(model, "output_names", None)
 
 
-def _clone_layers(model, clone_layer):
+def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
     if isinstance(model, (keras.Sequential, private_keras3.functional_class())):
         copy = _clone_graph(model, clone_layer or _clone_layer)
     elif clone_layer is None:
@@ -62,7 +64,7 @@ def _clone_layers(model, clone_layer):
     return copy
 
 
-def _clone_graph(model, clone_layer):
+def _clone_graph(model: Any, clone_layer: Callable[[Any], Any]) -> Any:
     model.compiled = False  # otherwise Keras compiles the clone from a configuration, which loses lambdas
     try:
         return keras.models.clone_model(model, clone_function=clone_layer, recursive=True)
@@ -70,7 +72,7 @@ def _clone_graph(model, clone_layer):
         model.compiled = True
 
 
-def _clone_subclassed(model):
+def _clone_subclassed(model: Any) -> Any:
     config = model.get_config()
     if type(model).get_config is keras.Model.get_config:
         # The default configuration includes settings of Layer, which not every model's constructor takes.
@@ -84,17 +86,17 @@ def _clone_subclassed(model):
     return copy
 
 
-def _clone_layer(layer):
+def _clone_layer(layer: Any) -> Any:
     if isinstance(layer, layers.Lambda):  # its configuration lacks the globals that the code refers to
         return _like_lambda(layer, layer.dtype_policy)
     return type(layer).from_config(layer.get_config())
 
 
-def _like_lambda(layer, policy):
+def _like_lambda(layer: Any, policy: Any) -> Any:
     return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)
 
 
-def _copy_trainable(copy, model):
+def _copy_trainable(copy: Any, model: Any) -> None:
     for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
         ours.trainable = theirs.trainable  # parents come first, because they also freeze their children
     for ours, theirs in zip(copy.weights, model.weights, strict=False):  # a copy may create more when first called
@@ -102,7 +104,7 @@ def _copy_trainable(copy, model):
             ours.trainable = theirs.trainable
 
 
-def _compile_like(copy, model):
+def _compile_like(copy: Any, model: Any) -> None:
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(
@@ -119,7 +121,7 @@ def _compile_like(copy, model):
     copy.compile(**arguments, auto_scale_loss=scales_loss(model))
 
 
-def _clone_metric(metric):
+def _clone_metric(metric: Any) -> Any:
     if not isinstance(metric, keras.metrics.Metric):
         return metric
     copy = type(metric).from_config(metric.get_config())
@@ -129,7 +131,7 @@ def _clone_metric(metric):
     return copy
 
 
-def _clone_optimizer(optimizer):
+def _clone_optimizer(optimizer: Any) -> Any:
     if not isinstance(optimizer, keras.optimizers.Optimizer):  # a name, say
         return optimizer
     config = optimizer.get_config()
@@ -150,12 +152,12 @@ def _clone_optimizer(optimizer):
 # 16 bits
 
 
-def scales_loss(model):
+def scales_loss(model: Any) -> bool:
     """Returns whether the optimizer of `model` scales the loss."""
     return isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
-def clone_layer_with(model, precision):
+def clone_layer_with(model: Any, precision: str) -> Callable[[Any], Any]:
     """Does the same as `mixed_precision.clone_layer`."""
     outputs = set(output_names(model) or ())
 
@@ -169,7 +171,7 @@ def clone_layer_with(model, precision):
     return clone_layer
 
 
-def build_with_precision(build, precision):
+def build_with_precision(build: Callable[[], Any], precision: str | None) -> Any:
     """Does the same as `mixed_precision.build`."""
     before = keras.config.dtype_policy()
     try:
@@ -183,7 +185,7 @@ def build_with_precision(build, precision):
     return model
 
 
-def _mixed(config, precision):
+def _mixed(config: Any, precision: str) -> Any:
     """Replaces float32 by the mixed policy in the configuration of a layer and the layers in it."""
     if isinstance(config, list):
         return [_mixed(each, precision) for each in config]

@@ -10,6 +10,7 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import filelock
@@ -50,10 +51,12 @@ class FeatureBatches:
     strategy: tf.distribute.Strategy
     held: dict
 
-    def starting_at(self, examples, seed):
+    def starting_at(self, examples: int, seed: int) -> FeatureBatches:
         return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
 
-    def __call__(self, mode, params, config, input_context):
+    def __call__(
+        self, mode: str, params: Any, config: Any, input_context: tf.distribute.InputContext
+    ) -> tf.data.Dataset:
         offered = {"mode": mode, "params": params, "config": config, "input_context": input_context}
         dataset = call_input_fn(self.features.examples, **offered)
         spec = getattr(dataset, "element_spec", None)
@@ -61,8 +64,8 @@ class FeatureBatches:
             raise ValueError(f"frozen_features takes a tf.data.Dataset of batches of dense tensors, got {dataset}")
         inputs, *rest = _element(spec)
         place = input_context.input_pipeline_id, input_context.num_input_pipelines
-        of = (1, self.frozen.fingerprint(), self.features.dtype, place)
-        frozen_id = hashlib.sha256(repr(of).encode()).hexdigest()
+        key = (1, self.frozen.fingerprint(), self.features.dtype, place)
+        frozen_id = hashlib.sha256(repr(key).encode()).hexdigest()
         if frozen_id not in self.held:
             self.held.clear()
             local_replicas = self.strategy.num_replicas_in_sync // input_context.num_input_pipelines
@@ -74,7 +77,9 @@ class FeatureBatches:
         return self.features.batches(columns, (tuple(range(kept)), *rest), input_context)
 
 
-def _compiled(frozen, strategy, local_replicas, spec):
+def _compiled(
+    frozen: Any, strategy: tf.distribute.Strategy, local_replicas: int, spec: Any
+) -> Callable[[Any], list[np.ndarray]]:
     """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
 
     Each replica in this process computes its share of the batch. `spec` describes the features.
@@ -103,11 +108,13 @@ def _compiled(frozen, strategy, local_replicas, spec):
     return lambda features: [result.numpy() for result in compute(features)]
 
 
-def _length(features):
+def _length(features: Any) -> tf.Tensor:
     return tf.shape(tf.nest.flatten(features)[0])[0]
 
 
-def columns_of(features, dataset, compute, frozen_id):
+def columns_of(
+    features: FrozenFeatures, dataset: tf.data.Dataset, compute: Callable[[Any], list[np.ndarray]], frozen_id: str
+) -> list[np.ndarray]:
     """Returns arrays of (examples, ...) for all frozen outputs, and for the labels and weights of the examples.
 
     Args:
@@ -122,8 +129,9 @@ def columns_of(features, dataset, compute, frozen_id):
         store = _Store()
         _fill(store, features, dataset, compute)
         return store.arrays()
-    has_fingerprint = isinstance(features.examples, HasFingerprint)
-    examples_id = features.examples.fingerprint() if has_fingerprint else _first_example(dataset)
+    examples = features.examples
+    has_fingerprint = isinstance(examples, HasFingerprint)
+    examples_id = examples.fingerprint() if isinstance(examples, HasFingerprint) else _first_example(dataset)
     name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
     folder = os.path.join(features.folder, name)
     os.makedirs(folder, exist_ok=True)
@@ -149,21 +157,21 @@ class _Store:
       is_complete: whether these are all examples.
     """
 
-    def __init__(self, folder=None):
-        self._folder = folder
+    def __init__(self, folder: str | None = None) -> None:
+        self._folder: Any = folder
         self.rows, self.digest, self.is_complete = 0, None, False
         self._columns = []  # (name of the dtype, shape of a row) for each column
         self._memory = []  # without a directory: an array with room for more rows for each column
         if folder is not None and not self._load():
             self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         """Deletes all rows from disk; processes that have mapped the files keep their view of them."""
         for name in sorted(os.listdir(self._folder), key=lambda name: name != "manifest.json"):
             os.remove(os.path.join(self._folder, name))
         self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
 
-    def append(self, arrays, at_most=-1):
+    def append(self, arrays: list[np.ndarray], at_most: int = -1) -> None:
         """Adds rows to all columns, which will have `at_most` rows in the end, or an unknown number if it is below 0.
 
         Raises ValueError if the rows differ from earlier ones in type or shape.
@@ -189,7 +197,7 @@ class _Store:
                     file.write(array.tobytes())
         self.rows = end
 
-    def commit(self, digest, is_complete=False):
+    def commit(self, digest: str | None, is_complete: bool = False) -> None:
         """Makes the rows valid; on disk, they are written before the manifest that records them."""
         if self._folder is None:
             return
@@ -199,9 +207,10 @@ class _Store:
         manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._columns}
         write_whole(os.path.join(self._folder, "manifest.json"), json.dumps(manifest))
 
-    def require_room(self, arrays, rows):
+    def require_room(self, arrays: list[np.ndarray], rows: int) -> int:
         """Returns the bytes of `rows` rows like those of `arrays`; raises MemoryError or OSError if they do not fit."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
+        kind: type[Exception]
         if self._folder is None:
             free, kind, place, fix = free_memory(), MemoryError, "memory", "use a directory as cache"
         else:
@@ -212,7 +221,7 @@ class _Store:
             raise kind(f'The frozen layers\' outputs take {_mb(size)}, and {left}; {fix}, or dtype="float16".')
         return size
 
-    def arrays(self):
+    def arrays(self) -> list[np.ndarray]:
         """Returns all columns as arrays of (rows, ...); columns on disk are mapped into memory."""
         if self._folder is None:
             return [memory[: self.rows] for memory in self._memory]
@@ -221,7 +230,7 @@ class _Store:
             for index, (name, shape) in enumerate(self._columns)
         ]
 
-    def _load(self):
+    def _load(self) -> bool:
         """Loads the state from the directory; returns False if there is none or it is damaged."""
         path = os.path.join(self._folder, "manifest.json")
         if not os.path.exists(path):
@@ -243,64 +252,120 @@ class _Store:
         self.rows, self.digest, self.is_complete, self._columns = rows, digest, is_complete, columns
         return True
 
-    def _path(self, index):
+    def _path(self, index: int) -> str:
         return os.path.join(self._folder, f"{index}.rows")
 
 
-def _fill(store, features, dataset, compute):
+def _fill(
+    store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, compute: Callable[[Any], list[np.ndarray]]
+) -> bool:
     """Adds the rows that the store lacks; returns False if its rows belong to other examples."""
-    kept, seen, digests, bar = store.rows, 0, None, None
-    good = None  # the number of valid rows, and the digest of their examples
-    start = committed = time.monotonic()
+    start, kept = time.monotonic(), store.rows
+    filling = _Filling(store, features, dataset, compute)
     try:
         for batch in iterate(dataset):
-            inputs, *rest = _element(batch)
-            leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
-            size = len(leaves[0])
-            digests = digests or [hashlib.sha256() for _ in leaves]
-            known = min(max(kept - seen, 0), size)
-            seen += size
-            if known:
-                _update(digests, leaves, slice(known))
-                if seen - size + known == kept and _hex(digests) != store.digest:
-                    return False
-            if known == size:
-                continue
-            inputs, rest = tf.nest.map_structure(lambda leaf, known=known: leaf[known:], (inputs, rest))
-            computed = compute(inputs)
-            rows = [_narrowed(array, features.dtype) for array in computed]
-            rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
-            at_most = dataset.cardinality().numpy() * size
-            if bar is None:
-                _check_kinds(rows)
-                _check_each_alone(compute, inputs, computed)
-                bar = _bar(store, rows, at_most)
-            store.require_room(rows, len(rows[0]))
-            store.append(rows, at_most)
-            _update(digests, leaves, slice(known, size))
-            good = store.rows, _hex(digests)
-            bar.update(len(rows[0]))
-            if time.monotonic() - committed > _COMMIT_SECONDS:
-                store.commit(good[1])
-                committed = time.monotonic()
+            if not filling.take(batch):
+                return False
     except BaseException:
-        if good is not None:
-            store.rows, digest = good
-            store.commit(digest)
+        filling.keep()
         raise
     finally:
-        if bar is not None:
-            bar.close()
-    if seen < kept:
+        filling.close()
+    if filling.seen < kept:
         return False
-    if not seen:
+    if not filling.seen:
         raise ValueError("The examples' input_fn returned no data for frozen_features.")
-    store.commit(_hex(digests), is_complete=True)
-    log.info("Computed the frozen layers' outputs for %d examples in %.1f s.", seen, time.monotonic() - start)
+    filling.finish()
+    log.info("Computed the frozen layers' outputs for %d examples in %.1f s.", filling.seen, time.monotonic() - start)
     return True
 
 
-def _bar(store, rows, at_most):
+class _Filling:
+    """Adds the rows that a store lacks, batch by batch.
+
+    Attributes:
+      seen: the number of examples taken.
+    """
+
+    def __init__(
+        self,
+        store: _Store,
+        features: FrozenFeatures,
+        dataset: tf.data.Dataset,
+        compute: Callable[[Any], list[np.ndarray]],
+    ) -> None:
+        self._store = store
+        self._features = features
+        self._dataset = dataset
+        self._compute = compute
+        self._kept = store.rows  # the rows of an earlier process
+        self.seen = 0
+        self._digests: list[Any] = []  # of the examples seen, one for each leaf
+        self._good: tuple[int, str] | None = None  # the number of valid rows, and the digest of their examples
+        self._bar: Any = None
+        self._committed = time.monotonic()
+
+    def take(self, batch: Any) -> bool:
+        """Adds the rows for a batch of examples; returns False if the store has rows for other examples instead."""
+        inputs, *rest = _element(batch)
+        leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
+        size = len(leaves[0])
+        self._digests = self._digests or [hashlib.sha256() for _ in leaves]
+        known = min(max(self._kept - self.seen, 0), size)
+        if known and not self._knows(leaves, known):
+            return False
+        self.seen += size
+        if known < size:
+            inputs, rest = tf.nest.map_structure(lambda leaf: leaf[known:], (inputs, rest))
+            count = self._add(inputs, rest, size)
+            _update(self._digests, leaves, slice(known, size))
+            self._good = self._store.rows, _hex(self._digests)
+            self._bar.update(count)
+            self._commit_in_time()
+        return True
+
+    def _knows(self, leaves: list[np.ndarray], known: int) -> bool:
+        """Returns whether the store's rows may be those of the first `known` examples of a batch."""
+        _update(self._digests, leaves, slice(known))
+        is_last = self.seen + known == self._kept
+        return not is_last or _hex(self._digests) == self._store.digest
+
+    def _add(self, inputs: Any, rest: Any, size: int) -> int:
+        """Computes and adds rows for examples of a batch of `size`; returns their number."""
+        computed = self._compute(inputs)
+        rows = [_narrowed(array, self._features.dtype) for array in computed]
+        rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
+        at_most = self._dataset.cardinality().numpy() * size
+        if self._bar is None:
+            _check_kinds(rows)
+            _check_each_alone(self._compute, inputs, computed)
+            self._bar = _bar(self._store, rows, at_most)
+        self._store.require_room(rows, len(rows[0]))
+        self._store.append(rows, at_most)
+        return len(rows[0])
+
+    def _commit_in_time(self) -> None:
+        if self._good is not None and time.monotonic() - self._committed > _COMMIT_SECONDS:
+            self._store.commit(self._good[1])
+            self._committed = time.monotonic()
+
+    def keep(self) -> None:
+        """Makes the rows added so far valid, after an error."""
+        if self._good is not None:
+            self._store.rows, digest = self._good
+            self._store.commit(digest)
+
+    def finish(self) -> None:
+        """Makes all rows valid; they are those of all examples."""
+        self._store.commit(_hex(self._digests), is_complete=True)
+
+    def close(self) -> None:
+        """Ends the progress bar."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
     """Logs the size, raises an error if it does not fit, and returns the progress bar; `at_most` < 0 means unknown."""
     shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
     if at_most < 0:
@@ -312,7 +377,7 @@ def _bar(store, rows, at_most):
     return tqdm.tqdm(desc=f"frozen layers, {size}", total=total, initial=store.rows, unit="example", disable=None)
 
 
-def _check_each_alone(compute, inputs, computed):
+def _check_each_alone(compute: Callable[[Any], list[np.ndarray]], inputs: Any, computed: list[np.ndarray]) -> None:
     """Raises ValueError if the outputs for an example depend on the other examples of its batch."""
     alone = compute(tf.nest.map_structure(lambda leaf: leaf[:1], inputs))
     for together, one in zip(computed, alone, strict=True):
@@ -325,13 +390,13 @@ def _check_each_alone(compute, inputs, computed):
             )
 
 
-def _check_kinds(rows):
+def _check_kinds(rows: list[np.ndarray]) -> None:
     for row in rows:
         if row.dtype.hasobject:
             raise ValueError("frozen_features keeps numbers, but the examples have string labels; map them to numbers")
 
 
-def _narrowed(array, dtype):
+def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:
     """Returns `array`, converted to the NumPy dtype of that name if it is float32."""
     if array.dtype != np.float32 or dtype == "float32":
         return array
@@ -342,12 +407,12 @@ def _narrowed(array, dtype):
     return narrowed
 
 
-def _element(batch):
+def _element(batch: Any) -> tuple:
     """Returns a tuple of the features and, if there are any, labels and sample weights."""
     return batch if isinstance(batch, tuple) else (batch,)
 
 
-def _first_example(dataset):
+def _first_example(dataset: tf.data.Dataset) -> str:
     for batch in iterate(dataset):
         leaves = [leaf.numpy() for leaf in tf.nest.flatten(batch)]
         digests = [hashlib.sha256() for _ in leaves]
@@ -356,18 +421,18 @@ def _first_example(dataset):
     raise ValueError("The examples' input_fn returned no data for frozen_features.")
 
 
-def _update(digests, leaves, rows):
+def _update(digests: list[Any], leaves: list[np.ndarray], rows: slice) -> None:
     """Adds the rows to the digests, one for each leaf; the result does not depend on how rows are batched."""
     for digest, leaf in zip(digests, leaves, strict=True):
         digest.update(repr(leaf[rows].tolist()).encode() if leaf.dtype.hasobject else leaf[rows].tobytes())
 
 
-def _hex(digests):
+def _hex(digests: list[Any]) -> str:
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
 
 
 @contextlib.contextmanager
-def _locked(folder):
+def _locked(folder: str) -> Iterator[None]:
     lock = filelock.FileLock(f"{folder}.lock")
     try:
         lock.acquire(timeout=0)
@@ -381,9 +446,9 @@ def _locked(folder):
         lock.release()
 
 
-def _numpy_dtype(name):
+def _numpy_dtype(name: str) -> Any:
     return tf.as_dtype(name).as_numpy_dtype
 
 
-def _mb(size):
+def _mb(size: float) -> str:
     return f"{size / 1e6:.1f} MB"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -16,12 +18,12 @@ from estimator_train._engine.keras.tf_keras import graph_mode, placement, privat
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
-def layers_within(layer):
+def layers_within(layer: Any) -> list[Any]:
     """Returns a list of all layers within a tf_keras layer or model; `submodules` fails for an LSTM with dropout."""
     return [part for part in object_based.parts_by_key(layer).values() if isinstance(part, layers.Layer)]
 
 
-def clone(model, custom_objects, clone_layer=None):
+def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None) -> Any:
     """Returns a compiled model with the same layers and settings, and new variables."""
     with keras.utils.custom_object_scope(custom_objects or {}):
         try:
@@ -35,7 +37,7 @@ def clone(model, custom_objects, clone_layer=None):
     return copy
 
 
-def in_eager_mode(model, custom_objects, seed):
+def in_eager_mode(model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> Any:
     """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
     if graph_mode.graph_of(model) is None:
         return model
@@ -45,7 +47,7 @@ def in_eager_mode(model, custom_objects, seed):
     return copy
 
 
-def _clone_layers(model, clone_layer):
+def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
     _check_that_layers_are_called_once(model)
     clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
     if type(clone) is type(model):
@@ -60,7 +62,7 @@ def _clone_layers(model, clone_layer):
     return type(model)(clone.input, clone.output, name=model.name)
 
 
-def _check_that_layers_are_called_once(model):
+def _check_that_layers_are_called_once(model: Any) -> None:
     """Refuses a Sequential model that uses a layer twice, because Keras leaves out the second use in copies."""
     if not placement.is_graph(model):
         return
@@ -85,7 +87,7 @@ _NOT_IN_CONFIG = {
 }
 
 
-def _copy_arguments(original, copy):
+def _copy_arguments(original: Any, copy: Any) -> None:
     """Copies the arguments that configurations lack to `copy`."""
     for kind, names in _NOT_IN_CONFIG.items():
         for name in names if isinstance(original, kind) else ():
@@ -93,7 +95,7 @@ def _copy_arguments(original, copy):
                 setattr(copy, name, getattr(original, name))
 
 
-def _copy_the_rest(clone, model):
+def _copy_the_rest(clone: Any, model: Any) -> None:
     """Copies what configurations lack, and freezes the layers that are frozen in `model`.
 
     Raises:
@@ -118,7 +120,7 @@ def _copy_the_rest(clone, model):
             raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")
 
 
-def _compile_like(clone, model):
+def _compile_like(clone: Any, model: Any) -> None:
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(
@@ -134,13 +136,13 @@ def _compile_like(clone, model):
     clone.compile(**arguments)
 
 
-def _update_without_xla(model):
+def _update_without_xla(model: Any) -> None:
     """Turns off XLA in the optimizers' updates, because it does not support variables on several devices."""
     for optimizer in tf.nest.flatten(model.optimizer):
         getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
 
 
-def _clone_metric(metric, model):
+def _clone_metric(metric: Any, model: Any) -> Any:
     if not isinstance(metric, keras.metrics.Metric):
         return metric
     config = metric.get_config()
@@ -151,7 +153,7 @@ def _clone_metric(metric, model):
     return type(metric).from_config(config)
 
 
-def clone_optimizer(optimizer, graph=None):
+def clone_optimizer(optimizer: Any, graph: tf.Graph | None = None) -> Any:
     """Clones an optimizer; `graph` is the v1 graph that may contain its settings as variables, or None."""
     wrapped = getattr(optimizer, "optimizer", None)
     if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper

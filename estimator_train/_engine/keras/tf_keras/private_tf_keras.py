@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -15,7 +17,7 @@ import tf_keras as keras
 from estimator_train._engine.session.private_tensorflow import eager_mode
 
 
-def hyperparameters(optimizer):
+def hyperparameters(optimizer: Any) -> dict[str, tf.Variable]:
     """Returns the hyperparameters of a tf_keras optimizer that are variables, by their names.
 
     New optimizers have a variable for the learning rate, legacy ones for every number; schedules have none.
@@ -34,14 +36,14 @@ def hyperparameters(optimizer):
 class _AlwaysEqual:
     """A number of multiplications that is always the right one, in `multiply_momenta_once`."""
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> Any:
         return tf.constant(True)
 
-    def __add__(self, other):
+    def __add__(self, other: object) -> _AlwaysEqual:
         return self
 
 
-def multiply_momenta_once(nadam):
+def multiply_momenta_once(nadam: Any) -> None:
     """Makes a tf_keras Nadam multiply its product of momenta once per step, and save the product in checkpoints.
 
     Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
@@ -64,7 +66,7 @@ def multiply_momenta_once(nadam):
     nadam.build, nadam._distributed_apply_gradients_fn = build_with_product, apply_after_product
 
 
-def complete_product(nadam):
+def complete_product(nadam: Any) -> None:
     """Computes the product of momenta of a tf_keras Nadam if a checkpoint of an earlier version lacked it."""
     product = getattr(nadam, "_u_product", None)  # missing before the optimizer has created its variables
     if product is not None and nadam.iterations.numpy() > 0 and product.numpy() == 1:
@@ -72,11 +74,11 @@ def complete_product(nadam):
         product.assign(tf.reduce_prod(_momentum(nadam, tf.cast(steps, product.dtype))))
 
 
-def _momentum(nadam, step):
+def _momentum(nadam: Any, step: tf.Tensor) -> tf.Tensor:
     return nadam.beta_1 * (1.0 - 0.5 * tf.pow(tf.cast(0.96, step.dtype), step))
 
 
-def weight_decay_exclusions(optimizer):
+def weight_decay_exclusions(optimizer: Any) -> tuple[list[Any], list[str]]:
     """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
     stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes
     keras.optimizers.Optimizer.exclude_from_weight_decay(stand_in, var_names=["any"])
@@ -87,7 +89,7 @@ def weight_decay_exclusions(optimizer):
 
 
 @contextlib.contextmanager
-def eager_classes():
+def eager_classes() -> Iterator[None]:
     """A context manager in which the classes of Keras' layers and models have their eager base classes.
 
     Creating a layer in a v1 graph switches its class, and thus all its instances, to a base class of TensorFlow 1's
@@ -98,10 +100,10 @@ def eager_classes():
     from tf_keras.src.utils.version_utils import swap_class
 
     is_in_graph = not tf.executing_eagerly()
-    of_graphs = [*base_layer_v1.Layer.__subclasses__(), *training_v1.Model.__subclasses__()]
+    graph_classes = [*base_layer_v1.Layer.__subclasses__(), *training_v1.Model.__subclasses__()]
 
     def swap(to_eager):
-        for kind in of_graphs:
+        for kind in graph_classes:
             swap_class(kind, training.Model, training_v1.Model, to_eager)
             swap_class(kind, base_layer.Layer, base_layer_v1.Layer, to_eager)
 
@@ -113,7 +115,7 @@ def eager_classes():
             swap(False)
 
 
-def is_initialized_by_keras(variable):
+def is_initialized_by_keras(variable: tf.Variable) -> bool:
     """Returns whether Keras' session has initialized a variable of a v1 graph.
 
     Getting that session would initialize the variable.
@@ -121,7 +123,7 @@ def is_initialized_by_keras(variable):
     return getattr(variable, "_keras_initialized", False)
 
 
-def last_metric_results(metrics):
+def last_metric_results(metrics: Iterable[Any]) -> list[Any]:
     """Returns a list of the last results of those Keras metrics whose `result()` has been called.
 
     Inside a replica, these are the results over all replicas, which the tensors themselves do not show.
@@ -131,7 +133,7 @@ def last_metric_results(metrics):
 
 
 @functools.cache
-def _check_that_metrics_keep_results():
+def _check_that_metrics_keep_results() -> None:
     class Zero(keras.metrics.Metric):
         def update_state(self):
             pass
@@ -157,62 +159,62 @@ class LoadedLambdas:
         ValueError.
     """
 
-    def __init__(self, refused):
+    def __init__(self, refused: bool) -> None:
         from tf_keras.src.saving.serialization_lib import SafeModeScope
 
         self.found = False
         self._refused = refused
         self._scope = SafeModeScope(self)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         self.found = True
         return self._refused
 
-    def __enter__(self):
+    def __enter__(self) -> LoadedLambdas:
         self._scope.__enter__()
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self._scope.__exit__(*exc_info)
 
 
-def train_counter(model):
+def train_counter(model: Any) -> tf.Variable:
     """Returns the variable in which a tf_keras model's fit counts steps, for callbacks such as TensorBoard."""
     return model._train_counter
 
 
-def functional_class():
+def functional_class() -> type:
     """Returns the class of functional models, which `keras.Model(inputs, outputs)` creates."""
     from tf_keras.src.engine.functional import Functional
 
     return Functional
 
 
-def nodes_by_depth(model):
+def nodes_by_depth(model: Any) -> dict[int, list[Any]]:
     """Returns a functional model's layer calls, a dict of depths to lists of nodes; outputs are at depth 0."""
     return model._nodes_by_depth
 
 
-def losses_without_inputs(layer):
+def losses_without_inputs(layer: Any) -> list[Callable]:
     """Returns a list of a tf_keras layer's losses that are functions: weight penalties and those of `add_loss`."""
     return layer._callable_losses
 
 
-def keras_mask(tensor):
+def keras_mask(tensor: Any) -> tf.Tensor | None:
     """Returns the mask that a layer attached to `tensor`, or None; public properties only work for symbolic tensors."""
     _check_that_layers_attach_masks()
     return getattr(tensor, "_keras_mask", None)
 
 
 @functools.cache
-def _check_that_layers_attach_masks():
+def _check_that_layers_attach_masks() -> None:
     with eager_mode():
         masked = keras.layers.Masking()(tf.zeros([1, 1, 1]))
     if not hasattr(masked, "_keras_mask"):
         raise AttributeError("Keras layers do not attach masks to their outputs as _keras_mask")
 
 
-def random_generators(layers):
+def random_generators(layers: Iterable[Any]) -> list[Any]:
     """Returns a list of the random generators of tf_keras `layers` that draw other numbers in each step."""
     from tf_keras.src.backend import RandomGenerator
 
@@ -221,21 +223,21 @@ def random_generators(layers):
     return [each for each in generators.values() if each._rng_type != RandomGenerator.RNG_STATELESS]
 
 
-def layer_seed(generator):
+def layer_seed(generator: Any) -> int | None:
     """Returns the seed that was given to the layer of a tf_keras random generator, or None."""
     return generator._seed
 
 
-def own_draws(generator):
+def own_draws(generator: Any) -> Callable:
     """Returns a function (kind, **arguments) that draws as a tf_keras random generator does, such as "uniform"."""
     if generator._built and generator._generator is not None:
-        of_layer = generator._generator
-        return lambda kind, **arguments: getattr(of_layer, kind)(**arguments)
+        own = generator._generator
+        return lambda kind, **arguments: getattr(own, kind)(**arguments)
     return lambda kind, **arguments: getattr(tf.random, kind)(seed=generator.make_legacy_seed(), **arguments)
 
 
 @contextlib.contextmanager
-def drawing_from(generators, sources):
+def drawing_from(generators: list[Any], sources: list[Any]) -> Iterator[None]:
     """Makes each of tf_keras' random generators draw from its source, with the methods of tf.random.Generator."""
     names = "_rng_type", "_generator", "_built"
     # Through vars(), because setattr would track the source as a part of the model.
