@@ -173,6 +173,11 @@ def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool
         forget_slots_to_come(parts)  # they would be assigned by position
 
 
+def needs_variables(path: str) -> bool:
+    """Returns whether the checkpoint at prefix `path` is one of tf.estimator's, which `restore` needs variables for."""
+    return damage_of(path) is None and tf215.is_tf215(path)
+
+
 def forget_slots_to_come(parts: SavedParts) -> None:
     """Drops the values that an earlier restore holds for variables that a tf_keras optimizer has not created yet."""
     if parts.optimizer is not None:

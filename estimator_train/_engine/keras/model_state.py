@@ -152,8 +152,8 @@ class ModelState:
             self.restore(path, trained)
 
     def restore_early(self, path: str | None, trained: ModelState | None = None) -> bool:
-        """Restores the checkpoint if the variables exist before a trace; returns whether it did."""
-        if path is None or not self._has_variables():
+        """Restores the checkpoint if it can be before a trace; returns whether it did."""
+        if path is None or not (self._has_variables() or object_based.needs_variables(path)):
             return False
         self.restore(path, trained)
         return True

@@ -1,4 +1,4 @@
-"""A state is restored by one read of the checkpoint, wherever its variables come from, and is reused where it may be."""
+"""A state is restored by one read of the checkpoint, wherever its variables come from."""
 
 import keras as keras3
 import numpy as np
@@ -7,6 +7,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
+from estimator_train._engine.keras.adapter_choice import model_source
+from estimator_train._engine.keras.model_state import EvaluationState, TrainingState
 
 v1 = tf.compat.v1
 
@@ -114,7 +116,7 @@ def reads(monkeypatch):
 
 def estimator_of(build, folder, **config):
     keras.utils.set_random_seed(7)
-    return et.model_to_estimator(build(), config=et.RunConfig(str(folder), resume_input=True, **config))
+    return et.model_to_estimator(build, config=et.RunConfig(str(folder), resume_input=True, **config))
 
 
 def saved_values(estimator):
@@ -172,13 +174,13 @@ def test_frozen_features_and_warm_starts_read_once(data, batches, reads, tmp_pat
     path = estimator.latest_checkpoint()
     reads.clear()
     keras.utils.set_random_seed(7)
-    warm = et.model_to_estimator(build(), config=et.RunConfig(str(tmp_path / "warm")), warm_start_from=path)
+    warm = et.model_to_estimator(build, config=et.RunConfig(str(tmp_path / "warm")), warm_start_from=path)
     warm.train(features, max_steps=1)
     warm.train(features, max_steps=2)
     assert len(reads) == 1  # of its own first checkpoint
 
 
-def test_a_variable_that_a_built_layer_creates_late_is_read_after_the_trace(data, batches, reads, tmp_path):
+def test_a_variable_that_a_built_layer_creates_late_is_read_again(data, batches, reads, tmp_path):
     """The one case of a second read: nothing tells before the trace that the model lacks a variable."""
 
     class Model(keras.Model):
@@ -196,7 +198,7 @@ def test_a_variable_that_a_built_layer_creates_late_is_read_after_the_trace(data
 
     def late():
         model = Model()
-        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.compile(keras.optimizers.legacy.SGD(0.1), "mse")  # new optimizers refuse variables that come late
         return model
 
     input_fn = batches(data, 16)
@@ -211,3 +213,64 @@ def test_a_variable_that_a_built_layer_creates_late_is_read_after_the_trace(data
     metrics = again.evaluate(input_fn)
     assert len(reads) == 2
     assert metrics == first.evaluate(input_fn)
+
+
+@pytest.fixture(scope="module")
+def source():
+    return model_source(small(keras.optimizers.Adam(0.1)))
+
+
+def test_a_state_starts_only_where_its_variables_can_return_to(source, tmp_path):
+    strategy, config = tf.distribute.get_strategy(), et.RunConfig(str(tmp_path), resume_input=True)
+    evaluation = EvaluationState(source, strategy, config)
+    path = evaluation.checkpoint.write(str(tmp_path / "checkpoint"))
+    assert evaluation.can_start_from(None) and evaluation.can_start_from(path)
+    with evaluation.restored(path):
+        pass
+    assert evaluation.can_start_from(path) and not evaluation.can_start_from(None)
+    assert (EvaluationState.role(None), EvaluationState.role(path)) == ("given", "checkpoint")
+
+    training = TrainingState(source, strategy, config)
+    with training.restored(None):
+        pass
+    assert training.can_start_from(None)
+    training.begin_steps()
+    own = training.checkpoint.write(str(tmp_path / "own"))
+    assert training.can_start_from(own) and not training.can_start_from(None)
+    assert not training.can_start_from(path)  # it has no slots, which would keep the values of this training
+    assert TrainingState.role(None) == TrainingState.role(path) == "train"
+
+
+def test_the_position_in_the_input_comes_before_the_other_variables(source, log_lines, tmp_path):
+    strategy, config = tf.distribute.get_strategy(), et.RunConfig(str(tmp_path), resume_input=True)
+    trained = TrainingState(source, strategy, config)
+    with trained.restored(None):
+        examples, seed = trained.input_position()
+    assert examples == 0 and seed > 0
+    trained.trained_examples.assign(48)
+    trained.global_step.assign(3)
+    trained.model.layers[0].kernel.assign_add(tf.ones_like(trained.model.layers[0].kernel))
+    path = trained.checkpoint.write(str(tmp_path / "checkpoint"))
+    resumed = TrainingState(source, strategy, config)
+    with resumed.restored(path):
+        assert resumed.input_position() == (48, seed)
+    assert resumed.value_of(resumed.global_step) == 3
+    np.testing.assert_array_equal(resumed.model.get_weights()[0], trained.model.get_weights()[0])
+    assert not [line for line in log_lines if "does not record" in line]
+    plain = TrainingState(source, strategy, et.RunConfig(str(tmp_path)))
+    with plain.restored(path):
+        assert plain.input_position() is None
+
+
+def test_an_evaluation_copies_the_training_that_has_just_saved(source, reads, tmp_path):
+    strategy, config = tf.distribute.get_strategy(), et.RunConfig(str(tmp_path))
+    trained = TrainingState(source, strategy, config)
+    with trained.restored(None):
+        pass
+    trained.model.layers[0].kernel.assign_add(tf.ones_like(trained.model.layers[0].kernel))
+    path = trained.checkpoint.write(str(tmp_path / "checkpoint"))
+    state = EvaluationState(source, strategy, config)
+    with state.restored(path, trained):
+        pass
+    assert reads == []
+    np.testing.assert_array_equal(state.model.get_weights()[0], trained.model.get_weights()[0])

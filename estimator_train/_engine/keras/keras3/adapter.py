@@ -83,8 +83,10 @@ class Keras3Adapter(Adapter):
         return [variable.value for variable in model.trainable_variables]
 
     def build_slots(self, model: Any) -> None:
-        if model.optimizer is not None and model.trainable_variables:
-            model.optimizer.build(model.trainable_variables)
+        optimizer = model.optimizer
+        # Building a LossScaleOptimizer again would replace its variables.
+        if optimizer is not None and not optimizer.built and model.trainable_variables:
+            optimizer.build(model.trainable_variables)
 
     def must_build_slots(self, model: Any) -> bool:
         return model.optimizer is not None and model.optimizer.built
