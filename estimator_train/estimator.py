@@ -27,7 +27,7 @@ from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.hooks import check_hooks
 from estimator_train._engine.host import host_memory, model_dirs, time_spent
 from estimator_train._engine.host.training_lock import training_lock
-from estimator_train._engine.keras.generations import imported_kerases
+from estimator_train._engine.keras.adapter_choice import imported_kerases
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, check_input_fn
 from estimator_train._engine.session import step_outputs, write_graph
 from estimator_train._engine.session.predictor import Predictor

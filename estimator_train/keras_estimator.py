@@ -10,9 +10,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine import checkpoints
-from estimator_train._engine.keras.generations import load_model, model_source
+from estimator_train._engine.keras.adapter_choice import load_model, model_source
 from estimator_train._engine.keras.model import KerasModel
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.estimator import Estimator
 from estimator_train.export import ExportOutput
 from estimator_train.run_config import RunConfig

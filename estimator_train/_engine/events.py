@@ -12,7 +12,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from estimator_train._engine.host import model_dirs
-from estimator_train._engine.session.private_names import eager_mode, share_event_writer
+from estimator_train._engine.session.private_tensorflow import eager_mode, share_event_writer
 
 v1 = tf.compat.v1
 log = tf.get_logger()

@@ -14,7 +14,7 @@ from estimator_train._engine.checkpoints.saver_hook import (
 )
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.events import event_writer
-from estimator_train._engine.session import private_names
+from estimator_train._engine.session import private_tensorflow
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import (
     CheckpointSaverHook,
@@ -126,7 +126,7 @@ def _chief_hooks(
         event_writer(config.model_dir)  # before a user's hook creates one for a relative path
     if config.log_step_count_steps:
         counter = v1.train.StepCounterHook(config.log_step_count_steps, output_dir=config.model_dir)
-        private_names.set_timer(counter, StepTimer(every_steps=config.log_step_count_steps))
+        private_tensorflow.set_timer(counter, StepTimer(every_steps=config.log_step_count_steps))
         hooks.append(counter)
     if config.save_summary_steps:
         hooks.append(
@@ -148,7 +148,7 @@ class StopIfAlreadyDone(SessionRunHook):
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         step = session.run(self._global_step)
-        last_steps = map(private_names.last_step, self._stops)
+        last_steps = map(private_tensorflow.last_step, self._stops)
         if any(last_step is not None and step >= last_step for last_step in last_steps):
             coord.request_stop()
 

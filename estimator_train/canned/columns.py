@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.graph.saver import without_scope_in_tf215
-from estimator_train._engine.session import private_names
 from estimator_train._engine.types import FeatureColumn
+from estimator_train.canned import private_tensorflow
 
 v1 = tf.compat.v1
 
@@ -28,14 +28,14 @@ def check_columns(
     Raises:
       ValueError: If there are no columns, two have the same name, or one has an unsupported type.
     """
-    columns = [columns] if isinstance(columns, private_names.feature_column_class()) else list(columns or ())
+    columns = [columns] if isinstance(columns, private_tensorflow.feature_column_class()) else list(columns or ())
     if not columns:
         raise ValueError(f"{argument} must not be empty.")
     by_name = {}
     for column in columns:
-        if not isinstance(column, private_names.feature_column_class()):
+        if not isinstance(column, private_tensorflow.feature_column_class()):
             raise ValueError(f"{argument} must be columns of tf.feature_column, given: {column!r}")
-        is_dense = isinstance(column, private_names.dense_column_class())
+        is_dense = isinstance(column, private_tensorflow.dense_column_class())
         if not is_dense and (dense or not _is_categorical(column)):
             fix = "wrap it in an embedding_column or indicator_column" if _is_categorical(column) else "remove it"
             raise ValueError(f"{argument} cannot have a {type(column).__name__}; {fix}: {column!r}")
@@ -47,7 +47,7 @@ def check_columns(
 
 def input_layer(features: dict[str, Any], columns: list[FeatureColumn]) -> tf.Tensor:
     """Returns the dense `columns` of `features`, concatenated to a float32 tensor (batch, elements)."""
-    cache, state = private_names.column_cache(features), private_names.column_state()
+    cache, state = private_tensorflow.column_cache(features), private_tensorflow.column_state()
     with v1.variable_scope("input_layer"):
         for column in columns:
             with _scope(column):
@@ -70,7 +70,7 @@ def linear_model(
     Returns:
       The sum, a float32 tensor (batch, units); a list of the columns' weight variables; and the bias variable (units).
     """
-    cache, state = private_names.column_cache(features), private_names.column_state()
+    cache, state = private_tensorflow.column_cache(features), private_tensorflow.column_state()
     weights = []
     with v1.variable_scope("linear_model"):
         for column in columns:

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.model_fn import ModeKeys
-from estimator_train._engine.session import private_names
 from estimator_train._engine.types import FeatureColumn
+from estimator_train.canned import private_tf_keras
 from estimator_train.canned.api_versions import Partitioner
 from estimator_train.canned.canned_estimator import (
     Branch,
@@ -199,7 +199,7 @@ def dnn_logit_fn_builder(
     columns = check_columns(feature_columns, "feature_columns", dense=True)
 
     def dnn_logit_fn(features: dict[str, Any], mode: str) -> tf.Tensor:
-        Dense, BatchNormalization = private_names.v1_dense_class(), private_names.v1_batch_normalization_class()
+        Dense, BatchNormalization = private_tf_keras.v1_dense_class(), private_tf_keras.v1_batch_normalization_class()
         training = mode == ModeKeys.TRAIN
         scope = v1.get_variable_scope().name
         with v1.variable_scope("input_from_feature_columns", partitioner=input_layer_partitioner):

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import wait_for
 from estimator_train._engine.hooks import EpochHook
-from estimator_train._engine.keras.generations import adapter_of, imported_kerases
+from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
 from estimator_train._engine.session import step_outputs
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 from estimator_train.run_config import RunConfig
 

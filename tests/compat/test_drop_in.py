@@ -84,7 +84,7 @@ def test_every_way_to_the_v1_namespace_leads_to_the_v1_estimator(statement):
         ("from tensorflow_estimator.python.estimator import estimator_lib as e; found = e.export.PredictOutput",
          "estimator_train.export.PredictOutput"),
         ("from tensorflow_estimator.python.estimator import util; found = util.fn_args",
-         "estimator_train._engine.session.private_names.fn_args"),
+         "estimator_train.compat.drop_in.private_tensorflow.fn_args"),
     ],
 )  # fmt: skip
 def test_old_names_in_modules_below(statement, ours):

@@ -11,15 +11,28 @@ import logging
 import os
 import uuid
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.checkpoints import CheckpointError, damage_of, other_model, reader_of, slots, tf215
+from estimator_train._engine.checkpoints import (
+    CheckpointError,
+    damage_of,
+    other_model,
+    private_keras,
+    private_tensorflow,
+    reader_of,
+    slots,
+    tf215,
+)
+from estimator_train._engine.checkpoints.private_keras import build_legacy_optimizer
 from estimator_train._engine.distribution import synchronous
-from estimator_train._engine.session import private_names
-from estimator_train._engine.session.private_names import build_legacy_optimizer, eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 log = tf.get_logger()
 
@@ -50,17 +63,17 @@ class ObjectSaver:
 
     saver_def = None  # CheckpointSaverHook reads it; there is no graph to restore from
 
-    def __init__(self, checkpoint, config):
+    def __init__(self, checkpoint: tf.train.Checkpoint, config: RunConfig) -> None:
         self._checkpoint = checkpoint
         self._config = config
         is_synchronous = synchronous.spans_workers(config.train_distribute)
         self._options = tf.train.CheckpointOptions(enable_async=config.async_checkpoints and not is_synchronous)
         self._managers = {}
 
-    def build(self):
+    def build(self) -> None:
         """Does nothing: Scaffold.finalize() calls it, but an object-based checkpoint needs no ops."""
 
-    def save(self, session, save_path, global_step, **_):
+    def save(self, session: Any, save_path: str, global_step: Any, **_: Any) -> str:
         """Writes `<save_path>-<global_step>` and the `checkpoint` file; deletes checkpoints beyond keep_max."""
         with (
             eager_mode(),
@@ -78,26 +91,26 @@ class ObjectSaver:
                 )
             return self._managers[save_path].save(checkpoint_number=int(global_step), options=self._options)
 
-    def write(self, path):
+    def write(self, path: str) -> None:
         """Writes a checkpoint at prefix `path` without adding it to the `checkpoint` file."""
         with eager_mode(), root_logger_left_alone():
             self._checkpoint.write(path)
 
-    def sync(self):
+    def sync(self) -> None:
         """Waits until asynchronous checkpoints are on disk."""
         with eager_mode():
             for manager in self._managers.values():
                 manager.sync()
 
 
-def wait_for(saver):
+def wait_for(saver: Any) -> None:
     """Waits until the checkpoints of an `ObjectSaver` are on disk; other savers are synchronous."""
     if isinstance(saver, ObjectSaver):
         saver.sync()
 
 
 @contextlib.contextmanager
-def root_logger_left_alone():
+def root_logger_left_alone() -> Iterator[None]:
     """Keeps absl from adding a handler to the root logger while TensorFlow saves, as its logging then would.
 
     Otherwise every line of TensorFlow's own logger, which has a handler, would be printed twice from then on.
@@ -111,7 +124,7 @@ def root_logger_left_alone():
 
 
 @contextlib.contextmanager
-def _replacing(path):
+def _replacing(path: str) -> Iterator[None]:
     """Makes writing to `path` replace the file in ram://, too, where TensorFlow would append to it.
 
     A resumed training saves the checkpoint that it started from a second time.
@@ -129,11 +142,11 @@ def _replacing(path):
             file.write(content[length:])
 
 
-def restore(parts, attached, path, trains=False):
+def restore(parts: SavedParts, attached: dict[str, Any], path: str, trains: bool = False) -> None:
     """Restores the `SavedParts` of a model from the checkpoint at prefix `path`.
 
-    Variables of a tf_keras model that do not exist yet get their values when they are created. If this returns True,
-    that does not hold for those of the optimizer, and this must be called again when it has created them.
+    Variables of a tf_keras model that do not exist yet get their values when they are created, except for those of the
+    optimizer, which keep their initial values.
 
     Args:
       parts: the parts.
@@ -145,26 +158,39 @@ def restore(parts, attached, path, trains=False):
       CheckpointError: the checkpoint is missing, damaged, or belongs to another model; the message names the variables
         that differ.
     """
-    damage = damage_of(path)
-    if damage is not None:
-        raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
+    _check_intact(path)
     if tf215.is_tf215(path):
         _restore_of_215(attached["estimator_global_step"], parts, path, trains)
-        return False
+        return
     ours, saved = _slots(parts), slots.saved(path)
     # After another choice of frozen layers, or of a schedule for a constant rate, they are at other places of the list.
     are_by_name = bool(ours) and list(ours.items()) != list(saved.items())
-    root = private_names.without_slots(parts.root) if are_by_name or (ours and not trains) else parts.root
+    root = slots.without_slots(parts.root) if are_by_name or (ours and not trains) else parts.root
     _read(root, attached, parts, path)
     if are_by_name and trains:
         _restore_slots(parts, ours, saved, path)
-    come_later = bool(saved) and not ours and parts.optimizer is not None
-    if come_later:
-        private_names.forget_values_to_come(parts.optimizer)  # they would be assigned by position
-    return come_later and trains
+    if saved and not ours:
+        forget_slots_to_come(parts)  # they would be assigned by position
 
 
-def _restore_slots(parts, ours, saved, path):
+def needs_variables(path: str) -> bool:
+    """Returns whether the checkpoint at prefix `path` is one of tf.estimator's, which `restore` needs variables for."""
+    return damage_of(path) is None and tf215.is_tf215(path)
+
+
+def forget_slots_to_come(parts: SavedParts) -> None:
+    """Drops the values that an earlier restore holds for variables that a tf_keras optimizer has not created yet."""
+    if parts.optimizer is not None:
+        private_tensorflow.forget_values_to_come(parts.optimizer)
+
+
+def _check_intact(path: str) -> None:
+    damage = damage_of(path)
+    if damage is not None:
+        raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
+
+
+def _restore_slots(parts: SavedParts, ours: slots.Slots, saved: slots.Slots, path: str) -> None:
     """Restores the slots `ours`, such as Adam's moments, by the names of their weights, or by their order, if equal.
 
     A weight without slots in the checkpoint, because it was frozen, keeps the initial ones. So do all weights if the
@@ -199,12 +225,12 @@ def _restore_slots(parts, ours, saved, path):
         )
 
 
-def keeps_averages(optimizer):
+def keeps_averages(optimizer: Any) -> bool:
     """Returns whether a Keras optimizer keeps moving averages of the weights."""
     return getattr(getattr(optimizer, "inner_optimizer", optimizer), "use_ema", False)  # of a LossScaleOptimizer
 
 
-def take_averages(parts, path):
+def take_averages(parts: SavedParts, path: str) -> None:
     """Replaces the weights of `parts` by their moving averages, as far as the checkpoint at prefix `path` has them.
 
     Raises:
@@ -217,18 +243,18 @@ def take_averages(parts, path):
                 weights[key].assign(reader.get_tensor(average + _VALUE))
 
 
-def has_slots_of_others(parts, path):
+def has_slots_of_others(parts: SavedParts, path: str) -> bool:
     """Returns whether the optimizer's slots are not those that the checkpoint at prefix `path` has."""
     ours = _slots(parts)
     is_readable = bool(ours) and damage_of(path) is None and not tf215.is_tf215(path)
     return is_readable and list(ours) != list(slots.saved(path))
 
 
-def _slots(parts):
+def _slots(parts: SavedParts) -> slots.Slots:
     return slots.existing(_parts_of_optimizer(parts), _weights_by_key(parts))
 
 
-def _parts_of_optimizer(parts):
+def _parts_of_optimizer(parts: SavedParts) -> dict[str, Any]:
     optimizer = getattr(parts.root, "optimizer", None)
     return {} if optimizer is None else {f"optimizer/{key}": part for key, part in parts_by_key(optimizer).items()}
 
@@ -236,23 +262,23 @@ def _parts_of_optimizer(parts):
 class StateInMemory:
     """The state that a `tf.train.Checkpoint` of a Keras model saves, kept in this process' memory."""
 
-    def __init__(self, parts):
+    def __init__(self, parts: SavedParts) -> None:
         folder = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's in-memory file system, since version 2.4
         self._path = f"{folder}/state"
         with root_logger_left_alone():
             tf.train.Checkpoint(root=parts.root).write(self._path)
         weakref.finalize(self, tf.io.gfile.rmtree, folder).atexit = False  # the memory ends with the process
 
-    def restore_to(self, parts):
+    def restore_to(self, parts: SavedParts) -> None:
         """Restores the state to the parts of another model, like `restore`."""
         _read(parts.root, {}, parts, self._path)
 
 
-def _read(root, attached, parts, path):
+def _read(root: Any, attached: dict[str, Any], parts: SavedParts, path: str) -> None:
     """Reads the checkpoint at prefix `path` into `root`, the root of `parts` or a part of it, and into `attached`."""
-    private_names.forget_values_to_come(parts.root)
+    private_tensorflow.forget_values_to_come(parts.root)
     optimizer = getattr(root, "optimizer", None)
-    may_lack = contextlib.nullcontext() if optimizer is None else private_names.without_rate_and_product(optimizer)
+    may_lack = contextlib.nullcontext() if optimizer is None else private_keras.without_rate_and_product(optimizer)
     checkpoint = tf.train.Checkpoint(root=root, **attached)
     try:
         status = checkpoint.read(path)
@@ -264,7 +290,7 @@ def _read(root, attached, parts, path):
     _check_same_model(parts, path)
 
 
-def _restore_of_215(global_step, parts, path, trains):
+def _restore_of_215(global_step: tf.Variable, parts: SavedParts, path: str, trains: bool) -> None:
     if not parts.weights:
         raise CheckpointError(
             f"Checkpoint {path} was written by tf.estimator, and the model has no variables to restore yet; build the "
@@ -280,7 +306,7 @@ def _restore_of_215(global_step, parts, path, trains):
         raise other_model(path, differences)
 
 
-def take_weights(parts, path):
+def take_weights(parts: SavedParts, path: str) -> list[str]:
     """Loads those weights of a model that the checkpoint at prefix `path` has with the same key and shape.
 
     If the optimizer kept moving averages, the model gets these, with which the checkpoint is evaluated.
@@ -290,9 +316,7 @@ def take_weights(parts, path):
     Raises:
       CheckpointError: the checkpoint is missing or damaged, or has none of the weights.
     """
-    damage = damage_of(path)
-    if damage is not None:
-        raise CheckpointError(f"Checkpoint {path} cannot be read: {damage}")
+    _check_intact(path)
     reader, weights = reader_of(path), _weights_by_key(parts)
     is_name_based = tf215.is_tf215(path) and reader.has_tensor("global_step")
     if is_name_based:
@@ -313,13 +337,25 @@ def take_weights(parts, path):
     return differences
 
 
-def among_saved(path, attributes):
+def attached_values(path: str, names: list[str]) -> dict[str, Any]:
+    """Returns the values in the checkpoint at prefix `path` that are attached to it as `names`, as far as it has them.
+
+    Raises:
+      CheckpointError: the checkpoint is missing or damaged.
+    """
+    _check_intact(path)
+    reader = reader_of(path)
+    return {name: reader.get_tensor(name + _VALUE) for name in names if reader.has_tensor(name + _VALUE)}
+
+
+def among_saved(path: str, attributes: dict[str, Any]) -> dict[str, Any]:
     """Returns the entries of `attributes` that the checkpoint at prefix `path` has.
 
     `attributes` maps names of attributes of a `tf.train.Checkpoint` to variables or to dicts of variables.
     """
-    reader = reader_of(path) if attributes else None
-    there = {}
+    if not attributes:
+        return {}
+    reader, there = reader_of(path), {}
     for name, value in attributes.items():
         if isinstance(value, dict):
             kept = {key: part for key, part in value.items() if reader.has_tensor(f"{name}/{key}{_VALUE}")}
@@ -329,7 +365,7 @@ def among_saved(path, attributes):
     return there
 
 
-def _check_same_model(parts, path):
+def _check_same_model(parts: SavedParts, path: str) -> None:
     """Raises CheckpointError if the weights in the checkpoint differ from those that the model has created so far."""
     entries = reader_of(path).get_variable_to_shape_map()
     saved = {key.removesuffix(_VALUE): tuple(shape) for key, shape in entries.items() if key.endswith(_VALUE)}
@@ -350,19 +386,19 @@ def _check_same_model(parts, path):
         raise other_model(path, differences)
 
 
-def _weights_by_key(parts):
+def _weights_by_key(parts: SavedParts) -> dict[str, tf.Variable]:
     """Returns the weights of `parts`, a dict from their keys in a checkpoint to the variables."""
     weights = set(map(id, parts.weights))
     return {key: part for key, part in parts_by_key(parts.root).items() if id(part) in weights}
 
 
-def _trained_by_key(parts):
+def _trained_by_key(parts: SavedParts) -> dict[str, tf.Variable]:
     """Returns the trained variables of `parts` by their keys in a checkpoint, in the model's order."""
     keys = {id(weight): key for key, weight in _weights_by_key(parts).items()}
     return {keys[id(variable)]: variable for variable in parts.trained if id(variable) in keys}
 
 
-def variables_by_key(root):
+def variables_by_key(root: Any) -> dict[str, tf.Variable] | None:
     """Returns the variables below `root` by their keys in a checkpoint, except those of the optimizer and metrics.
 
     Returns None if there is other state, such as a lookup table, or a layer that has not created its variables yet.
@@ -371,13 +407,12 @@ def variables_by_key(root):
     tables = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
     if any(isinstance(part, tables) or not getattr(part, "built", True) for part in parts.values()):
         return None
-    of_metrics = {
-        id(variable) for part in parts.values() if isinstance(part, keras.metrics.Metric) for variable in part.variables
-    }
-    return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in of_metrics}
+    metrics = [part for part in parts.values() if isinstance(part, keras.metrics.Metric)]
+    left_out = {id(variable) for metric in metrics for variable in metric.variables}
+    return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in left_out}
 
 
-def parts_by_key(root):
+def parts_by_key(root: Any) -> dict[str, Any]:
     """Returns the trackable objects below `root`, except its optimizer, by their keys in a checkpoint.
 
     A key is the shortest path to the object, as in TensorFlow's object graphs.

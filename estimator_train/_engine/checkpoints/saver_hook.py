@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
-from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.checkpoints import object_based, private_tensorflow
 from estimator_train._engine.host import time_spent
-from estimator_train._engine.session import private_names
+from estimator_train._engine.session.private_tensorflow import set_timer
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import (
     CheckpointSaverHook,
@@ -21,8 +21,6 @@ from estimator_train._engine.types import (
     Session,
     SessionRunHook,
 )
-
-v1 = tf.compat.v1
 
 
 class SaverHook(CheckpointSaverHook):
@@ -52,7 +50,7 @@ class SaverHook(CheckpointSaverHook):
             listeners=list(listeners),
             save_graph_def=save_graph_def,
         )
-        private_names.set_timer(self, timer)
+        set_timer(self, timer)
 
 
 class DiscardingSaverHook(SaverHook):
@@ -150,24 +148,24 @@ def saving_on_interrupt(
 
 def save_last_step(saver: CheckpointSaverHook, session: Session) -> None:
     """Saves the steps done through a CheckpointSaverHook, without its listeners, which may evaluate for an hour."""
-    (noted,) = (listener for listener in private_names.listeners(saver) if isinstance(listener, NoteStep))
-    if noted.step == session.run(v1.train.get_global_step()):
+    (noted,) = (listener for listener in private_tensorflow.listeners(saver) if isinstance(listener, NoteStep))
+    if noted.step == session.run(tf.compat.v1.train.get_global_step()):
         return
     saver = copy.copy(saver)
-    private_names.set_listeners(saver, [])
-    private_names.set_timer(saver, StepTimer(every_steps=1))  # a new one: see NoteStep
+    private_tensorflow.set_listeners(saver, [])
+    set_timer(saver, StepTimer(every_steps=1))  # a new one: see NoteStep
     saver.end(session)
 
 
 def add_listeners(hook: CheckpointSaverHook, listeners: Sequence[CheckpointSaverListener]) -> None:
     """Appends `listeners` to those of a user's CheckpointSaverHook; each appears only once."""
-    own = [listener for listener in private_names.listeners(hook) if listener not in listeners]
-    private_names.set_listeners(hook, [*own, *listeners])
+    own = [listener for listener in private_tensorflow.listeners(hook) if listener not in listeners]
+    private_tensorflow.set_listeners(hook, [*own, *listeners])
 
 
 def prepare_listeners(hook: CheckpointSaverHook, scaffold: Scaffold, is_async: bool) -> None:
     """Puts our listeners before the others of a CheckpointSaverHook, so that these find the checkpoint on disk."""
     ours = WaitUntilWritten | CountTime | NoteStep
-    others = [each for each in private_names.listeners(hook) if not isinstance(each, ours)]
+    others = [each for each in private_tensorflow.listeners(hook) if not isinstance(each, ours)]
     waits = [WaitUntilWritten(scaffold)] if is_async and others else []
-    private_names.set_listeners(hook, [*waits, CountTime(), NoteStep(), *others])
+    private_tensorflow.set_listeners(hook, [*waits, CountTime(), NoteStep(), *others])

@@ -7,10 +7,17 @@ frozen or unfrozen, the positions in that list belong to other weights. The vari
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from estimator_train._engine.checkpoints import CheckpointError, reader_of
+from estimator_train._engine.checkpoints.private_keras import listed_variables
+
+# The keys of slots in checkpoints by (weight's key, slot's name), or by (None, position) if names do not identify them.
+Slots = dict[tuple[Any, Any], str]
 
 AVERAGE = "average"  # the slot of a moving average, in both generations of Keras
 
@@ -20,7 +27,7 @@ _PLACE = re.compile(r"(optimizer/(?:.*/)?)_variables/(\d+)")
 _AVERAGE_NAME = re.compile(rf"(?:.*/)?{AVERAGE}/.*|.*_{AVERAGE}")
 
 
-def saved(path):
+def saved(path: str) -> Slots:
     """Returns the slots in the checkpoint at prefix `path`, a dict of (weight's key, slot's name) to slots' keys.
 
     It is in the order of the optimizer's list. If the names do not identify the weights, it is a dict of (None,
@@ -30,7 +37,7 @@ def saved(path):
     return _by_weight(names, weights)
 
 
-def existing(parts, weights):
+def existing(parts: dict[str, Any], weights: dict[str, tf.Variable]) -> Slots:
     """Returns the slots that an optimizer has created so far, a dict like that of `saved`.
 
     Args:
@@ -43,7 +50,7 @@ def existing(parts, weights):
     )
 
 
-def averages(path, trained=()):
+def averages(path: str, trained: Sequence[str] = ()) -> dict[str, str]:
     """Returns the moving averages in the checkpoint at prefix `path`, a dict of weights' keys to averages' keys.
 
     `trained` is a list of the keys of the weights that the model trains, as far as they exist. If the names do not
@@ -65,12 +72,37 @@ def averages(path, trained=()):
     return dict(zip(trained, listed, strict=False))
 
 
-def is_identified(slots):
+def is_identified(slots: Slots) -> bool:
     """Returns whether the names of `slots`, a result of `saved` or `existing`, identify their weights."""
     return all(weight is not None for weight, _ in slots)
 
 
-def _names_in(path):
+def without_slots(root: Any) -> tf.Module:
+    """Returns a stand-in for the root of a model's checkpoint whose optimizer lacks the variables of the weights."""
+    stand_in = tf.Module()
+    for name, part in _children(root).items():
+        setattr(stand_in, name, _optimizer_without_slots(part) if name == "optimizer" else part)
+    return stand_in
+
+
+def _optimizer_without_slots(optimizer: Any) -> tf.Module:
+    parts = _children(optimizer)
+    listed = listed_variables(parts)
+    slots = set() if listed is None else set(map(id, _children(listed).values()))
+    stand_in = tf.Module()
+    for name, part in parts.items():
+        if listed_variables(_children(part)) is not None:  # in a LossScaleOptimizer, or in a dict of several
+            setattr(stand_in, name, _optimizer_without_slots(part))
+        elif slots.isdisjoint(map(id, _children(part).values())):
+            setattr(stand_in, name, part)
+    return stand_in
+
+
+def _children(part: Any) -> dict[str, Any]:
+    return tf.train.TrackableView.children(part)
+
+
+def _names_in(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """Returns two dicts of keys in a checkpoint to names: of the variables in the optimizer's list, and of others."""
     reader = reader_of(path)
     if not reader.has_tensor(_OBJECT_GRAPH):  # a name-based checkpoint
@@ -82,7 +114,7 @@ def _names_in(path):
     return {key: names[key] for key in _in_order(names)}, others
 
 
-def _in_order(keys):
+def _in_order(keys: Iterable[str]) -> list[str]:
     """Returns those of `keys` that are in the list of an optimizer, or of each of several, in its order."""
     places = [place for key in keys if (place := _PLACE.fullmatch(key))]
     optimizers = {place[1] for place in places}
@@ -92,7 +124,7 @@ def _in_order(keys):
     return [place[0] for place in sorted(places, key=lambda place: (place[1], int(place[2])))]
 
 
-def _by_weight(names, weights):
+def _by_weight(names: dict[str, str], weights: dict[str, str]) -> Slots:
     """Returns a dict of (weight's key, slot's name) to the keys in `names`, see `saved`.
 
     Args:
@@ -112,7 +144,9 @@ def _by_weight(names, weights):
     return slots
 
 
-def _weight_and_slot(name, with_slashes, joined):
+def _weight_and_slot(
+    name: str, with_slashes: dict[str, str | None], joined: dict[str, str | None]
+) -> tuple[str | None, str | None]:
     """Returns the key of a weight and the name of its slot, or (None, None).
 
     A slot is called scope/m/dense/kernel in tf_keras, and scope/adam/dense_kernel_momentum in Keras 3.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import tensorflow as tf
 
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import Session, SessionRunContext, SessionRunHook, SessionRunValues
 

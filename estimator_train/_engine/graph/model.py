@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_train._engine import checkpoints
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.export_outputs import supervised_outputs
-from estimator_train._engine.graph import warm_start
+from estimator_train._engine.graph import private_tensorflow, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
 from estimator_train._engine.graph.replicas import combine_scaffolds, combine_specs, in_graphs, keep_whole_variables
 from estimator_train._engine.graph.saver import Saver, old_names
@@ -27,8 +27,8 @@ from estimator_train._engine.model_fn import (
     argument_names,
     metrics_of,
 )
-from estimator_train._engine.session import private_names
 from estimator_train._engine.session.out_of_memory import ReportAllocationsHook
+from estimator_train._engine.session.private_tensorflow import global_step_read
 from estimator_train._engine.signatures import signatures
 from estimator_train._engine.types import (
     InputFn,
@@ -287,12 +287,12 @@ def _new_graph(config: RunConfig, strategy: tf.distribute.Strategy | None) -> It
         strategy = in_graphs(strategy)  # inside the graph, the caller's scope no longer applies
         stack.enter_context(graph.device(config.device_fn or _parameter_server_devices(config)))
         stack.enter_context(strategy.scope())
-        stack.enter_context(private_names.averaging_losses(strategy))
+        stack.enter_context(private_tensorflow.averaging_losses(strategy))
         v1.set_random_seed(config.tf_random_seed)
         v1.train.create_global_step()
         # TensorFlow creates this op when a hook first needs it. Like tf.estimator, create it before all other ops:
         # the seed of a random op depends on the number of ops before it, so random values equal tf.estimator's.
-        private_names.global_step_read()
+        global_step_read()
         yield graph
 
 
@@ -303,14 +303,14 @@ def _read_global_step_before_updates() -> None:
     small model on two cores. SummarySaverHook then writes its summaries a step too early.
     """
     graph = v1.get_default_graph()
-    step, read = v1.train.get_global_step(), private_names.global_step_read().op
+    step, read = v1.train.get_global_step(), global_step_read().op
     reads = [read, graph.as_graph_element(step).op]  # hooks may fetch a resource variable, too
     ops = graph.get_operations()
     earlier = set(ops[: ops.index(read) + 1])
     for variable in tf.distribute.get_strategy().experimental_local_results(step):
         for op in variable.op.outputs[0].consumers():
             if op not in earlier and op.type != "ReadVariableOp":
-                private_names.run_after(op, reads)
+                private_tensorflow.run_after(op, reads)
 
 
 def _add_saver(scaffold: Scaffold, config: RunConfig, path: str | None) -> bool:

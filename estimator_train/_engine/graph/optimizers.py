@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.graph import private_tensorflow, private_tf_keras
+from estimator_train._engine.session.private_tensorflow import eager_mode
 
 v1 = tf.compat.v1
 
@@ -105,12 +106,12 @@ def _learning_rate(
     optimizer: keras.optimizers.Optimizer,
 ) -> keras.optimizers.schedules.LearningRateSchedule | tf.Variable | float:
     """Returns the learning rate of a new Keras optimizer: a schedule, a variable of the default graph, or a float."""
-    rate = private_names.learning_rate_or_schedule(optimizer)
+    rate = private_tf_keras.learning_rate_or_schedule(optimizer)
     if not isinstance(rate, tf.Variable):
         return rate
     graph = getattr(rate, "graph", None)  # an eager variable has none
     if graph is None:
-        with private_names.eager_mode():
+        with eager_mode():
             return float(rate.numpy())
     first = tf.get_static_value(rate.initial_value)
     if first is None:
@@ -152,7 +153,7 @@ def _per_replica(loss: tf.Tensor) -> tf.Tensor:
     """Divides `loss` by the number of replicas if gradients should be averaged, because Keras adds them up."""
     if v1.distribute.get_loss_reduction() != tf.distribute.ReduceOp.MEAN:
         return loss
-    private_names.set_loss_averaged()  # so the mean of the replicas' losses is reported
+    private_tensorflow.set_loss_averaged()  # so the mean of the replicas' losses is reported
     return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from estimator_train._engine.graph import private_tensorflow
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
-from estimator_train._engine.session import private_names
 from estimator_train._engine.types import Scaffold
 
 v1 = tf.compat.v1
@@ -22,7 +22,7 @@ def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy
     if strategy is None:
         return tf.distribute.get_strategy()
     is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
-    if is_mirrored and private_names.reduces_by_collectives(strategy):
+    if is_mirrored and private_tensorflow.reduces_by_collectives(strategy):
         devices = strategy.extended.worker_devices
         return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
     return strategy
@@ -57,7 +57,9 @@ def combine_specs(specs: list[EstimatorSpec]) -> EstimatorSpec:
 def _reported_loss(losses: list[tf.Tensor]) -> tf.Tensor:
     """Combines the replicas' losses: the mean if the optimizer averages them, the sum if model_fn has divided them."""
     total = tf.add_n(losses)
-    averages = private_names.is_loss_averaged() and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+    averages = (
+        private_tensorflow.is_loss_averaged() and v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+    )
     return total / len(losses) if averages else total
 
 

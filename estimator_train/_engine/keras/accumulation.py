@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+
+from estimator_train._engine.keras.adapter import Adapter
 
 
 class AccumulatedGradients:
@@ -12,8 +16,8 @@ class AccumulatedGradients:
       ValueError: the model overrides `train_step`.
     """
 
-    def __init__(self, adapter, model):
-        """`adapter` is the adapter for the model's Keras; see `generations`."""
+    def __init__(self, adapter: Adapter, model: Any) -> None:
+        """`adapter` is the adapter for the model's Keras; see `adapter.Adapter`."""
         if not adapter.is_own_step(model, "train_step"):
             raise ValueError(
                 f"accumulate_steps needs Keras' own training step, but {type(model).__name__} overrides train_step; "
@@ -21,13 +25,13 @@ class AccumulatedGradients:
             )
         self._adapter = adapter
         self._model = model
-        self._sums = None
-        self._has_gradient = set()  # the positions of the variables that had a gradient in a traced batch
+        self._sums: list[tf.Variable] = []  # one for each trainable variable, created by the first step
+        self._has_gradient: set[int] = set()  # the positions of the variables that had a gradient in a traced batch
 
-    def step(self, data):
+    def step(self, data: Any) -> dict[str, Any]:
         """Does the same as `keras.Model.train_step`, except for the update."""
         gradients, logs = self._adapter.gradients(self._model, data)
-        if self._sums is None:
+        if not self._sums:
             self._sums = [_zeros(variable) for variable in self._model.trainable_variables]
         for position, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
             if gradient is not None:
@@ -35,7 +39,7 @@ class AccumulatedGradients:
                 total.assign_add(tf.convert_to_tensor(gradient))
         return logs
 
-    def update(self, batches):
+    def update(self, batches: tf.Tensor) -> None:
         """Applies the mean of the gradients accumulated since the last update, over `batches` batches."""
         means = [
             total / tf.cast(batches, total.dtype) if position in self._has_gradient else None
@@ -44,13 +48,13 @@ class AccumulatedGradients:
         self._adapter.apply_gradients(self._model, means)
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         """Resets the accumulated gradients, so that batches of a failed step do not count for the next one."""
-        for total in self._sums or ():
+        for total in self._sums:
             total.assign(tf.zeros(total.shape, total.dtype))  # zeros_like would read all replicas
 
 
-def _zeros(variable):
+def _zeros(variable: tf.Variable) -> tf.Variable:
     """Returns a variable for the sum of a variable's gradients, with a separate value on each replica."""
     with tf.init_scope():
         return tf.Variable(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,7 +17,9 @@ from estimator_train._engine.input_fns.returned import are_arrays, dataset_of_ar
 from estimator_train._engine.model_fn import ModeKeys
 
 
-def distributed_dataset(strategy, input_fn, position, **offered):
+def distributed_dataset(
+    strategy: tf.distribute.Strategy, input_fn: Callable, position: tuple[int, int] | None, **offered: Any
+) -> Any:
     """The input_fn's data for the replicas of `strategy`, which do the rest of its preprocessing.
 
     `position` is a pair: the number of examples already trained on and the seed of the run. None starts at the
@@ -42,7 +46,7 @@ def distributed_dataset(strategy, input_fn, position, **offered):
     return distribute(strategy, dataset_fn, preprocess)
 
 
-def _dataset(input_fn, **offered):
+def _dataset(input_fn: Callable, **offered: Any) -> tf.data.Dataset:
     """Calls `input_fn` and returns its result as a dataset.
 
     `input_fn` is first called in eager mode. If it needs a v1 graph, as tf.estimator used, or returns tensors such as
@@ -66,7 +70,7 @@ def _dataset(input_fn, **offered):
     return dataset_of_graph(call)
 
 
-def _with_ranks(dataset):
+def _with_ranks(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Fills in unknown ranks of `dataset`, as from a generator without a signature, from its first element.
 
     Without ranks, Keras cannot resolve a metric like "acc", and TensorFlow cannot split a batch into examples.

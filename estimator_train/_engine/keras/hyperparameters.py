@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.checkpoints import private_tensorflow
 
 log = tf.get_logger()
 
@@ -20,7 +22,7 @@ class Hyperparameters:
       saved: dict of names to additional values for a `tf.train.Checkpoint` of the model's training.
     """
 
-    def __init__(self, variables):
+    def __init__(self, variables: dict[str, tf.Variable]) -> None:
         """`variables` is a dict from hyperparameters' names to their TensorFlow variables, with the compiled values."""
         self._current = variables
         self._compiled = {name: float(variable.numpy()) for name, variable in variables.items()}
@@ -35,16 +37,16 @@ class Hyperparameters:
                 "estimator_compiled_hyperparameters": self._compiled_before,
             }
 
-    def leave_out_of(self, root):
+    def leave_out_of(self, root: Any) -> None:
         """Excludes the values from checkpoints of the trackable object `root`; may be called again."""
         ids = {id(variable) for variable in self._current.values()}
         for part in list(tf.train.TrackableView(root).descendants()):
             if not ids.isdisjoint(map(id, tf.train.TrackableView.children(part).values())):
-                private_names.leave_out_of_checkpoints(part, self._current.values())
+                private_tensorflow.leave_out_of_checkpoints(part, self._current.values())
                 self._holders.append(part)
 
     @contextlib.contextmanager
-    def restoring(self, besides):
+    def restoring(self, besides: dict[str, Any]) -> Iterator[None]:
         """Wraps a restore; if the model is now compiled with another value than before, sets the new one afterwards.
 
         `besides` has the entries of `saved` that the checkpoint has. Checkpoints of earlier versions have the values
@@ -53,7 +55,7 @@ class Hyperparameters:
         is_saved = besides.keys() >= self.saved.keys()
         with contextlib.ExitStack() as stack:
             for holder in () if is_saved else self._holders:
-                stack.enter_context(private_names.taking_all_of_checkpoints(holder))
+                stack.enter_context(private_tensorflow.taking_all_of_checkpoints(holder))
             yield
         for name, value in self._compiled.items():
             before = float(self._compiled_before[name].numpy())

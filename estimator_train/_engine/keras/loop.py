@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import batch_size
 from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.session import step_outputs
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
+
+if TYPE_CHECKING:
+    from estimator_train._engine.keras.step_programs import StepProgram
 
 
 class Loop:
@@ -22,7 +27,7 @@ class Loop:
       global_step: an int64 variable that counts the steps, or None.
     """
 
-    def __init__(self, program, strategy, global_step):
+    def __init__(self, program: StepProgram, strategy: tf.distribute.Strategy, global_step: tf.Variable | None) -> None:
         self._program = program
         self._strategy = strategy
         self._global_step = global_step
@@ -34,7 +39,7 @@ class Loop:
         with eager_mode(), tf.device("CPU:0"):
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
 
-    def trace(self, iterator):
+    def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
         """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, wishes).
 
         The function runs up to `count` steps and returns a dict of the last step's values: those that the program's
@@ -58,12 +63,12 @@ class Loop:
 
         return _specs(run.structured_outputs), call
 
-    def reset(self):
+    def reset(self) -> None:
         """Resets accumulated state, such as metrics."""
         self._program.reset()
         self._read.assign(self._done)  # they differ after an error
 
-    def batches_if_idle(self):
+    def batches_if_idle(self) -> int | None:
         """Returns the number of batches read so far, or None if the step of one of them may be running.
 
         Another thread that gets the same number twice knows that no variable has changed in between.
@@ -73,7 +78,7 @@ class Loop:
 
     # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
-    def _run(self, iterator, count_and_wishes):
+    def _run(self, iterator: Any, count_and_wishes: tf.Tensor) -> dict[str, Any]:
         count = count_and_wishes[0]
         with tf.control_dependencies([count]):
             begun = tf.timestamp()
@@ -93,13 +98,31 @@ class Loop:
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
         return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
 
-    def _step(self, iterator, count, _, batch, done, examples, seconds):
+    def _step(
+        self,
+        iterator: Any,
+        count: tf.Tensor,
+        _: Any,
+        batch: Any,
+        done: tf.Tensor,
+        examples: tf.Tensor,
+        seconds: tf.Tensor,
+    ) -> tuple[Any, ...]:
         taken, ended = self._run_batch(*batch)
         done = self._add_to_global_step(done)
         more, batch, arrived, _ = self._next_batch(iterator, done < count)
         return more, batch, done, examples + taken, seconds + (arrived - ended)
 
-    def _accumulated_step(self, iterator, count, _, batch, done, examples, seconds):
+    def _accumulated_step(
+        self,
+        iterator: Any,
+        count: tf.Tensor,
+        _: Any,
+        batch: Any,
+        done: tf.Tensor,
+        examples: tf.Tensor,
+        seconds: tf.Tensor,
+    ) -> tuple[Any, ...]:
         batches_per_step = self._program.batches_per_step
 
         def run_batch(_, batch, batches, examples, seconds):
@@ -116,7 +139,7 @@ class Loop:
         self._strategy.run(self._program.update, args=(batches,))
         return more, batch, self._add_to_global_step(done), examples, seconds
 
-    def _next_batch(self, iterator, wanted, wishes=None):
+    def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
 
         `wanted`: whether another batch is needed. Without other workers the last value is None; with them, `wishes` are
@@ -142,7 +165,7 @@ class Loop:
         runs, examples, saves = tf.cond(has_next, lambda: self._agree(batch.get_value(), wishes), lambda: none)
         return runs, (batch, examples), arrived, saves
 
-    def _agree(self, batch, wishes):
+    def _agree(self, batch: Any, wishes: tf.Tensor) -> tuple[Any, ...]:
         """Returns (whether all workers run a step, its number of examples over all, how many replicas wish to save).
 
         All replicas need examples: TensorFlow gives an empty batch to a process that has none left. One collective op
@@ -158,7 +181,7 @@ class Loop:
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
-    def _run_batch(self, batch, examples=None):
+    def _run_batch(self, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
 
         `batch` is a tf.experimental.Optional; `examples` how many it has over all workers, None if there are no others.
@@ -179,17 +202,17 @@ class Loop:
         self._program.add_examples(examples)
         return examples, ended
 
-    def _on_replica(self, batch):
+    def _on_replica(self, batch: Any) -> tuple[Any, ...]:
         logs, self.batch_structure = self._program.step(batch)
         logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a user's step may return Python numbers
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
 
-    def _add_to_global_step(self, done):
+    def _add_to_global_step(self, done: tf.Tensor) -> tf.Tensor:
         if self._global_step is not None:
             self._global_step.assign_add(1)
         return done + 1
 
-    def _store_output(self, name, value):
+    def _store_output(self, name: str, value: tf.Tensor) -> None:
         """Assigns the value to a variable, because a loop only returns its loop variables."""
 
         def make():
@@ -206,33 +229,33 @@ class Loop:
 class PredictionLoop:
     """The loop of a `PredictionProgram`, with the interface of `Loop`; runs one batch per call, on one device."""
 
-    def __init__(self, program):
+    def __init__(self, program: StepProgram) -> None:
         self._program = program
         self.variables = ()
 
-    def reset(self):
+    def reset(self) -> None:
         """Resets accumulated state."""
         self._program.reset()
 
-    def trace(self, iterator):
+    def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
         run = self._run.get_concrete_function(iterator)
         self.variables = run.variables
         return _specs(run.structured_outputs), lambda iterator, count, wishes: run(iterator)
 
-    def trace_features(self, spec):
+    def trace_features(self, spec: Any) -> Any:
         """Returns the concrete function for batches of features with the `tf.TypeSpec` `spec`, without an iterator."""
         return self._predict.get_concrete_function(spec)
 
     @tf.function(autograph=False)
-    def _run(self, iterator):
+    def _run(self, iterator: Any) -> dict[str, Any]:
         predictions, _ = self._program.step(iterator.get_next())
         return predictions
 
     @tf.function(autograph=False)
-    def _predict(self, features):
+    def _predict(self, features: Any) -> dict[str, Any]:
         predictions, _ = self._program.step((features,))
         return predictions
 
 
-def _specs(values):
+def _specs(values: dict[str, Any]) -> dict[str, tf.TypeSpec]:
     return {name: tf.type_spec_from_value(value) for name, value in values.items()}

@@ -6,6 +6,8 @@ import collections
 import contextlib
 import functools
 import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tensorflow as tf
 
@@ -15,19 +17,43 @@ from estimator_train._engine.hooks import EpochHook
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
-from estimator_train._engine.keras.model_state import BUILDING, ModelState
+from estimator_train._engine.keras.model_state import BUILDING, EvaluationState, ModelState, TrainingState
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.keras.saved_model import write_saved_model
-from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
-from estimator_train._engine.model_fn import ModeKeys, PreparedModel, Run, argument_names, metrics_of
-from estimator_train._engine.session import step_outputs
-from estimator_train._engine.session.function_session import FunctionSessionCreator
-from estimator_train._engine.session.private_names import eager_classes, eager_mode
+from estimator_train._engine.keras.source import ModelSource
+from estimator_train._engine.keras.step_programs import (
+    EvaluationProgram,
+    PredictionProgram,
+    StepProgram,
+    TrainingProgram,
+    predict,
+)
+from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
+from estimator_train._engine.model_fn import (
+    EstimatorSpec,
+    ModeKeys,
+    PreparedModel,
+    Run,
+    argument_names,
+    metrics_of,
+)
+from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
+from estimator_train._engine.session.private_tensorflow import eager_mode
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
+
+_STATES: dict[str, Any] = {
+    ModeKeys.TRAIN: TrainingState,
+    ModeKeys.EVAL: EvaluationState,
+    ModeKeys.PREDICT: EvaluationState,
+}
+_State = TypeVar("_State", TrainingState, EvaluationState)
 
 
 class _KerasRun(Run):
     @contextlib.contextmanager
-    def as_default(self):
+    def as_default(self) -> Iterator[None]:
         with eager_classes(), super().as_default():
             yield
 
@@ -42,77 +68,70 @@ class KerasModel(PreparedModel):
 
     has_initial_values = True
 
-    def __init__(self, source, metric_names_map=None, export_outputs=None, metric_fns=()):
+    def __init__(
+        self,
+        source: ModelSource,
+        metric_names_map: dict[str, str] | None = None,
+        export_outputs: dict[str, type] | None = None,
+        metric_fns: tuple[Callable, ...] = (),
+    ) -> None:
         self._source = source
         self._metric_names_map = metric_names_map
         self._export_outputs = export_outputs
         self._metric_fns = metric_fns
-        self._idle_states = collections.defaultdict(list)  # by role and strategy, those that no run uses
-        self._trained = None  # the state of the last training
-        self._just_saved = None  # the path of its checkpoint, and the thread in which it waits
+        self._idle_states: dict[Any, list[Any]] = collections.defaultdict(
+            list
+        )  # by role and strategy, those that no run uses
+        self._trained: ModelState | None = None  # the state of the last training
+        self._just_saved: tuple[str, int] | None = None  # the path of its checkpoint, and the thread in which it waits
 
-    def with_metrics(self, metric_fn):
+    def with_metrics(self, metric_fn: Callable) -> KerasModel:
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))
 
-    def prepare(self, mode, input_fn, config, params, checkpoint_path, last_step, hooks=()):
-        is_one_of_several = config.num_worker_replicas > 1 and not synchronous.spans_workers(config.train_distribute)
-        if mode == ModeKeys.TRAIN and is_one_of_several:
-            raise ValueError(
-                f"TF_CONFIG names {config.num_worker_replicas} workers; pass a "
-                "tf.distribute.MultiWorkerMirroredStrategy to RunConfig as train_distribute, or unset TF_CONFIG."
-            )
+    def prepare(
+        self,
+        mode: str,
+        input_fn: Callable,
+        config: RunConfig,
+        params: Any,
+        checkpoint_path: str | None,
+        last_step: int | None,
+        hooks: Sequence[tf.compat.v1.train.SessionRunHook] = (),
+    ) -> Run:
+        trains = mode == ModeKeys.TRAIN
+        epoch_hooks = [hook for hook in hooks if trains and isinstance(hook, EpochHook)]
+        if trains:
+            _check_training(config, epoch_hooks)
         with contextlib.ExitStack() as stack:
             with eager_classes(), eager_mode():
-                if mode == ModeKeys.TRAIN and config.tf_random_seed is not None:
+                if trains and config.tf_random_seed is not None:
                     tf.random.set_seed(config.tf_random_seed)
                 state = stack.enter_context(self._state(mode, config, checkpoint_path))
-                epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)] if mode == ModeKeys.TRAIN else []
-                if epoch_hooks and synchronous.spans_workers(config.train_distribute):
-                    raise ValueError(
-                        "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains "
-                        "in several; use SessionRunHooks or MirroredStrategy."
-                    )
-                program, input_fn = self._step_program(mode, state, input_fn, config, bool(epoch_hooks))
+                program, input_fn = self._program(mode, state, input_fn, config, bool(epoch_hooks))
                 for hook in epoch_hooks:
                     hook.attach(state.model, program.model.reset_metrics, config)
+                make_dataset = functools.partial(_dataset_for, state, input_fn, mode=mode, config=config, params=params)
+                restored = self._restored(state, checkpoint_path)
                 epochs = [hook.steps_per_epoch for hook in epoch_hooks]
-                resumes = mode == ModeKeys.TRAIN and config.resume_input
-                if mode == ModeKeys.TRAIN:
-                    state.draw_input_seed()
-
-                def make_dataset():
-                    position = state.input_position() if resumes else None
-                    offered = {"mode": mode, "config": config, "params": params}
-                    return distributed_dataset(state.strategy, input_fn, position, **offered)
-
-                steps = StepRunner(state, program, make_dataset, config, checkpoint_path, last_step, epochs)
-            is_shared = mode != ModeKeys.TRAIN and not hooks and not self._metric_fns
-            make = state.hook_graph if is_shared else functools.partial(make_hook_graph, checkpoint=state.checkpoint)
-            hook_graph, spec = make(mode, steps.value_specs, config=config)
-            if epoch_hooks:
-                hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
-            if mode == ModeKeys.EVAL and self._metric_fns:
-                with hook_graph.graph.as_default():
-                    parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
-                    metrics = spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config)
-                    spec = spec._replace(eval_metric_ops=metrics)
-            triggers = list(hook_graph.values.values()) if mode == ModeKeys.PREDICT else [hook_graph.step_op]
-            creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, triggers)
+                steps = StepRunner(state, program, make_dataset, config, restored, last_step, epochs)
+            hook_graph, spec = self._hook_graph(state, program, steps, config, hooks)
+            creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, program.triggers(hook_graph))
             give_back = stack.pop_all().close
             return _KerasRun(hook_graph.graph, spec, creator, agreement=steps.agreement, close=give_back)
 
-    def predict_functions(self, config, params, checkpoint_path, select):
+    def predict_functions(
+        self, config: RunConfig, params: Any, checkpoint_path: str | None, select: Callable[[dict], Iterable[str]]
+    ) -> Callable:
         # A separate state, because evaluations share theirs and load different checkpoints into it.
         with eager_classes(), eager_mode():
             _check_scope(None)
-            role = "given" if checkpoint_path is None else "checkpoint"
-            state = self._new_state(None, role, config)
-            self._restore(state, checkpoint_path)
+            state = self._new_state(EvaluationState, None, config)
+            state.restore_early(checkpoint_path, self._just_trained(checkpoint_path))
         program = PredictionProgram(state.adapter, state.model, None)
 
         def function_of(spec):
             with eager_classes():
-                with state.new_variables_restored(checkpoint_path):
+                with self._restored(state, checkpoint_path), BUILDING:
                     state.loop(program).trace_features(spec)
                 # The first trace may be gone, because it has old statistics of Normalization layers as constants.
                 run = state.loop(program).trace_features(spec)
@@ -126,7 +145,15 @@ class KerasModel(PreparedModel):
 
         return function_of
 
-    def export(self, receiver_fns, config, params, checkpoint_path, directory, as_text):
+    def export(
+        self,
+        receiver_fns: Mapping[str, Callable],
+        config: RunConfig,
+        params: Any,
+        checkpoint_path: str | None,
+        directory: str,
+        as_text: bool,
+    ) -> None:
         if list(receiver_fns) != [ModeKeys.PREDICT]:
             raise ValueError(
                 f"A Keras model can only be exported for {ModeKeys.PREDICT!r}, given: {list(receiver_fns)}."
@@ -145,78 +172,97 @@ class KerasModel(PreparedModel):
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs
 
             receiver_fn = receiver_fns[ModeKeys.PREDICT]
-            if not state.model.built:  # v1 functions, in which signatures are traced, would reuse variables by name
-                with state.new_variables_restored(checkpoint_path):
-                    tf.function(lambda: predictions_of(receiver_fn().features), autograph=False).get_concrete_function()
+            with self._restored(state, checkpoint_path):
+                if not state.model.built:  # v1 functions, in which signatures are traced, would reuse variables by name
+                    build = tf.function(lambda: predictions_of(receiver_fn().features), autograph=False)
+                    with BUILDING:
+                        build.get_concrete_function()
             write_saved_model(state.root, serve, receiver_fn, directory, as_text)
 
     @contextlib.contextmanager
-    def just_saved(self, path):
+    def just_saved(self, path: str | None) -> Iterator[None]:
         self._just_saved = path, threading.get_ident()
         try:
             yield
         finally:
             self._just_saved = None
 
-    def _restore(self, state, path):
-        """Restores `state` from the checkpoint at `path`, if any, or from the training that has just saved it."""
-        if path is not None:
-            has_just_saved = self._just_saved == (path, threading.get_ident())
-            state.restore(path, self._trained if has_just_saved else None)
+    def _just_trained(self, path: str | None) -> ModelState | None:
+        """Returns the state of the training that has just saved the checkpoint at `path` and waits, or None."""
+        return self._trained if self._just_saved == (path, threading.get_ident()) else None
+
+    def _restored(self, state: ModelState, path: str | None) -> contextlib.AbstractContextManager[None]:
+        """See `ModelState.restored`."""
+        return state.restored(path, self._just_trained(path))
 
     @contextlib.contextmanager
-    def _state(self, mode, config, checkpoint_path):
-        """Gives a state for one run, restored from the checkpoint at prefix `checkpoint_path` if it is not None."""
-        strategy = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
-        if mode == ModeKeys.EVAL and synchronous.spans_workers(strategy):
-            raise ValueError(
-                "eval_distribute must not span a cluster's workers, because a single process evaluates a checkpoint."
-            )
+    def _state(self, mode: str, config: RunConfig, checkpoint_path: str | None) -> Iterator[ModelState]:
+        """Gives a state for one run that starts from the checkpoint at prefix `checkpoint_path` if it is not None."""
+        kind = _STATES[mode]
+        strategy = _strategy(mode, config)
         _check_scope(strategy)
-        role = "train" if mode == ModeKeys.TRAIN else "given" if checkpoint_path is None else "checkpoint"
-        idle = self._idle_states[role, id(strategy)]
+        idle = self._idle_states[kind.role(checkpoint_path), id(strategy)]
         state = None
         with contextlib.suppress(IndexError):  # asking first would not help: another thread may take the last one
             state = idle.pop()
-        if state is not None and state.loaded is not None:
-            # A trained copy cannot return to the given state, because the optimizer's slots would remain. Nor can it
-            # take a checkpoint of other frozen layers, in which it lacks slots that must start anew.
-            is_other = checkpoint_path is None or (role == "train" and state.has_slots_of_others(checkpoint_path))
-            state = None if is_other else state
-        if state is None:
-            replicas = _for_xla(strategy) if mode == ModeKeys.TRAIN and config.jit_compile else strategy
-            state = self._new_state(replicas, role, config)
-        if role == "train":
+        if state is None or not state.can_start_from(checkpoint_path):
+            state = self._new_state(kind, strategy, config)
+        if isinstance(state, TrainingState):
             self._trained = state
         try:
-            self._restore(state, checkpoint_path)
             yield state
         finally:
             idle.append(state)
 
-    def _new_state(self, strategy, role, config):
+    def _new_state(self, kind: type[_State], strategy: tf.distribute.Strategy | None, config: RunConfig) -> _State:
         with BUILDING:
-            return ModelState(self._source, strategy or tf.distribute.get_strategy(), role, config)
+            return kind(self._source, strategy or tf.distribute.get_strategy(), config)
 
-    def _step_program(self, mode, state, input_fn, config, has_epochs):
+    def _program(
+        self, mode: str, state: Any, input_fn: Callable, config: RunConfig, has_epochs: bool
+    ) -> tuple[StepProgram, Callable]:
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""
-        model = state.model
         input_fn, changes = without_changes(input_fn)
-        if mode == ModeKeys.TRAIN:
-            model, input_fn = state.to_train(input_fn)
+        model, input_fn = state.fed_by(input_fn)
         _, preprocess = on_host_and_device(input_fn)
-        if mode == ModeKeys.TRAIN:
-            position = state.trained_examples, state.draws
-            options = config.jit_compile, config.accumulate_steps, has_epochs, changes
-            program = TrainingProgram(state.adapter, model, preprocess, self._rename, *position, *options)
-        elif mode == ModeKeys.EVAL:
+        if mode == ModeKeys.PREDICT:
+            return PredictionProgram(state.adapter, model, preprocess), input_fn
+        if mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
-            program = EvaluationProgram(state.adapter, model, preprocess, self._rename, tuple(sorted(parts)))
-        else:
-            program = PredictionProgram(state.adapter, model, preprocess)
+            return EvaluationProgram(state.adapter, model, preprocess, self._rename, tuple(sorted(parts))), input_fn
+        program = TrainingProgram(
+            state.adapter,
+            model,
+            preprocess,
+            self._rename,
+            state.trained_examples,
+            state.draws,
+            jit_compile=config.jit_compile,
+            accumulate_steps=config.accumulate_steps,
+            has_epochs=has_epochs,
+            changes=changes,
+        )
         return program, input_fn
 
-    def _rename(self, logs):
+    def _hook_graph(
+        self,
+        state: ModelState,
+        program: StepProgram,
+        steps: StepRunner,
+        config: RunConfig,
+        hooks: Sequence[tf.compat.v1.train.SessionRunHook],
+    ) -> tuple[HookGraph, EstimatorSpec]:
+        if program.shares_hook_graph and not hooks and not self._metric_fns:
+            return state.hook_graph(program, steps.value_specs, config)
+        hook_graph, spec = make_hook_graph(program, steps.value_specs, state.checkpoint, config)
+        if program.takes_metrics and self._metric_fns:
+            with hook_graph.graph.as_default():
+                parts = tf.nest.pack_sequence_as(steps.batch_structure, hook_graph.batch_tensors)
+                metrics = spec.eval_metric_ops | metrics_of(self._metric_fns, parts, config)
+                spec = spec._replace(eval_metric_ops=metrics)
+        return hook_graph, spec
+
+    def _rename(self, logs: Any) -> dict[str, Any]:
         if not isinstance(logs, dict):
             raise ValueError(f"train_step and test_step must return a dict of names to values, got: {logs!r}")
         logs = _flat(logs)
@@ -238,7 +284,36 @@ class KerasModel(PreparedModel):
         return {self._metric_names_map.get(name, name): value for name, value in logs.items()}
 
 
-def _check_scope(strategy):
+def _dataset_for(state: ModelState, input_fn: Callable, **offered: Any) -> Any:
+    """Returns the data of a run, distributed to the replicas of `state`, from the position of its training."""
+    return distributed_dataset(state.strategy, input_fn, state.input_position(), **offered)
+
+
+def _check_training(config: RunConfig, epoch_hooks: Sequence[EpochHook]) -> None:
+    """Raises ValueError if a Keras model cannot be trained in the processes of `config`."""
+    spans_workers = synchronous.spans_workers(config.train_distribute)
+    if config.num_worker_replicas > 1 and not spans_workers:
+        raise ValueError(
+            f"TF_CONFIG names {config.num_worker_replicas} workers; pass a "
+            "tf.distribute.MultiWorkerMirroredStrategy to RunConfig as train_distribute, or unset TF_CONFIG."
+        )
+    if epoch_hooks and spans_workers:
+        raise ValueError(
+            "CallbacksHook supports training in one process only, but MultiWorkerMirroredStrategy trains "
+            "in several; use SessionRunHooks or MirroredStrategy."
+        )
+
+
+def _strategy(mode: str, config: RunConfig) -> tf.distribute.Strategy | None:
+    """Returns the strategy of a run, or None."""
+    if mode == ModeKeys.EVAL and synchronous.spans_workers(config.eval_distribute):
+        raise ValueError(
+            "eval_distribute must not span a cluster's workers, because a single process evaluates a checkpoint."
+        )
+    return {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}.get(mode)
+
+
+def _check_scope(strategy: tf.distribute.Strategy | None) -> None:
     if tf.distribute.has_strategy() and tf.distribute.get_strategy() is not strategy:
         raise ValueError(
             "train, evaluate and predict cannot run inside the scope() of another strategy than their own; leave the "
@@ -246,18 +321,9 @@ def _check_scope(strategy):
         )
 
 
-def _for_xla(strategy):
-    """Replaces a MirroredStrategy over one CPU: XLA cannot compile its merge_call, which TensorFlow omits on GPUs."""
-    if isinstance(strategy, tf.distribute.MirroredStrategy):
-        (device,) = strategy.extended.worker_devices
-        if "GPU" not in device:
-            return tf.distribute.OneDeviceStrategy(device)
-    return strategy
-
-
-def _flat(logs):
+def _flat(logs: dict[str, Any]) -> dict[str, Any]:
     """Flattens nested dicts in `logs`, such as the result of Keras 3's compiled metrics."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in logs.items():
         flat |= _flat(value) if isinstance(value, dict) else {name: value}
     return flat

@@ -7,6 +7,8 @@ import dataclasses
 import functools
 import threading
 import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -17,12 +19,17 @@ from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.order import draw_seed
 from estimator_train._engine.keras.hook_graph import make_hook_graph
 from estimator_train._engine.keras.hyperparameters import Hyperparameters
-from estimator_train._engine.keras.loop import Loop, PredictionLoop
 from estimator_train._engine.keras.parts.feature_cache import FeatureBatches
 from estimator_train._engine.keras.parts.frozen_layers import split
 from estimator_train._engine.keras.parts.recomputation import recomputing
+from estimator_train._engine.keras.source import ModelSource
 from estimator_train._engine.keras.step_draws import StepDraws
-from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.keras.step_programs import StepProgram
+from estimator_train._engine.model_fn import EstimatorSpec
+from estimator_train._engine.session.function_session import HookGraph
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 log = tf.get_logger()
 
@@ -31,153 +38,181 @@ log = tf.get_logger()
 # the replicas of one strategy in several threads have hung.
 BUILDING = threading.RLock()
 
-TRAINED = "trained"  # the variables have been trained since the last checkpoint was restored
+
+_EXAMPLES, _SEED = "estimator_trained_examples", "estimator_input_seed"  # their names in checkpoints
+_TRAINED = "trained"  # the variables have been trained since the last checkpoint was restored
 
 
 class ModelState:
-    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program."""
+    """A copy of the model in the scope of a strategy, its checkpoint, and its compiled loops by step program.
 
-    def __init__(self, source, strategy, role, config):
-        """`role` is "train", or for evaluation, "checkpoint" or "given", the state of the given model."""
+    Attributes:
+      strategy: the `tf.distribute.Strategy`.
+      adapter: the adapter for the model's Keras.
+      model: the copy.
+      global_step: an int64 variable.
+      checkpoint: the `tf.train.Checkpoint` that saves the state.
+
+    `TrainingState` and `EvaluationState` derive from it.
+    """
+
+    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
         self.strategy = strategy
-        self._source = source
         self.adapter = source.adapter
         self.model = source.copy(strategy, config.mixed_precision)
-        # At its end, Keras' fit replaces the weights by the optimizer's moving averages. Here training can resume from
-        # its checkpoints, so they keep both, and evaluation uses the averages.
-        self._trains = role == "train"
-        self._takes_averages = role == "checkpoint" and object_based.keeps_averages(self.model.optimizer)
-        with strategy.scope():
-            if self._trains and self.adapter.is_own_step(self.model, "train_step"):
-                self.adapter.build_slots(self.model)
-        if self._trains:
-            self.adapter.check_trains_on(self.model, strategy)
-            self.adapter.prepare_optimizers(self.model)
         self.global_step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        self.trained_examples = self.input_seed = self.draws = None
-        self._saved_besides = {}
-        self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model)) if self._trains else None
-        if self._trains:
-            # The position of training in the input, and the seed of the order if the input_fn has none.
-            self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
-            self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
-            self.draws = StepDraws(self.adapter, self.model, self.trained_examples, self.input_seed)
-            self._saved_besides = {
-                "estimator_trained_examples": self.trained_examples,
-                "estimator_input_seed": self.input_seed,
-                **self._hyperparameters.saved,
-            }
-        self._make_checkpoint()
-        self._lacks_slots = False  # they are restored when the optimizer has created them
-        self.loaded = None  # the checkpoint that the variables hold, TRAINED, or None for the given state
+        self._source = source
         self._config = config
-        self._loops = {}  # by program
-        self._hook_graphs = {}
-        self._features = weakref.WeakKeyDictionary()  # the frozen part's outputs by input_fn
+        self._loaded: Any = None  # the checkpoint that the variables hold, _TRAINED, or None for the given state
+        self._loops: dict[StepProgram, Any] = {}
+        self._hook_graphs: dict[Any, tuple[HookGraph, EstimatorSpec]] = {}
 
-    def _make_checkpoint(self):
+    def _make_checkpoint(self) -> None:
         self._parts = self.adapter.saved_parts(self.model)
-        if self._hyperparameters is not None:
-            self._hyperparameters.leave_out_of(self.root)
-        attached = {"estimator_global_step": self.global_step, **self._saved_besides}
+        attached = {"estimator_global_step": self.global_step, **self._attached()}
         self.checkpoint = tf.train.Checkpoint(root=self.root, **attached)
 
-    def to_train(self, input_fn):
-        """Returns the model that trains on the data of `input_fn`, and the input_fn that feeds it.
+    def _attached(self) -> dict[str, Any]:
+        """Returns what the checkpoint saves besides the model and the global step, by name."""
+        return {}
 
-        The model is the whole model, one that recomputes activations in the backward pass, or the part after the frozen
-        layers, which is fed with their outputs.
-        """
-        if isinstance(input_fn, FrozenFeatures):
-            frozen, trained = self._frozen_and_trained
-            held = self._features.setdefault(input_fn, {})
-            return trained, FeatureBatches(input_fn, frozen, self.strategy, held)
-        return (self._recomputing if self._config.recompute else self.model), input_fn
+    @property
+    def root(self) -> Any:
+        """The trackable object that checkpoints save, with all of the model's variables."""
+        return self._parts.root
 
-    def loop(self, program):
-        """Returns the compiled loop of `program`, a `step_programs.StepProgram` of this model or a part of it."""
+    def fed_by(self, input_fn: Callable) -> tuple[Any, Callable]:
+        """Returns the model that runs on the data of `input_fn`, this one or a part of it, and the input_fn for it."""
+        return self.model, input_fn
+
+    def input_position(self) -> tuple[int, int] | None:
+        """Returns (the number of examples trained on, the seed of the run's order); None starts at the beginning."""
+        return None
+
+    def loop(self, program: StepProgram) -> Any:
+        """Returns the compiled loop of `program`, a program of this model or a part of it."""
         if program not in self._loops:
             # A new program, because steps compiled by an equal one have Normalization statistics as constants.
-            program = dataclasses.replace(program)
-            if program.mode == ModeKeys.PREDICT:
-                self._loops[program] = PredictionLoop(program)
-            else:
-                self._loops[program] = Loop(program, self.strategy, self.global_step if self._trains else None)
+            new = dataclasses.replace(program)  # type: ignore[type-var]
+            self._loops[new] = new.loop(self.strategy, self.global_step)
         return self._loops[program]
 
-    def hook_graph(self, mode, value_specs, config):
+    def hook_graph(
+        self, program: StepProgram, value_specs: dict[str, tf.TypeSpec], config: RunConfig
+    ) -> tuple[HookGraph, EstimatorSpec]:
         """Like `make_hook_graph`, for runs whose hooks add nothing to the graph; runs with equal values share one."""
-        key = mode, *value_specs.items()
+        key = program.mode, *value_specs.items()
         if key not in self._hook_graphs:
-            hook_graph, spec = make_hook_graph(mode, value_specs, self.checkpoint, config)
+            hook_graph, spec = make_hook_graph(program, value_specs, self.checkpoint, config)
             with hook_graph.graph.as_default():
                 spec.scaffold.finalize()
             self._hook_graphs[key] = hook_graph, spec
         return self._hook_graphs[key]
 
-    def restore(self, path, trained=None):
-        """Restores the variables from the checkpoint at prefix `path`, unless they already have its values.
-
-        `trained` is the ModelState of the training that has just saved the checkpoint; its variables are copied
-        instead of reading the file.
-        """
-        stamp = path, checkpoints.stamp(path)
-        if stamp == self.loaded:
-            return
-        log.info("Restoring parameters from %s", path)
-        self.loaded = TRAINED  # after an error, the state belongs to no checkpoint
-        with self._taken_up():
-            if trained is None or self._takes_averages or not self._copy_from(trained):
-                self._read(path)
-        self.loaded = stamp
-
-    @property
-    def root(self):
-        """The trackable object that checkpoints save, with all of the model's variables."""
-        return self._parts.root
-
-    @contextlib.contextmanager
-    def new_variables_restored(self, path):
-        """Wraps code that may create variables of the model, such as a first trace, and restores them afterwards.
-
-        `path` is the prefix of the checkpoint; if None, new variables keep their initial values.
-        """
-        before = set(map(id, self.adapter.variables(self.model)))
-        with BUILDING:
-            yield
-        made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
-        if made or self._lacks_slots:
-            self._make_checkpoint()
-            if path is not None:
-                with self._taken_up():
-                    self._read(path)
-            else:
-                with self.strategy.scope():
-                    self.adapter.finish_variables(self.model, made)
-        self._lacks_slots = False
-
-    def has_slots_of_others(self, path):
-        """See `object_based.has_slots_of_others`; False if the variables have the checkpoint's values."""
-        is_loaded = self.loaded == (path, checkpoints.stamp(path))
-        return not is_loaded and object_based.has_slots_of_others(self._parts, path)
-
-    def check_variables(self, used):
+    def check_variables(self, used: Iterable[tf.Variable]) -> None:
         """See `ModelSource.check_variables`; `used` are the variables of a function that was traced for this state."""
         self._source.check_variables(self.model, used)
 
-    def _read(self, path):
-        there = object_based.among_saved(path, self._saved_besides)
-        hyperparameters = self._hyperparameters.restoring(there) if self._trains else contextlib.nullcontext()
-        with self.strategy.scope(), hyperparameters:
-            attached = {"estimator_global_step": self.global_step, **there}
-            self._lacks_slots = object_based.restore(self._parts, attached, path, self._trains)
+    def value_of(self, variable: tf.Variable) -> Any:
+        """Returns the value that a checkpoint would save for a variable of this state, aggregated over replicas."""
+        with self.strategy.scope():
+            return variable.read_value().numpy()
+
+    # Checkpoints
+
+    def can_start_from(self, path: str | None) -> bool:
+        """Returns whether a run may start from the checkpoint at prefix `path`, or from the given state if it is None.
+
+        A state that has been trained or restored cannot return to the given one, because the optimizer's slots would
+        remain.
+        """
+        return self._loaded is None or path is not None
+
+    @contextlib.contextmanager
+    def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
+        """Wraps the first trace of a run, and restores the checkpoint at prefix `path`; see `restore`.
+
+        The checkpoint is read before the trace if the variables exist, otherwise after it, so once for either. It is
+        read again only if the trace creates variables of a model whose layers claim to be built. If `path` is None,
+        variables keep their initial values.
+        """
+        is_restored = self.restore_early(path, trained)
+        before = set(map(id, self.adapter.variables(self.model)))
+        yield
+        made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
+        if not made and (is_restored or path is None):
+            return
+        self._make_checkpoint()
+        if path is None:
+            with self.strategy.scope():
+                self.adapter.finish_variables(self.model, made)
+        elif is_restored:
+            self._load(path)
+        else:
+            self.restore(path, trained)
+
+    def restore_early(self, path: str | None, trained: ModelState | None = None) -> bool:
+        """Restores the checkpoint if it can be before a trace; returns whether it did."""
+        if path is None or not (self._has_variables() or object_based.needs_variables(path)):
+            return False
+        self.restore(path, trained)
+        return True
+
+    def _has_variables(self) -> bool:
+        """Returns whether the variables that a checkpoint has exist, as far as that can be known before a trace."""
+        return self._loaded is not None or self.adapter.is_built(self.model)
+
+    def restore(self, path: str, trained: ModelState | None = None) -> None:
+        """Restores the variables from the checkpoint at prefix `path`, unless they already have its values.
+
+        `trained` is the state of the training that has just saved the checkpoint; an `EvaluationState` copies its
+        variables instead of reading the file.
+        """
+        stamp = path, checkpoints.stamp(path)
+        if stamp == self._loaded:
+            return
+        log.info("Restoring parameters from %s", path)
+        self._loaded = _TRAINED  # after an error, the state belongs to no checkpoint
+        self._load(path, trained)
+        self._loaded = stamp
+
+    def _load(self, path: str, trained: ModelState | None = None) -> None:
+        """Gives the variables the checkpoint's values, and makes the model use them."""
+        before = self.adapter.statistics(self.model)
+        self._assign(path, trained)
+        with self.strategy.scope():
+            self.adapter.finalize_state(self.model)
+        if before != self.adapter.statistics(self.model):
+            self._loops.clear()  # they have the statistics of Normalization layers as constants
+
+    def _assign(self, path: str, trained: ModelState | None) -> None:
+        raise NotImplementedError
+
+
+class EvaluationState(ModelState):
+    """A state that evaluates, predicts and exports."""
+
+    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+        super().__init__(source, strategy, config)
+        # At its end, Keras' fit replaces the weights by the optimizer's moving averages. Here training can resume from
+        # its checkpoints, so they keep both, and evaluation uses the averages.
+        self._takes_averages = object_based.keeps_averages(self.model.optimizer)
+        self._make_checkpoint()
+
+    @staticmethod
+    def role(path: str | None) -> str:
+        """Returns a name for the runs that may use the same states, given the checkpoint that they start from."""
+        return "given" if path is None else "checkpoint"
+
+    def _assign(self, path: str, trained: ModelState | None) -> None:
+        if trained is not None and not self._takes_averages and self._copies(trained):
+            return
+        with self.strategy.scope():
+            object_based.restore(self._parts, {"estimator_global_step": self.global_step}, path)
             if self._takes_averages:
                 object_based.take_averages(self._parts, path)
-        if self._trains and "estimator_trained_examples" not in there:
-            self.trained_examples.assign(0)
-            self.input_seed.assign(0)
 
-    def _copy_from(self, trained):
+    def _copies(self, trained: ModelState) -> bool:
         """Copies the values of another state's model; returns False if that would miss state that a checkpoint has."""
         ours, theirs = object_based.variables_by_key(self.root), object_based.variables_by_key(trained.root)
         if ours is None or theirs is None or ours.keys() != theirs.keys():
@@ -188,40 +223,143 @@ class ModelState:
             self.global_step.assign(trained.value_of(trained.global_step))
         return True
 
+
+class TrainingState(ModelState):
+    """A state that trains.
+
+    Attributes:
+      trained_examples, input_seed: int64 variables, the position of training in its input: the number of examples
+        trained on, and the seed of the order if the input_fn has none.
+      draws: the `StepDraws` of the model's layers.
+    """
+
+    def __init__(self, source: ModelSource, strategy: tf.distribute.Strategy, config: RunConfig) -> None:
+        super().__init__(source, _for_xla(strategy) if config.jit_compile else strategy, config)
+        self.adapter.check_trains_on(self.model, self.strategy)
+        self.adapter.prepare_optimizers(self.model)
+        self.trained_examples = tf.Variable(0, dtype=tf.int64, trainable=False, name="trained_examples")
+        self.input_seed = tf.Variable(0, dtype=tf.int64, trainable=False, name="input_seed")
+        self.draws = StepDraws(self.adapter, self.model, self.trained_examples, self.input_seed)
+        self._hyperparameters = Hyperparameters(self.adapter.hyperparameters(self.model))
+        self._features: Any = weakref.WeakKeyDictionary()  # the frozen part's outputs by input_fn
+        self._lacks_position = False  # whether the checkpoint does not have it
+        self._make_checkpoint()
+
+    @staticmethod
+    def role(path: str | None) -> str:
+        return "train"
+
+    def _make_checkpoint(self) -> None:
+        super()._make_checkpoint()
+        self._hyperparameters.leave_out_of(self.root)
+
+    def _attached(self) -> dict[str, Any]:
+        position = {_EXAMPLES: self.trained_examples, _SEED: self.input_seed}
+        return position | self._hyperparameters.saved
+
+    def fed_by(self, input_fn: Callable) -> tuple[Any, Callable]:
+        """See `ModelState.fed_by`.
+
+        The model is the whole model, one that recomputes activations in the backward pass, or the part after the frozen
+        layers, which is fed with their outputs.
+        """
+        if isinstance(input_fn, FrozenFeatures):
+            frozen, trained = self._frozen_and_trained
+            held = self._features.setdefault(input_fn, {})
+            return trained, FeatureBatches(input_fn, frozen, self.strategy, held)
+        return (self._recomputing if self._config.recompute else self.model), input_fn
+
+    @functools.cached_property
+    def _recomputing(self) -> Any:
+        return recomputing(self.model, self.strategy)
+
+    @functools.cached_property
+    def _frozen_and_trained(self) -> tuple[Any, Any]:
+        return split(self.model, self.strategy, recompute=self._config.recompute)
+
+    # Checkpoints
+
+    def can_start_from(self, path: str | None) -> bool:
+        """See `ModelState.can_start_from`.
+
+        Nor can it take a checkpoint of other frozen layers, in which it lacks slots that must start anew.
+        """
+        if self._loaded is None or path is None:
+            return super().can_start_from(path)
+        is_loaded = self._loaded == (path, checkpoints.stamp(path))
+        return is_loaded or not object_based.has_slots_of_others(self._parts, path)
+
     @contextlib.contextmanager
-    def _taken_up(self):
-        """Wraps code that changes the variables' values, and makes the model use the new ones."""
-        before = self.adapter.statistics(self.model)
-        yield
-        with self.strategy.scope():
-            self.adapter.finalize_state(self.model)
-        if before != self.adapter.statistics(self.model):
-            self._loops.clear()  # they have the statistics of Normalization layers as constants
+    def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
+        self._take_position(path)
+        self._draw_input_seed()
+        if self._loaded is None:
+            self._build_slots(path)
+        with super().restored(path, trained):
+            yield
 
-    def value_of(self, variable):
-        """Returns the value that a checkpoint would save for a variable of this state, aggregated over replicas."""
-        with self.strategy.scope():
-            return variable.read_value().numpy()
+    def _build_slots(self, path: str | None) -> None:
+        if path is not None:
+            object_based.forget_slots_to_come(self._parts)  # the given model's
+        if self._has_own_step():
+            with self.strategy.scope():
+                self.adapter.build_slots(self.model)
+            self._make_checkpoint()
 
-    def input_position(self):
-        """Returns (the number of examples trained on, the seed of the run's order)."""
-        examples = int(self.value_of(self.trained_examples))
-        if examples == 0 and self.value_of(self.global_step) > 0:
-            log.warning("The checkpoint does not record how many examples were trained on, so the input starts over.")
-        if self.value_of(self.input_seed) == 0:  # after a restart from a checkpoint without it
-            self.draw_input_seed()
-        return examples, int(self.value_of(self.input_seed))
+    def _has_own_step(self) -> bool:
+        return self.adapter.is_own_step(self.model, "train_step")
 
-    def draw_input_seed(self):
+    def _has_variables(self) -> bool:
+        # A train_step of the user's may have several optimizers, and create variables of any.
+        return self._loaded is not None or (self._has_own_step() and self.adapter.is_built(self.model))
+
+    def _assign(self, path: str, trained: ModelState | None) -> None:
+        saved = object_based.among_saved(path, self._hyperparameters.saved)
+        with self.strategy.scope(), self._hyperparameters.restoring(saved):
+            attached = {"estimator_global_step": self.global_step, **saved}
+            object_based.restore(self._parts, attached, path, trains=True)
+
+    def begin_steps(self) -> None:
+        """Notes that the variables no longer have a checkpoint's values."""
+        self._loaded = _TRAINED
+
+    def restart(self) -> None:
+        """Returns to the newest checkpoint, after an error; without one, continues with the current variables."""
+        newest = checkpoints.latest_intact(str(self._config.model_dir))
+        if newest is not None:
+            self._take_position(newest)
+            if self.value_of(self.input_seed) == 0:
+                self._draw_input_seed()
+            self.restore(newest)
+
+    # The position in the input
+
+    def _take_position(self, path: str | None) -> None:
+        """Reads the position from the checkpoint at prefix `path`, before the rest: the dataset begins there."""
+        saved = {} if path is None else object_based.attached_values(path, [_EXAMPLES, _SEED])
+        self.trained_examples.assign(saved.get(_EXAMPLES, 0))
+        self.input_seed.assign(saved.get(_SEED, 0))
+        self._lacks_position = path is not None and _EXAMPLES not in saved and checkpoints.read_global_step(path) > 0
+
+    def _draw_input_seed(self) -> None:
         """Draws the seed of the run's order and random numbers, unless the checkpoint had one."""
         # All processes take part, because one that finds no checkpoint would otherwise wait for the others.
         seed = int(self.value_of(self.input_seed)) or draw_seed()
         self.input_seed.assign(synchronous.agreed(self._config, seed))
 
-    @functools.cached_property
-    def _recomputing(self):
-        return recomputing(self.model, self.strategy)
+    def input_position(self) -> tuple[int, int] | None:
+        if not self._config.resume_input:
+            return None
+        examples = int(self.value_of(self.trained_examples))
+        if examples == 0 and self._lacks_position:
+            log.warning("The checkpoint does not record how many examples were trained on, so the input starts over.")
+        return examples, int(self.value_of(self.input_seed))
 
-    @functools.cached_property
-    def _frozen_and_trained(self):
-        return split(self.model, self.strategy, recompute=self._config.recompute)
+
+def _for_xla(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy:
+    """Replaces a MirroredStrategy over one CPU: XLA cannot compile its merge_call, which TensorFlow omits on GPUs."""
+    if isinstance(strategy, tf.distribute.MirroredStrategy):
+        (device,) = strategy.extended.worker_devices
+        if "GPU" not in device:
+            return tf.distribute.OneDeviceStrategy(device)
+    return strategy

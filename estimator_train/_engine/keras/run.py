@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from estimator_train._engine import checkpoints
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.host import dataset_iterators
-from estimator_train._engine.keras.model_state import TRAINED
-from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.keras.model_state import BUILDING
+from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs, tracebacks
+
+if TYPE_CHECKING:
+    from estimator_train.run_config import RunConfig
 
 
 class StepRunner:
@@ -23,7 +28,16 @@ class StepRunner:
       returning: a lock that a call takes before it returns, so that another thread can save meanwhile.
     """
 
-    def __init__(self, state, program, make_dataset, config, checkpoint_path, last_step, epochs=()):
+    def __init__(
+        self,
+        state: Any,
+        program: StepProgram,
+        make_dataset: Callable[[], Iterable],
+        config: RunConfig,
+        restored: contextlib.AbstractContextManager[None],
+        last_step: int | None,
+        epochs: Sequence[int | None] = (),
+    ) -> None:
         """Traces the steps without running them.
 
         Args:
@@ -31,13 +45,13 @@ class StepRunner:
           program: the `step_programs.StepProgram` of the state's model or a part of it.
           make_dataset: function that returns the distributed dataset, starting at the state's position.
           config: the `RunConfig`.
-          checkpoint_path: prefix of the checkpoint that was restored to the state; None for the given model's state.
+          restored: what `ModelState.restored` returns for the run's checkpoint.
           last_step: the global step at which training ends, or None.
           epochs: for each `EpochHook`, the global steps per epoch, or None.
         """
         self._state = state
         self._program = program
-        self._trains = program.mode == ModeKeys.TRAIN
+        self._trains = program.trains
         self._make_dataset = make_dataset
         self._config = config
         self._last_step = last_step
@@ -48,42 +62,42 @@ class StepRunner:
         self._sessions = 0
         self._is_called = False
         self.returning = threading.Lock()
-        self._iterators = [iter(make_dataset())]  # only the current one
-        weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
+        with restored:
+            self._iterators = [iter(make_dataset())]  # only the current one
+            weakref.finalize(self, dataset_iterators.delete_in_background, self._iterators).atexit = False
+            self._loop = state.loop(program)
+            try:
+                with BUILDING:
+                    self.value_specs, self._call = self._loop.trace(self._iterator)
+            except Exception as error:
+                raise tracebacks.shortened(error) from error.__cause__
         self.global_step = self._first_step = int(state.global_step.numpy())
-        self._loop = state.loop(program)
-        try:
-            with state.new_variables_restored(checkpoint_path):
-                self.value_specs, self._call = self._loop.trace(self._iterator)
-        except Exception as error:
-            raise tracebacks.shortened(error) from error.__cause__
         state.check_variables(self._loop.variables)
 
     @property
-    def batch_structure(self):
+    def batch_structure(self) -> Any:
         """The structure of the program's batch outputs, whose tensors are values of each step."""
         return self._loop.batch_structure
 
     @property
-    def _iterator(self):
+    def _iterator(self) -> Any:
         (iterator,) = self._iterators
         return iterator
 
-    def start(self):
+    def start(self) -> None:
         """Starts a new session; every session after the first one recovers from an error at the newest checkpoint."""
         self._sessions += 1
         self._loop.reset()
         if self._sessions > 1:
-            newest = checkpoints.latest_intact(self._config.model_dir) if self._trains else None
-            if newest is not None:  # otherwise it continues with the current variables
-                self._state.restore(newest)
+            if self._trains:
+                self._state.restart()
             dataset_iterators.delete_in_background(self._iterators)
             self._iterators.append(iter(self._make_dataset()))
             self.global_step = int(self._state.global_step.numpy())
 
-    def __call__(self):
+    def __call__(self) -> dict[str, Any]:
         if self._trains:
-            self._state.loaded = TRAINED
+            self._state.begin_steps()
         loop = self._state.loop(self._program)
         if self._loop is not loop:
             self._loop = loop
@@ -101,7 +115,7 @@ class StepRunner:
             self._is_called = False
             with self.returning:
                 pass
-        if wishes and values[step_outputs.SAVES]:
+        if self.agreement is not None and values[step_outputs.SAVES]:
             self.agreement.save()
         if self._trains:
             if step == self._first_step:
@@ -109,15 +123,15 @@ class StepRunner:
             self.global_step = step + int(values[step_outputs.STEPS])
         return values
 
-    def batches_if_idle(self):
+    def batches_if_idle(self) -> int | None:
         """Returns the number of batches read if a call in another thread waits for the next one, or else None."""
         return self._loop.batches_if_idle() if self._is_called else None
 
-    def count_steps_done(self):
+    def count_steps_done(self) -> None:
         """Sets `global_step` to the steps that an unfinished call has done."""
         self.global_step = int(self._state.global_step.numpy())
 
-    def _log_batch(self, values):
+    def _log_batch(self, values: dict[str, Any]) -> None:
         """Logs how many examples a step takes, because scripts written for `fit` multiply the batch by the replicas."""
         replicas = self._state.strategy.num_replicas_in_sync
         if replicas > 1:
@@ -128,7 +142,7 @@ class StepRunner:
                 replicas,
             )
 
-    def _count(self):
+    def _count(self) -> int:
         """Returns how many steps the next call may run: at most up to the last step, checkpoint, log line or epoch.
 
         Checkpoints are saved every n steps; log lines are written for the first step and every n steps after it. With

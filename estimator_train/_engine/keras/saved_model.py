@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -15,7 +17,13 @@ v1 = tf.compat.v1
 log = tf.get_logger()
 
 
-def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
+def write_saved_model(
+    model_root: Any,
+    serve: Callable[[Any], dict[str, Any]],
+    receiver_fn: Callable[[], Any],
+    directory: str,
+    as_text: bool,
+) -> None:
     """Writes a SavedModel of a Keras model into `directory`.
 
     Args:
@@ -42,7 +50,7 @@ def write_saved_model(model_root, serve, receiver_fn, directory, as_text):
     _edit(directory, {key: signature.method_name for key, signature in defs.items()}, as_text)
 
 
-def _save(root, directory, functions):
+def _save(root: Any, directory: str, functions: dict[str, Any]) -> None:
     """Saves `root`, with its custom gradients if TensorFlow can save them; serving does not need them."""
     try:
         tf.saved_model.save(root, directory, signatures=functions)
@@ -54,7 +62,7 @@ def _save(root, directory, functions):
         tf.saved_model.save(root, directory, signatures=functions, options=options)
 
 
-def _function(wrapped, signature):
+def _function(wrapped: Any, signature: Any) -> Any:
     """Returns the concrete function for a SignatureDef in the graph of `wrapped`, with the signature's names."""
 
     def tensors(infos):
@@ -71,13 +79,13 @@ def _function(wrapped, signature):
     return function.get_concrete_function(**specs)
 
 
-def _variables_and_resources(root):
+def _variables_and_resources(root: Any) -> list[Any]:
     """Returns the variables, tables and files below `root` that a SavedModel needs."""
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)
     return [part for part in object_based.parts_by_key(root).values() if isinstance(part, kinds)]
 
 
-def _edit(directory, methods, as_text):
+def _edit(directory: str, methods: dict[str, str], as_text: bool) -> None:
     """Sets the method names of the signatures, because TensorFlow saves all of them as Predict signatures."""
     path = os.path.join(directory, "saved_model.pb")
     with tf.io.gfile.GFile(path, "rb") as file:

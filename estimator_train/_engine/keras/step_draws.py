@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 
 
 class StepDraws:
@@ -20,13 +24,13 @@ class StepDraws:
     iteration, and so do those in a `tf.function` that the model calls, because it may be called several times.
 
     Args:
-      adapter: the adapter for the model's Keras; see `generations`.
+      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
       model: the Keras model.
       trained_examples: an int64 variable that counts the examples of all replicas.
       run_seed: an int64 variable, the seed of the run's random changes.
     """
 
-    def __init__(self, adapter, model, trained_examples, run_seed):
+    def __init__(self, adapter: Adapter, model: Any, trained_examples: tf.Variable, run_seed: tf.Variable) -> None:
         self._adapter = adapter
         self._model = model
         self._trained_examples = trained_examples
@@ -35,36 +39,36 @@ class StepDraws:
         self._trace = threading.local()  # MirroredStrategy traces each replica in a thread
         self._generators()
 
-    def _generators(self):
+    def _generators(self) -> list[Any]:
         """Returns the random generators of the layers that exist, and keeps their seeds, which Keras' draws advance."""
         generators = self._adapter.random_generators(self._model)
         for generator in generators:
-            self._layer_seeds.setdefault(generator, private_names.layer_seed(generator))
+            self._layer_seeds.setdefault(generator, private_tf_keras.layer_seed(generator))
         return generators
 
-    def position(self):
+    def position(self) -> tf.Tensor:
         """Returns (the run's seed, the examples trained on before, the replica's number), int64 of shape (3,)."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         return tf.stack([self._run_seed, self._trained_examples, tf.cast(replica, tf.int64)])
 
     @contextlib.contextmanager
-    def installed(self):
+    def installed(self) -> Iterator[None]:
         """Wraps the code that traces the step of all replicas."""
         generators = self._generators()
         sources = [_StepGenerator(generator, self._layer_seeds[generator], self) for generator in generators]
-        with private_names.drawing_from(generators, sources):
+        with private_tf_keras.drawing_from(generators, sources):
             yield
 
-    def begin(self, position):
+    def begin(self, position: tf.Tensor) -> None:
         """Marks the beginning of a replica's step in its graph, at its `position`."""
         self._trace.graph = tf.compat.v1.get_default_graph()
         self._trace.position = position
         self._trace.run_seed = seed_at(position)
         self._trace.draws = 0
 
-    def next_seed(self, layer_seed):
+    def next_seed(self, layer_seed: int | None) -> tf.Tensor | None:
         """Returns the seed of the next draw in this replica's step, int64 of shape (2,); None if Keras must draw."""
-        graph = private_names.graph_around_branches(tf.compat.v1.get_default_graph())
+        graph = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
         if graph is not getattr(self._trace, "graph", None):
             return None
         self._trace.draws += 1
@@ -74,7 +78,7 @@ class StepDraws:
         return tf.random.fold_in(seed, tf.constant(self._trace.draws, tf.int64))
 
 
-def seed_at(position):
+def seed_at(position: tf.Tensor) -> tf.Tensor:
     """Returns the seed of a step from the result of `StepDraws.position`, int64 of shape (2,)."""
     return tf.random.fold_in(position[:2], position[2])
 
@@ -82,27 +86,29 @@ def seed_at(position):
 class _StepGenerator:
     """Implements the methods of tf.random.Generator that Keras' layers call."""
 
-    def __init__(self, generator, layer_seed, draws):
+    def __init__(self, generator: Any, layer_seed: int | None, draws: StepDraws) -> None:
         self._draws = draws
         self._layer_seed = layer_seed
-        self._own = private_names.own_draws(generator)
+        self._own = private_tf_keras.own_draws(generator)
 
-    def uniform(self, shape, minval=0, maxval=None, dtype=tf.float32):
+    def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32) -> tf.Tensor:
         return self._draw("uniform", shape=shape, minval=minval, maxval=maxval, dtype=dtype)
 
-    def normal(self, shape, mean=0.0, stddev=1.0, dtype=tf.float32):
+    def normal(self, shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = tf.float32) -> tf.Tensor:
         return self._draw("normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
 
-    def truncated_normal(self, shape, mean=0.0, stddev=1.0, dtype=tf.float32):
+    def truncated_normal(
+        self, shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = tf.float32
+    ) -> tf.Tensor:
         return self._draw("truncated_normal", shape=shape, mean=mean, stddev=stddev, dtype=dtype)
 
-    def make_seeds(self, count=1):
+    def make_seeds(self, count: int = 1) -> tf.Tensor:
         seed = self._draws.next_seed(self._layer_seed)
         if seed is None:
             return self._own("uniform", shape=[2, count], maxval=tf.int64.max, dtype=tf.int64)
         return tf.random.stateless_uniform([2, count], seed, maxval=tf.int64.max, dtype=tf.int64)
 
-    def _draw(self, kind, **arguments):
+    def _draw(self, kind: str, **arguments: Any) -> tf.Tensor:
         seed = self._draws.next_seed(self._layer_seed)
         if seed is None:
             return self._own(kind, **arguments)

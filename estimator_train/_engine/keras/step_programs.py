@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
+from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.loop import Loop, PredictionLoop
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
-from estimator_train._engine.model_fn import ModeKeys
-from estimator_train._engine.session import private_names, step_outputs
+from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.function_session import HookGraph
 
 
 class StepProgram:
@@ -23,47 +26,73 @@ class StepProgram:
     outside of any trace: the loop is traced without AutoGraph, which must be on when a model's step is compiled.
 
     Attributes:
-      adapter: the adapter for the model's Keras; see `generations`.
+      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
       model: the Keras model.
       preprocess: function that each replica first applies to the features of a batch, or None.
+      mode: the mode of its EstimatorSpec, one of `ModeKeys`.
+      trains: whether its steps change the model.
+      shares_hook_graph: whether runs whose hooks add nothing to the hook graph may share one.
+      takes_metrics: whether the run reports the metrics of `add_metrics`.
       keras_step: the name of the model's step that computes its compiled loss, or None.
       batches_per_step: batches that a step takes on each replica; `update` ends a step of several batches.
     """
 
-    keras_step: str | None = None
-    batches_per_step = 1
+    adapter: Adapter
+    model: Any
+    preprocess: Callable | None
+    mode: ClassVar[str]
+    trains: ClassVar[bool] = False
+    shares_hook_graph: ClassVar[bool] = True
+    takes_metrics: ClassVar[bool] = False
+    keras_step: ClassVar[str | None] = None
 
-    def build_variables(self, strategy, element_spec):
+    @property
+    def batches_per_step(self) -> int:
+        return 1
+
+    def loop(self, strategy: tf.distribute.Strategy, global_step: tf.Variable) -> Loop | PredictionLoop:
+        """Returns a new loop of the program's steps over the replicas of `strategy`."""
+        return Loop(self, strategy, global_step if self.trains else None)
+
+    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+        """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""
+        raise NotImplementedError
+
+    def triggers(self, hook_graph: HookGraph) -> list[Any]:
+        """Returns the tensors and ops of the hook graph that run a step when they are fetched."""
+        return [hook_graph.step_op]
+
+    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
         """Creates variables before the first step, because tf.function traces a function that creates variables twice.
 
         `element_spec`: the `tf.TypeSpec` of the batches of all replicas.
         """
 
-    def step(self, batch):
+    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
         """Runs one step on a replica with its batch; every program implements it.
 
         Returns (a dict of value names to tensors, any structure of tensors with one entry per example).
         """
         raise NotImplementedError
 
-    def run_step(self, strategy, step, batch):
+    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any) -> tuple[Any, ...]:
         """Runs `step` on every replica; see `run_step` of the adapters."""
         return self.adapter.run_step(self.model, strategy, step, batch)
 
-    def update(self, batches):
+    def update(self, batches: tf.Tensor) -> None:
         """Runs on each replica at the end of a step of several batches; there was data for `batches` of them."""
 
-    def extra_outputs(self):
+    def extra_outputs(self) -> dict[str, Any]:
         """Returns a dict of names to additional values of the last step, which are the same on every replica."""
         return {}
 
-    def add_examples(self, examples):
+    def add_examples(self, examples: tf.Tensor) -> None:
         """Counts the examples of a batch of all replicas, an int64 scalar, once they have been taken."""
 
-    def reset(self):
+    def reset(self) -> None:
         """Resets accumulated state, such as metrics, before a run."""
 
-    def _data(self, batch):
+    def _data(self, batch: Any) -> Any:
         """Returns the batch in Keras' form: (features[, labels[, sample weights]]), or only the features."""
         parts = self._parts(batch)
         needs_labels = self.keras_step and self.adapter.is_own_step(self.model, self.keras_step)
@@ -74,7 +103,7 @@ class StepProgram:
             )
         return parts if isinstance(batch, tuple) or len(parts) > 1 else parts[0]
 
-    def _parts(self, batch):
+    def _parts(self, batch: Any) -> tuple[Any, ...]:
         """Returns a tuple of the features and, if present, the labels and sample weights.
 
         In tf.estimator, sample weights were part of the features.
@@ -100,7 +129,7 @@ class TrainingProgram(StepProgram):
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
     """
 
-    adapter: ModuleType
+    adapter: Adapter
     model: Any
     preprocess: Callable | None
     rename: Callable
@@ -112,35 +141,48 @@ class TrainingProgram(StepProgram):
     changes: tuple[Callable, ...] = ()
 
     mode = ModeKeys.TRAIN
+    trains = True
+    shares_hook_graph = False
     keras_step = "train_step"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._accumulated = AccumulatedGradients(self.adapter, self.model) if self.accumulate_steps > 1 else None
         step = self.model.train_step if self._accumulated is None else self._accumulated.step
 
-        def begun_step(data, position):
+        def begun_step(data: Any, position: tf.Tensor) -> dict[str, Any]:
             self.draws.begin(position)
             return step(data)
 
         self._train_step = _compiled(begun_step, self.jit_compile or self.model.jit_compile)
 
     @property
-    def batches_per_step(self):
+    def batches_per_step(self) -> int:
         return self.accumulate_steps
 
-    def build_variables(self, strategy, element_spec):
+    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+        loss = _loss(hook_graph)
+        for name, value in hook_graph.model_values.items():
+            if value is not loss and value.shape.rank == 0 and value.dtype.is_floating:
+                _summarize(name, value)
+        if step_outputs.LEARNING_RATE in hook_graph.values:
+            _summarize("learning_rate", hook_graph.values[step_outputs.LEARNING_RATE])
+        if self.has_epochs:
+            hook_graph.graph.add_to_collection(step_outputs.RUN_OVER_EPOCHS, 1)  # a graph saves integers
+        return EstimatorSpec(self.mode, loss=loss, train_op=hook_graph.step_op, scaffold=scaffold)
+
+    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
-    def step(self, batch):
+    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
         if self._accumulated is None and not self.has_epochs:
             self.model.reset_metrics()  # otherwise the values would be running means
         return self.rename(self._train_step(self._data(batch), self.draws.position())), {}
 
-    def run_step(self, strategy, step, batch):
+    def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any) -> tuple[Any, ...]:
         with self.draws.installed():
             return super().run_step(strategy, step, batch)
 
-    def _parts(self, batch):
+    def _parts(self, batch: Any) -> tuple[Any, ...]:
         parts = super()._parts(batch)
         if not self.changes:
             return parts
@@ -150,19 +192,20 @@ class TrainingProgram(StepProgram):
             parts = change(parts, seed)
         return parts
 
-    def update(self, batches):
-        self._accumulated.update(batches)
+    def update(self, batches: tf.Tensor) -> None:
+        if self._accumulated is not None:
+            self._accumulated.update(batches)
         if not self.has_epochs:
             self.model.reset_metrics()
 
-    def extra_outputs(self):
+    def extra_outputs(self) -> dict[str, Any]:
         rate = self.adapter.learning_rate(self.model.optimizer)
         return {} if rate is None else {step_outputs.LEARNING_RATE: rate}
 
-    def add_examples(self, examples):
+    def add_examples(self, examples: tf.Tensor) -> None:
         self.trained_examples.assign_add(examples)
 
-    def reset(self):
+    def reset(self) -> None:
         self.model.reset_metrics()
         if self._accumulated is not None:
             self._accumulated.clear()
@@ -177,16 +220,17 @@ class EvaluationProgram(StepProgram):
       parts: which of "features", "labels" and "predictions" metric functions take; each step returns them.
     """
 
-    adapter: ModuleType
+    adapter: Adapter
     model: Any
     preprocess: Callable | None
     rename: Callable
     parts: tuple[str, ...] = ()
 
     mode = ModeKeys.EVAL
+    takes_metrics = True
     keras_step = "test_step"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         own_steps = all(self.adapter.is_own_step(self.model, step) for step in ("test_step", "predict_step"))
         self._gives_predictions = own_steps and "predictions" in self.parts
         step = self.model.test_step
@@ -195,10 +239,14 @@ class EvaluationProgram(StepProgram):
         self._test_step = _compiled(step, self.model.jit_compile)
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
-    def build_variables(self, strategy, element_spec):
+    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+        metrics = {name: (value, hook_graph.step_op) for name, value in hook_graph.model_values.items()}
+        return EstimatorSpec(self.mode, loss=_loss(hook_graph), eval_metric_ops=metrics, scaffold=scaffold)
+
+    def build_variables(self, strategy: tf.distribute.Strategy, element_spec: Any) -> None:
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
-    def step(self, batch):
+    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
         data = self._data(batch)
         features, *rest = data if isinstance(data, tuple) else (data,)
         outputs = {"features": features, "labels": rest[0] if rest else None}
@@ -211,7 +259,7 @@ class EvaluationProgram(StepProgram):
                 outputs["predictions"] = predict(self.adapter, self.model, self._predict_step, features)
         return self.rename(logs), {part: outputs[part] for part in self.parts}
 
-    def reset(self):
+    def reset(self) -> None:
         self.model.reset_metrics()
         self.adapter.reset_states(self.model)
 
@@ -220,24 +268,45 @@ class EvaluationProgram(StepProgram):
 class PredictionProgram(StepProgram):
     """Runs `model.predict_step`. The values are the predictions for one batch."""
 
-    adapter: ModuleType
+    adapter: Adapter
     model: Any
     preprocess: Callable | None
 
     mode = ModeKeys.PREDICT
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
 
-    def step(self, batch):
+    def loop(self, strategy: tf.distribute.Strategy, global_step: tf.Variable) -> PredictionLoop:
+        return PredictionLoop(self)
+
+    def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
+        return EstimatorSpec(self.mode, predictions=hook_graph.model_values, scaffold=scaffold)
+
+    def triggers(self, hook_graph: HookGraph) -> list[Any]:
+        return list(hook_graph.values.values())
+
+    def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
         features, *_ = self._parts(batch)
         return predict(self.adapter, self.model, self._predict_step, features), {}
 
-    def reset(self):
+    def reset(self) -> None:
         self.adapter.reset_states(self.model)
 
 
-def predict(adapter, model, predict_step, features):
+def _loss(hook_graph: HookGraph) -> tf.Tensor:
+    values = hook_graph.model_values
+    if not values:
+        raise ValueError("train_step and test_step must return at least one value; return the loss.")
+    return values.get("loss", next(iter(values.values())))
+
+
+def _summarize(name: str, value: tf.Tensor) -> None:
+    summary = tf.raw_ops.ScalarSummary(tags=name, values=value)
+    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SUMMARIES, summary)
+
+
+def predict(adapter: Adapter, model: Any, predict_step: Callable[[Any], Any], features: Any) -> dict[str, Any]:
     """Returns the predictions of `predict_step` for a batch of features, a dict of output names to tensors.
 
     A model with one input accepts a dict of one feature, whatever its name.
@@ -248,7 +317,7 @@ def predict(adapter, model, predict_step, features):
     return _by_output_name(adapter, model, predict_step((features,)))
 
 
-def _by_output_name(adapter, model, predictions):
+def _by_output_name(adapter: Adapter, model: Any, predictions: Any) -> dict[str, Any]:
     if isinstance(predictions, dict):
         return predictions
     predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
@@ -256,8 +325,8 @@ def _by_output_name(adapter, model, predictions):
     return dict(zip(names, predictions, strict=True))
 
 
-def _compiled(step, jit_compile):
+def _compiled(step: Callable, jit_compile: bool) -> Callable:
     """Returns a step of the model in the form in which Keras runs it, with the user's code converted by AutoGraph."""
     if jit_compile:
         return tf.function(step, jit_compile=True, reduce_retracing=True)
-    return private_names.with_autograph(step)
+    return private_tensorflow.with_autograph(step)

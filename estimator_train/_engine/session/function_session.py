@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session import step_outputs
-from estimator_train._engine.session.private_names import eager_mode, global_step_read
+from estimator_train._engine.session.private_tensorflow import eager_mode, global_step_read
 from estimator_train._engine.types import Scaffold, Session
 
 v1 = tf.compat.v1

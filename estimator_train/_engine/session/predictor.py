@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.session.out_of_memory import explaining_oom
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_keras
 from estimator_train.app.models.backbones import CLASSES, check_freeze, default_freeze
 from estimator_train.app.models.head import Head
 from estimator_train.app.models.weights import application
@@ -64,7 +64,7 @@ def freeze_backbone(model: keras.Model, freeze: str | int) -> None:
     for layer in base.layers[:count]:
         layer.trainable = False
     rate = _RATE_OF_BACKBONE if base.trainable_weights else _RATE_OF_HEAD
-    model.compile(**private_names.compile_arguments(model) | {"optimizer": keras.optimizers.Adam(rate)})
+    model.compile(**private_keras.compile_arguments(model) | {"optimizer": keras.optimizers.Adam(rate)})
 
 
 def preprocessed(images: tf.Tensor, build_base: Callable[..., keras.Model]) -> tf.Tensor:

@@ -8,8 +8,8 @@ import functools
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras.generations import adapter_of, imported_kerases
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_keras
+from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
 from estimator_train.app.models.optimization import OPTIMIZERS, Optimization
 
 _FIRST_OF_ONE_CYCLE = 1 / 25  # share of the highest rate, as in PyTorch's OneCycleLR
@@ -76,7 +76,7 @@ def _compiled(model):
         raise ValueError(
             f"the model {model.name} overrides compile(), which sets its optimizers and losses; set them there"
         )
-    return private_names.compile_arguments(model) | {"optimizer": model.optimizer}
+    return private_keras.compile_arguments(model) | {"optimizer": model.optimizer}
 
 
 def _config(keras, optimizer):

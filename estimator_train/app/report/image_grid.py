@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_train._engine.events import event_writer
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 
 v1 = tf.compat.v1
 

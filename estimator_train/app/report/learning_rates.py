@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tensorflow as tf
 from matplotlib.figure import Figure
 
-from estimator_train._engine.keras.generations import model_source
+from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.session import step_outputs
 from estimator_train.app.models.compilation import compile_with_rising_rate
 from estimator_train.app.report.plots import LIGHT

@@ -56,14 +56,16 @@ def install() -> None:
             "estimator_train replaces the installed tensorflow_estimator, which is for TensorFlow 2.15 or older."
         )
 
-    from estimator_train._engine.session import private_names  # not earlier: old TensorFlow versions have no tf_keras
+    from estimator_train.compat.drop_in import (
+        private_tensorflow,  # not earlier: old TensorFlow versions have no tf_keras
+    )
 
     sys.meta_path.insert(0, _Finder())
     tf.estimator = importlib.import_module("tensorflow.estimator")
     for version in ("v1", "v2"):
         estimator = importlib.import_module(f"tensorflow.compat.{version}.estimator")
         modules = [getattr(package, version) for package in (tf.compat, tf.compat.v1.compat, tf.compat.v2.compat)]
-        for module in [*modules, private_names.unwrapped_compat_module(version)]:
+        for module in [*modules, private_tensorflow.unwrapped_compat_module(version)]:
             module.estimator = estimator
 
 

@@ -159,7 +159,7 @@ _BESIDES = {
     },
     "util": {
         "compat.drop_in.util": "MultiHostDatasetInitializerHook parse_input_fn_result parse_iterator_result",
-        "_engine.session.private_names": "fn_args",
+        "compat.drop_in.private_tensorflow": "fn_args",
     },
 }
 _ESTIMATOR_LIB = {

@@ -24,7 +24,7 @@ from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.host_memory import aligned_empty
 from estimator_train._engine.host.paths import is_remote
 from estimator_train._engine.session.full_disk import explaining_full_disk
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.input_fns.images.decoding import decoded, fault_of_file
 
 _FORMAT = 1  # version of the file format in a cache directory

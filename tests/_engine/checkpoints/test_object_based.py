@@ -13,8 +13,7 @@ import tf_keras as keras
 from estimator_train import RunConfig
 from estimator_train._engine import checkpoints
 from estimator_train._engine.checkpoints import object_based
-from estimator_train._engine.keras import tf_keras_adapter
-from estimator_train._engine.keras.generations import model_source
+from estimator_train._engine.keras.adapter_choice import adapter_of, model_source
 
 layers = keras.layers
 
@@ -170,7 +169,7 @@ def written(model, folder, trained=True):
 
 
 def restore(model, path):
-    object_based.restore(tf_keras_adapter.saved_parts(model), {}, path)
+    object_based.restore(adapter_of(model).saved_parts(model), {}, path)
 
 
 @pytest.mark.parametrize("trained", [True, False])

@@ -347,3 +347,22 @@ def test_averages_with_ambiguous_names_match_trained_weights_by_order(tmp_path):
         estimator(()).evaluate(fours(1))
     with pytest.raises(CheckpointError, match="has 4 variables of the optimizer, whose names .* and the model has 6"):
         estimator(()).train(fours())
+
+
+@pytest.mark.parametrize("scales_loss", [False, True])
+def test_a_checkpoint_is_read_without_the_slots_of_an_optimizer(scales_loss, tmp_path):
+    """Slots of other frozen layers would be read by their place in the list, into variables of others."""
+    saved, read = (keras.Sequential([keras.layers.Dense(1, input_shape=(1,))]) for _ in range(2))
+    for model, value in ((saved, 1), (read, 2)):
+        optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+        wrapped = keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=2**value)
+        model.compile(wrapped if scales_loss else optimizer, "mse")
+        for variable in (*model.weights, *optimizer.variables):
+            variable.assign(tf.fill(variable.shape, tf.cast(value, variable.dtype)))
+    path = tf.train.Checkpoint(saved).write(str(tmp_path / "saved"))
+    tf.train.Checkpoint(slots.without_slots(read)).read(path).expect_partial()
+    inner = getattr(read.optimizer, "inner_optimizer", read.optimizer)
+    assert {float(weight) for weight in map(tf.squeeze, read.weights)} == {1.0} and int(inner.iterations) == 1
+    assert [float(tf.squeeze(variable)) for variable in inner.variables][1:] == [2.0, 2.0]  # after the iterations
+    assert not scales_loss or float(read.optimizer.loss_scale) == 2

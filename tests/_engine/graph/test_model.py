@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train._engine.session import private_names
+from estimator_train._engine.session.private_tensorflow import global_step_read
 
 v1 = tf.compat.v1
 
@@ -525,7 +525,7 @@ def test_hooks_fetch_the_global_step_from_before_the_update(kind, replicas, mirr
 
     class Steps(et.SessionRunHook):
         def begin(self):
-            self.read, self.seen = private_names.global_step_read(), []
+            self.read, self.seen = global_step_read(), []
 
         def before_run(self, run_context):
             return et.SessionRunArgs([self.read, v1.train.get_global_step()])

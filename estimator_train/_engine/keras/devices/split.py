@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.keras import placement, tf_keras_adapter
-from estimator_train._engine.keras.cloning import ModelSource
+from estimator_train._engine.keras.adapter_choice import adapter_of
+from estimator_train._engine.keras.source import ModelSource
+from estimator_train._engine.keras.tf_keras import placement
 
 
 def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -> keras.Model:
@@ -39,13 +41,15 @@ def split_over(model: keras.Model, devices: Sequence[str] | Mapping[str, str]) -
         raise ValueError(f"{model!r} is not a graph of layers; pass a functional or Sequential model of tf_keras")
     if model.jit_compile:
         raise ValueError(f"{model.name} is compiled with jit_compile=True, which supports one device; remove it")
-    _check_there(devices.values() if isinstance(devices, dict) else devices)
-    places = _by_name(model, devices) if isinstance(devices, dict) else balance(model, devices)
-    source = ModelSource(tf_keras_adapter, model, clone_layer=lambda layer: placement.placed(layer, places[layer.name]))
+    _check_there(devices.values() if isinstance(devices, Mapping) else devices)
+    places = _by_name(model, devices) if isinstance(devices, Mapping) else balance(model, devices)
+    source = ModelSource(
+        adapter_of(model), model, clone_layer=lambda layer: placement.placed(layer, places[layer.name])
+    )
     return source.copy(tf.distribute.get_strategy())
 
 
-def balance(model, devices):
+def balance(model: Any, devices: Sequence[str]) -> dict[str, str]:
     """Returns a dict from layer names to `devices`; each gets consecutive layers of about the same size in bytes."""
     layers = _layers(model)
     if len(layers) < len(devices):
@@ -59,7 +63,7 @@ def balance(model, devices):
     return places
 
 
-def _by_name(model, devices):
+def _by_name(model: Any, devices: Mapping[str, str]) -> dict[str, str]:
     places = {}
     for layer in _layers(model):
         pattern = next((pattern for pattern in devices if fnmatch.fnmatchcase(layer.name, pattern)), None)
@@ -72,19 +76,19 @@ def _by_name(model, devices):
     return places
 
 
-def _check_there(devices):
+def _check_there(devices: Iterable[str]) -> None:
     there = [f"{device.device_type}:{device.name.rsplit(':', 1)[1]}" for device in tf.config.list_logical_devices()]
     for device in devices:
         if placement.short(device) not in there:
             raise ValueError(f"there is no device {device}; TensorFlow sees {', '.join(there)}")
 
 
-def _layers(model):
+def _layers(model: Any) -> list[Any]:
     """Returns the layers that compute something, in the order of their dependencies."""
     return [layer for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
 
 
-def _bytes(layer):
+def _bytes(layer: Any) -> int:
     """Returns the bytes of a layer in training with one example: weights, their gradients, Adam's slots and outputs."""
     kept_per_weight = 4
     weights = sum(math.prod(weight.shape) * weight.dtype.size for weight in placement.variables(layer))

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import filelock
@@ -22,8 +23,11 @@ from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
 from estimator_train._engine.session.full_disk import explaining_full_disk
+from estimator_train._engine.types import Nest
 
 log = tf.get_logger()
+
+_Compute = Callable[[Nest], list[np.ndarray]]  # from a batch of features to the frozen outputs
 
 _COMMIT_SECONDS = 5  # a killed process loses at most this much computing
 
@@ -47,10 +51,12 @@ class FeatureBatches:
     strategy: tf.distribute.Strategy
     held: dict
 
-    def starting_at(self, examples, seed):
+    def starting_at(self, examples: int, seed: int) -> FeatureBatches:
         return dataclasses.replace(self, features=self.features.starting_at(examples, seed))
 
-    def __call__(self, mode, params, config, input_context):
+    def __call__(
+        self, mode: str, params: Any, config: Any, input_context: tf.distribute.InputContext
+    ) -> tf.data.Dataset:
         offered = {"mode": mode, "params": params, "config": config, "input_context": input_context}
         dataset = call_input_fn(self.features.examples, **offered)
         spec = getattr(dataset, "element_spec", None)
@@ -58,8 +64,8 @@ class FeatureBatches:
             raise ValueError(f"frozen_features takes a tf.data.Dataset of batches of dense tensors, got {dataset}")
         inputs, *rest = _element(spec)
         place = input_context.input_pipeline_id, input_context.num_input_pipelines
-        of = (1, self.frozen.fingerprint(), self.features.dtype, place)
-        frozen_id = hashlib.sha256(repr(of).encode()).hexdigest()
+        identity = (1, self.frozen.fingerprint(), self.features.dtype, place)
+        frozen_id = hashlib.sha256(repr(identity).encode()).hexdigest()
         if frozen_id not in self.held:
             self.held.clear()
             local_replicas = self.strategy.num_replicas_in_sync // input_context.num_input_pipelines
@@ -71,13 +77,13 @@ class FeatureBatches:
         return self.features.batches(columns, (tuple(range(kept)), *rest), input_context)
 
 
-def _compiled(frozen, strategy, local_replicas, spec):
+def _compiled(frozen: Any, strategy: tf.distribute.Strategy, local_replicas: int, spec: Nest) -> _Compute:
     """Returns a function from a batch of features to the frozen part's outputs, a list of arrays.
 
     Each replica in this process computes its share of the batch. `spec` describes the features.
     """
 
-    def share(features):
+    def share(features: Nest) -> Any:
         """Takes the replica's slice of the batch; all slices have the same length, padded with the last example.
 
         They cannot be empty: oneDNN's convolutions give an empty batch a wrong shape.
@@ -93,18 +99,20 @@ def _compiled(frozen, strategy, local_replicas, spec):
     spec = tf.nest.map_structure(lambda each: tf.TensorSpec([None, *each.shape[1:]], each.dtype), spec)
 
     @tf.function(autograph=False, input_signature=[spec])
-    def compute(features):
+    def compute(features: Nest) -> list[tf.Tensor]:
         results = map(strategy.experimental_local_results, strategy.run(share, args=(features,)))
         return [tf.concat(result, axis=0)[: _length(features)] for result in results]
 
     return lambda features: [result.numpy() for result in compute(features)]
 
 
-def _length(features):
+def _length(features: Nest) -> tf.Tensor:
     return tf.shape(tf.nest.flatten(features)[0])[0]
 
 
-def columns_of(features, dataset, compute, frozen_id):
+def columns_of(
+    features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute, frozen_id: str
+) -> list[np.ndarray]:
     """Returns arrays of (examples, ...) for all frozen outputs, and for the labels and weights of the examples.
 
     Args:
@@ -146,20 +154,20 @@ class _Store:
       is_complete: whether these are all examples.
     """
 
-    def __init__(self, directory=None):
+    def __init__(self, directory: str | None = None) -> None:
         self._directory = directory
         self.rows, self.digest, self.is_complete = 0, None, False
-        self._columns = []
+        self._columns: list[Column] = []
         if directory is not None and not self._load():
             self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         """Deletes all rows from disk; processes that have mapped the files keep their view of them."""
         for name in sorted(os.listdir(self._directory), key=lambda name: name != "manifest.json"):
             os.remove(os.path.join(self._directory, name))
         self.rows, self.digest, self.is_complete, self._columns = 0, None, False, []
 
-    def append(self, arrays, at_most=-1):
+    def append(self, arrays: list[np.ndarray], at_most: int = -1) -> None:
         """Adds rows to all columns, which will have `at_most` rows in the end, or an unknown number if it is below 0.
 
         Raises ValueError if the rows differ from earlier ones in type or shape.
@@ -178,7 +186,7 @@ class _Store:
             column.append(array, at_most)
         self.rows += len(arrays[0])
 
-    def commit(self, digest, is_complete=False):
+    def commit(self, digest: str | None, is_complete: bool = False) -> None:
         """Makes the rows valid; on disk, they are written before the manifest that records them."""
         if self._directory is None:
             return
@@ -187,7 +195,7 @@ class _Store:
         manifest = {"rows": self.rows, "digest": digest, "is_complete": is_complete, "columns": self._kinds()}
         write_whole(os.path.join(self._directory, "manifest.json"), json.dumps(manifest))
 
-    def require_room(self, arrays, rows):
+    def require_room(self, arrays: list[np.ndarray], rows: int) -> int:
         """Returns the bytes of `rows` rows like those of `arrays`; raises MemoryError or OSError if they do not fit."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
         left = room(self._directory)
@@ -199,11 +207,11 @@ class _Store:
             )
         return size
 
-    def arrays(self):
+    def arrays(self) -> list[np.ndarray]:
         """Returns all columns as arrays of (rows, ...); columns on disk are mapped into memory."""
         return [column.array() for column in self._columns]
 
-    def _load(self):
+    def _load(self) -> bool:
         """Loads the state from the directory; returns False if there is none or it is damaged."""
         path = os.path.join(self._directory, "manifest.json")
         state = read_manifest(path, self._state_in, "the features are computed again")
@@ -219,7 +227,7 @@ class _Store:
         self.rows, self.digest, self.is_complete, self._columns = state
         return True
 
-    def _state_in(self, manifest):
+    def _state_in(self, manifest: dict) -> tuple[int, str, bool, list[Column]]:
         rows, digest, is_complete = (manifest[name] for name in ("rows", "digest", "is_complete"))
         columns = [
             Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), rows)
@@ -227,18 +235,18 @@ class _Store:
         ]
         return rows, digest, is_complete, columns
 
-    def _kinds(self):
+    def _kinds(self) -> list[tuple[str, tuple[int, ...]]]:
         return [_kind(column.dtype, column.shape) for column in self._columns]
 
-    def _path(self, index):
+    def _path(self, index: int) -> str | None:
         return None if self._directory is None else os.path.join(self._directory, f"{index}.rows")
 
 
-def _kind(dtype, shape):
+def _kind(dtype: np.dtype, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
     return tf.as_dtype(dtype).name, shape
 
 
-def _fill(store, features, dataset, compute):
+def _fill(store: _Store, features: FrozenFeatures, dataset: tf.data.Dataset, compute: _Compute) -> bool:
     """Adds the rows that the store lacks; returns False if its rows belong to other examples."""
     start, filling = time.monotonic(), _Filling(store, features, compute, dataset.cardinality().numpy())
     try:
@@ -267,14 +275,14 @@ class _Filling:
       seen: the number of examples in the batches so far.
     """
 
-    def __init__(self, store, features, compute, num_batches):
+    def __init__(self, store: _Store, features: FrozenFeatures, compute: _Compute, num_batches: int) -> None:
         self._store, self._features, self._compute, self._num_batches = store, features, compute, num_batches
         self.kept, self.seen = store.rows, 0
         self._digests = self._bar = None
         self._good = None  # the number of valid rows, and the digest of their examples
         self._committed = time.monotonic()
 
-    def add(self, batch):
+    def add(self, batch: Nest) -> bool:
         """Adds the rows of a batch that the store lacks; returns False if its rows belong to other examples."""
         inputs, *rest = _element(batch)
         leaves = [leaf.numpy() for leaf in tf.nest.flatten((inputs, rest))]
@@ -293,7 +301,7 @@ class _Filling:
             self._keep_from_time_to_time()
         return True
 
-    def _append(self, inputs, rest, at_most):
+    def _append(self, inputs: Nest, rest: Nest, at_most: int) -> None:
         computed = self._compute(inputs)
         rows = [_narrowed(array, self._features.dtype) for array in computed]
         rows += [leaf.numpy() for leaf in tf.nest.flatten(rest)]
@@ -305,27 +313,27 @@ class _Filling:
         self._store.append(rows, at_most)
         self._bar.update(len(rows[0]))
 
-    def _keep_from_time_to_time(self):
+    def _keep_from_time_to_time(self) -> None:
         self._good = self._store.rows, self.digest()
         if time.monotonic() - self._committed > _COMMIT_SECONDS:
             self.keep()
             self._committed = time.monotonic()
 
-    def keep(self):
+    def keep(self) -> None:
         """Makes the rows valid whose examples are in the digest."""
         if self._good is not None:
             self._store.rows, digest = self._good
             self._store.commit(digest)
 
-    def digest(self):
+    def digest(self) -> str:
         return _hex(self._digests)
 
-    def close(self):
+    def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
 
 
-def _bar(store, rows, at_most):
+def _bar(store: _Store, rows: list[np.ndarray], at_most: int) -> tqdm.tqdm:
     """Logs the size, raises an error if it does not fit, and returns the progress bar; `at_most` < 0 means unknown."""
     shapes = ", ".join(f"{tf.as_dtype(row.dtype).name}{list(row.shape[1:])}" for row in rows)
     if at_most < 0:
@@ -337,7 +345,7 @@ def _bar(store, rows, at_most):
     return tqdm.tqdm(desc=f"frozen layers, {size}", total=total, initial=store.rows, unit="example", disable=None)
 
 
-def _check_each_alone(compute, inputs, computed):
+def _check_each_alone(compute: _Compute, inputs: Nest, computed: list[np.ndarray]) -> None:
     """Raises ValueError if the outputs for an example depend on the other examples of its batch."""
     alone = compute(tf.nest.map_structure(lambda leaf: leaf[:1], inputs))
     for together, one in zip(computed, alone, strict=True):
@@ -350,13 +358,13 @@ def _check_each_alone(compute, inputs, computed):
             )
 
 
-def _check_kinds(rows):
+def _check_kinds(rows: list[np.ndarray]) -> None:
     for row in rows:
         if row.dtype.hasobject:
             raise ValueError("frozen_features keeps numbers, but the examples have string labels; map them to numbers")
 
 
-def _narrowed(array, dtype):
+def _narrowed(array: np.ndarray, dtype: str) -> np.ndarray:
     """Returns `array`, converted to the NumPy dtype of that name if it is float32."""
     if array.dtype != np.float32 or dtype == "float32":
         return array
@@ -367,12 +375,12 @@ def _narrowed(array, dtype):
     return narrowed
 
 
-def _element(batch):
+def _element(batch: Nest) -> tuple:
     """Returns a tuple of the features and, if there are any, labels and sample weights."""
     return batch if isinstance(batch, tuple) else (batch,)
 
 
-def _first_example(dataset):
+def _first_example(dataset: tf.data.Dataset) -> str:
     for batch in iterate(dataset):
         leaves = [leaf.numpy() for leaf in tf.nest.flatten(batch)]
         digests = [hashlib.sha256() for _ in leaves]
@@ -381,30 +389,30 @@ def _first_example(dataset):
     raise ValueError("The examples' input_fn returned no data for frozen_features.")
 
 
-def _update(digests, leaves, rows):
+def _update(digests: list[Any], leaves: list[np.ndarray], rows: slice) -> None:
     """Adds the rows to the digests, one for each leaf; the result does not depend on how rows are batched."""
     for digest, leaf in zip(digests, leaves, strict=True):
         digest.update(repr(leaf[rows].tolist()).encode() if leaf.dtype.hasobject else leaf[rows].tobytes())
 
 
-def _hex(digests):
+def _hex(digests: list[Any]) -> str:
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
 
 
 @contextlib.contextmanager
-def _locked(folder):
-    lock = filelock.FileLock(f"{folder}.lock")
+def _locked(directory: str) -> Iterator[None]:
+    lock = filelock.FileLock(f"{directory}.lock")
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        log.info("Waiting for another process to fill %s.", folder)
+        log.info("Waiting for another process to fill %s.", directory)
         lock.acquire()
     try:
-        with explaining_full_disk(folder):
+        with explaining_full_disk(directory):
             yield
     finally:
         lock.release()
 
 
-def _mb(size):
+def _mb(size: float) -> str:
     return f"{size / 1e6:.1f} MB"

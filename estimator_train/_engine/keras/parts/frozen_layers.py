@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -18,7 +21,7 @@ from estimator_train._engine.keras.parts.recomputation import into_segments
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
-def split(model, strategy, *, recompute=False):
+def split(model: Any, strategy: tf.distribute.Strategy, *, recompute: bool = False) -> tuple[SubModel, SubModel]:
     """Splits a compiled model into two `SubModel`s, frozen and trained; the first's outputs are the second's inputs.
 
     The frozen part has the leading layers that train no weights, draw no random numbers, change no state in training,
@@ -61,7 +64,7 @@ def split(model, strategy, *, recompute=False):
         return SubModel(model, [Segment(frozen, _ids(cut))], cut), trained
 
 
-def _leading(model, calls, effects):
+def _leading(model: Any, calls: list[Any], effects: dict[Any, str]) -> tuple[list[Any], list[str]]:
     """Returns the calls of the frozen part, and a list of reasons why it ends there.
 
     `effects`: as returned by `side_effects`.
@@ -96,5 +99,5 @@ def _leading(model, calls, effects):
     return frozen, reasons
 
 
-def _ids(objects):
+def _ids(objects: Iterable[Any]) -> set[int]:
     return set(map(id, objects))

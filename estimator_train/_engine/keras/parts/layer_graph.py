@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.checkpoints.object_based import parts_by_key
+from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
-from estimator_train._engine.session import private_names
 
 # Stateful operations that do not change the state.
 _READS = (
@@ -24,7 +27,7 @@ _READS = (
 )
 
 
-def calls_within(model, option):
+def calls_within(model: Any, option: str) -> tuple[list[Any], list[Any]]:
     """Returns all calls in a model, in order, and the list of its outputs.
 
     Keras builds sub-models only between tensors of the same graph. If the model uses functional models as layers, their
@@ -56,27 +59,29 @@ def calls_within(model, option):
     return calls, _call_layers(model, model.inputs, None, calls, option)
 
 
-def is_functional(model):
+def is_functional(model: Any) -> bool:
     """Returns whether a model is functional or Sequential, and not of a custom class."""
-    return type(model) in (private_names.functional_class(), keras.Sequential)
+    return type(model) in (private_tf_keras.functional_class(), keras.Sequential)
 
 
-def calls_of(model):
+def calls_of(model: Any) -> list[Any]:
     """Returns the calls in a functional model, in order; `layer.inbound_nodes` also lists calls in other models."""
-    nodes = [node for _, nodes in sorted(private_names.nodes_by_depth(model).items(), reverse=True) for node in nodes]
+    nodes = [
+        node for _, nodes in sorted(private_tf_keras.nodes_by_depth(model).items(), reverse=True) for node in nodes
+    ]
     return [node for node in nodes if not node.is_input]
 
 
-def is_masked(tensor):
+def is_masked(tensor: Any) -> bool:
     """Returns whether a KerasTensor has a mask."""
-    return private_names.keras_mask(tensor) is not None
+    return private_tf_keras.keras_mask(tensor) is not None
 
 
-def _is_graph(layer):
+def _is_graph(layer: Any) -> bool:
     return is_functional(layer) and bool(layer.inputs)
 
 
-def _call_layers(model, inputs, training, calls, option):
+def _call_layers(model: Any, inputs: Any, training: bool | None, calls: list[Any], option: str) -> list[Any]:
     """Calls the layers of a functional model on other KerasTensors; returns the outputs, and adds to the list `calls`.
 
     `training`: the argument with which the outer model calls this one, or None.
@@ -84,18 +89,18 @@ def _call_layers(model, inputs, training, calls, option):
     tensors = dict(zip(map(id, model.inputs), inputs, strict=True))
     for call in calls_of(model):
         layer, (args, kwargs) = call.layer, _arguments(call, tensors)
-        of_layer = training if kwargs.get("training") is None else kwargs["training"]
+        inner_training = training if kwargs.get("training") is None else kwargs["training"]
         if _is_graph(layer) and kwargs.get("mask") is None and len(args) == 1:
-            given = zip(_in_order(layer, args[0]), layer.inputs, strict=True)
-            given = [_conform(*each, calls) for each in given]
-            outputs = _call_layers(layer, given, of_layer, calls, option)
+            pairs = zip(_in_order(layer, args[0]), layer.inputs, strict=True)
+            given = [_conform(*pair, calls) for pair in pairs]
+            outputs = _call_layers(layer, given, inner_training, calls, option)
         else:
-            if of_layer is not None:
-                kwargs["training"] = of_layer
+            if inner_training is not None:
+                kwargs["training"] = inner_training
             outputs = tf.nest.flatten(layer(*args, **kwargs))
             calls.append(outputs[0].node)
             takes_training = "training" in calls[-1].call_kwargs  # Keras drops arguments that a layer does not accept
-            if of_layer is not None and not takes_training and _has_layers(layer):
+            if inner_training is not None and not takes_training and _has_layers(layer):
                 raise UnsuitableModelError(
                     f"Layer {layer.name} contains layers, but its call takes no argument `training` for them; "
                     f"train without {option}."
@@ -104,24 +109,24 @@ def _call_layers(model, inputs, training, calls, option):
     return [tensors[id(output)] for output in model.outputs]
 
 
-def _has_layers(layer):
+def _has_layers(layer: Any) -> bool:
     return any(isinstance(part, keras.layers.Layer) for part in parts_by_key(layer).values())
 
 
-def _arguments(call, values):
+def _arguments(call: Any, values: dict[int, Any]) -> tuple[Any, Any]:
     """Returns (args, kwargs) of a call with its tensors replaced by their `values`, a dict by the tensors' ids."""
     arguments = call.call_args, dict(call.call_kwargs)
     return tf.nest.map_structure(lambda argument: values.get(id(argument), argument), arguments)
 
 
-def _in_order(model, inputs):
+def _in_order(model: Any, inputs: Any) -> list[Any]:
     """Lists the inputs given to a functional model in the model's order, as Keras does for dicts of input names."""
     if isinstance(inputs, dict) and not isinstance(model.input, dict) and inputs.keys() >= set(model.input_names):
         return [inputs[name] for name in model.input_names]
     return tf.nest.flatten(inputs)
 
 
-def _conform(tensor, model_input, calls):
+def _conform(tensor: Any, model_input: Any, calls: list[Any]) -> Any:
     """Reshapes and casts a tensor as Keras does for an input of a functional model; adds to the list `calls`."""
     if not tensor.shape.is_compatible_with(model_input.shape):
         reshape = tf.squeeze if tensor.shape.rank > model_input.shape.rank else tf.expand_dims
@@ -133,10 +138,29 @@ def _conform(tensor, model_input, calls):
     return tensor
 
 
-def side_effects(model, calls, strategy):
+def side_effects(model: Any, calls: list[Any], strategy: tf.distribute.Strategy) -> dict[Any, str]:
     """Returns {call: description} for the calls that, in training, do more than compute the same outputs each time.
 
     The calls are traced, but never run, under `strategy`, in whose scope the model was created.
+    """
+    nodes, adds_losses, library = _traced(model, calls, strategy)
+    effects = {}
+    for call in calls:
+        operation = _stateful_operation(nodes[call], library)
+        if adds_losses[call]:
+            effects[call] = "adds to the loss for its outputs"
+        elif operation is not None:
+            effects[call] = f"gives different outputs each time or changes in training, by its operation {operation}"
+    return effects
+
+
+def _traced(
+    model: Any, calls: list[Any], strategy: tf.distribute.Strategy
+) -> tuple[dict[Any, list[Any]], dict[Any, bool], dict[str, Any]]:
+    """Traces the calls in training mode.
+
+    Returns three dicts: of calls to their operations, of calls to whether they add to the loss, and of the names of
+    functions to their operations. Operations are NodeDefs.
     """
     nodes, adds_losses = {}, {}
 
@@ -152,9 +176,7 @@ def side_effects(model, calls, strategy):
                 results = tf.nest.flatten(call.layer(*args, **kwargs))
                 values.update(zip(map(id, tf.nest.flatten(call.outputs)), results, strict=True))
                 nodes[call] = [operation.node_def for operation in operations()[before:]]
-                # Each access recomputes weight penalties, but returns the same tensor for a loss that a call has added.
-                losses, again = call.layer.losses, call.layer.losses
-                adds_losses[call] = any(loss is other for loss in losses for other in again)
+                adds_losses[call] = _adds_losses(call.layer)
             return []
 
     training = Training(autocast=False)
@@ -163,30 +185,37 @@ def side_effects(model, calls, strategy):
     def trace(*tensors):
         strategy.run(lambda *tensors: training(tensors, training=True), args=tensors)
 
-    traced = trace.get_concrete_function(*(tensor.type_spec for tensor in model.inputs)).graph
-    library = {function.signature.name: function.node_def for function in traced.as_graph_def().library.function}
+    graph = trace.get_concrete_function(*(tensor.type_spec for tensor in model.inputs)).graph
+    functions = graph.as_graph_def().library.function
+    return nodes, adds_losses, {function.signature.name: function.node_def for function in functions}
 
-    def stateful(node):
-        """Returns the first operation of a node, or of the functions it calls, that changes or depends on state."""
+
+def _adds_losses(layer: Any) -> bool:
+    """Returns whether the layer's last call has added to the loss.
+
+    Each access recomputes weight penalties, but returns the same tensor for a loss that a call has added.
+    """
+    losses, again = layer.losses, layer.losses
+    return any(loss is other for loss in losses for other in again)
+
+
+def _stateful_operation(nodes: Iterable[Any], library: dict[str, Any]) -> str | None:
+    """Returns the first operation among `nodes`, and in the functions they call, that changes or depends on state."""
+    for node in nodes:
         called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
         if called:
-            return next(filter(None, (stateful(inner) for name in called for inner in library[name])), None)
-        return node.op if private_names.is_stateful_op(node.op) and node.op not in _READS else None
-
-    effects = {}
-    for call in calls:
-        operation = next(filter(None, map(stateful, nodes[call])), None)
-        if adds_losses[call]:
-            effects[call] = "adds to the loss for its outputs"
-        elif operation is not None:
-            effects[call] = f"gives different outputs each time or changes in training, by its operation {operation}"
-    return effects
+            operation = _stateful_operation([inner for name in called for inner in library[name]], library)
+            if operation is not None:
+                return operation
+        elif private_tensorflow.is_stateful_op(node.op) and node.op not in _READS:
+            return node.op
+    return None
 
 
 class Segment:
     """Consecutive calls as one Keras model."""
 
-    def __init__(self, calls, needed, recompute=False):
+    def __init__(self, calls: list[Any], needed: Iterable[int], recompute: bool = False) -> None:
         """`needed`: ids of the tensors to output. `recompute`: whether the backward pass runs the calls again."""
         self.calls = calls
         made = outputs_of(calls)
@@ -196,7 +225,7 @@ class Segment:
         self._recompute = recompute
         self._model = keras.Model(self.inputs, self.outputs)
 
-    def __call__(self, values, training):
+    def __call__(self, values: dict[int, Any], training: bool | None) -> None:
         """Adds its outputs to `values`, a dict of the ids of tensors to their values."""
 
         def run(*tensors):
@@ -208,7 +237,7 @@ class Segment:
         values.update(zip(map(id, self.outputs), results, strict=True))
 
 
-def _gradients_together(run):
+def _gradients_together(run: Callable) -> Callable:
     """Makes each gradient of `run` wait for the others, so that a variable is updated after all uses of its old value.
 
     TensorFlow makes the update wait for the reads. But Grappler drops such an edge where the IdentityN of
@@ -225,8 +254,8 @@ def _gradients_together(run):
             found = tape.gradient(results, [*tensors, *variables], upstream)
             if any(gradient is not None for gradient in found):
                 found = tf.tuple(found)
-            of_tensors, of_variables = found[: len(tensors)], found[len(tensors) :]
-            return (of_tensors, of_variables) if variables else of_tensors
+            to_tensors, to_variables = found[: len(tensors)], found[len(tensors) :]
+            return (to_tensors, to_variables) if variables else to_tensors
 
         return results, gradients
 
@@ -240,7 +269,7 @@ class SubModel(keras.Model):
     optimizer, loss and metrics after `compile_as_whole`.
     """
 
-    def __init__(self, whole, segments, outputs, inputs=None):
+    def __init__(self, whole: Any, segments: list[Segment], outputs: Any, inputs: list[Any] | None = None) -> None:
         """`outputs`: nested tensors. `inputs`: a list of tensors; None means whatever the whole model accepts."""
         super().__init__(name=whole.name, autocast=False)
         self._whole = whole  # Keras finds all variables and losses in it, in the order that the optimizer expects
@@ -258,20 +287,20 @@ class SubModel(keras.Model):
         self._run = run
         self._describe = lambda: _description([call for each in segments for call in each.calls], inputs, outputs)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
         return self._run(inputs, training)
 
-    def compile_as_whole(self):
+    def compile_as_whole(self) -> None:
         """Takes the whole model's optimizer, loss and metrics; call in the scope of its strategy."""
         self.compile(self._whole.optimizer, self._whole.compiled_loss, jit_compile=self._whole.jit_compile)
         self.compiled_metrics = self._whole.compiled_metrics
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns a hex digest of what the outputs depend on: the layers' settings, except names, and their weights."""
         return self._describe()
 
 
-def needed_calls(calls, needed):
+def needed_calls(calls: list[Any], needed: Iterable[int]) -> list[Any]:
     """Returns the calls that the tensors with the ids `needed` depend on."""
     needed, kept = set(needed), []
     for call in reversed(calls):
@@ -281,12 +310,12 @@ def needed_calls(calls, needed):
     return kept
 
 
-def outputs_of(calls):
+def outputs_of(calls: Iterable[Any]) -> dict[int, Any]:
     """Returns a dict of the calls' output tensors by their ids."""
     return {id(tensor): tensor for call in calls for tensor in tf.nest.flatten(call.outputs)}
 
 
-def _description(calls, inputs, outputs):
+def _description(calls: list[Any], inputs: list[Any], outputs: Any) -> str:
     tensors = [*inputs, *outputs_of(calls).values()]
     numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
     names = {id(tensor): f"tensor {number} as {tensor.dtype.name}" for number, tensor in enumerate(tensors)}
@@ -301,7 +330,7 @@ def _description(calls, inputs, outputs):
     return digest.hexdigest()
 
 
-def _without_names(config):
+def _without_names(config: Any) -> Any:
     """Returns the config without names, because Keras numbers the names of layers within a process."""
     if isinstance(config, dict):
         return {key: _without_names(value) for key, value in config.items() if key != "name"}

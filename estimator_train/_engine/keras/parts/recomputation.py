@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Collection
+from typing import Any
 
 import tensorflow as tf
 
@@ -19,7 +21,7 @@ from estimator_train._engine.keras.parts.layer_graph import (
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
-def recomputing(model, strategy):
+def recomputing(model: Any, strategy: tf.distribute.Strategy) -> SubModel:
     """Returns a `SubModel` of the whole model that trains identically, but keeps only activations between segments.
 
     n layers make about sqrt(n) segments. Layers whose outputs vary or whose state changes in training, such as Dropout
@@ -43,8 +45,8 @@ def recomputing(model, strategy):
         return sub_model
 
 
-def into_segments(calls, outputs, kept_as_it_is):
-    """Groups calls into a list of `Segment`s, which recompute all calls except those in `kept_as_it_is`.
+def into_segments(calls: list[Any], outputs: list[Any], not_recomputed: Collection[Any]) -> list[Segment]:
+    """Groups calls into a list of `Segment`s, which recompute all calls except those in `not_recomputed`.
 
     `outputs`: the tensors used after the last call.
     """
@@ -52,21 +54,21 @@ def into_segments(calls, outputs, kept_as_it_is):
     if masked:
         raise UnsuitableModelError(f"Layer {masked[0]} outputs a mask, which would be lost; train without recompute.")
     # Calls with side effects, such as an added loss, stay even if nothing uses their outputs.
-    needed = {id(output) for output in outputs} | outputs_of(kept_as_it_is).keys()
+    needed = {id(output) for output in outputs} | outputs_of(not_recomputed).keys()
     calls = needed_calls(calls, needed)
     length = math.ceil(math.sqrt(len(calls)))
     groups = []
-    for recompute, run in itertools.groupby(calls, lambda call: call not in kept_as_it_is and _is_floating(call)):
-        run = list(run)
+    for recompute, group in itertools.groupby(calls, lambda call: call not in not_recomputed and _is_floating(call)):
+        run = list(group)
         step = length if recompute else len(run)
         groups += [(recompute, run[start : start + step]) for start in range(0, len(run), step)]
     segments = []
-    for recompute, group in reversed(groups):
-        segments.insert(0, Segment(group, needed, recompute))
+    for recompute, run in reversed(groups):
+        segments.insert(0, Segment(run, needed, recompute))
         needed |= {id(tensor) for tensor in segments[0].inputs}
     return segments
 
 
-def _is_floating(call):
+def _is_floating(call: Any) -> bool:
     """Whether all tensors are floating-point, as tf.recompute_grad needs: it adds a zero to each of its inputs."""
     return all(tensor.dtype.is_floating for tensor in [*call.keras_inputs, *tf.nest.flatten(call.outputs)])

@@ -15,7 +15,7 @@ from estimator_train._engine.checkpoints import leftovers, object_based
 from estimator_train._engine.distribution.replica_input import call_input_fn
 from estimator_train._engine.host import files
 from estimator_train._engine.host.dataset_iterators import iterate
-from estimator_train._engine.keras.generations import adapter_of
+from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
 from estimator_train.app.cli.settings import one_line_errors
@@ -111,7 +111,7 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
         with run_errors():
             return os.fsdecode(estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint))
     model = trained_model(settings, checkpoint)
-    path = os.path.join(folder, adapter_of(model).WEIGHTS_FILE if file_format == "weights" else "model.keras")
+    path = os.path.join(folder, adapter_of(model).weights_file if file_format == "weights" else "model.keras")
     try:
         with one_line_errors():  # for example, Keras cannot save a model without variables
             model.save_weights(path) if file_format == "weights" else model.save(path)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
-from estimator_train._engine.session.private_names import eager_mode
+from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli import evaluation_log, predictions_file
 from estimator_train.app.cli.run.build import build_input_fns
 from estimator_train.app.cli.run.export import trained_model

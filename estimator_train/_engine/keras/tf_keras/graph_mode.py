@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_keras, private_tensorflow
+from estimator_train._engine.keras.tf_keras import private_tf_keras
 
 v1 = tf.compat.v1
 
 
-def graph_of(model):
+def graph_of(model: Any) -> tf.Graph | None:
     """Returns the v1 graph that `model` was made in, or None for an eager model or one without variables."""
     # `weights` raises while a Sequential model among the layers has none.
     variables = [part for part in tf.train.TrackableView(model).descendants() if isinstance(part, tf.Variable)]
@@ -21,14 +24,16 @@ def graph_of(model):
     return None
 
 
-def initial_weights(model, custom_objects, seed):
+def initial_weights(model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> list[Any]:
     """Returns the weights that the Estimator starts from for `model`, a list of arrays.
 
     They are read from Keras' session if any weight was set or trained there. Otherwise they are initialized again, as
     in tf.estimator, in a separate graph with the seed `seed`.
     """
-    if any(map(private_names.is_initialized_by_keras, model.weights)):
-        with graph_of(model).as_default():
+    if any(map(private_tf_keras.is_initialized_by_keras, model.weights)):
+        graph = graph_of(model)
+        assert graph is not None  # only variables of a graph are initialized by a session
+        with graph.as_default():
             return keras.backend.batch_get_value(model.weights)
     with tf.Graph().as_default(), keras.utils.custom_object_scope(custom_objects or {}):
         v1.set_random_seed(seed)
@@ -38,22 +43,22 @@ def initial_weights(model, custom_objects, seed):
             return session.run(drawn.weights)
 
 
-def compile_arguments(model):
+def compile_arguments(model: Any) -> dict[str, Any]:
     """Returns a dict of the model's `compile()` arguments, except the optimizer, for compiling an eager copy."""
-    arguments = private_names.compile_arguments(model)
-    if not private_names.v2_behavior():
+    arguments = private_keras.compile_arguments(model)
+    if not private_tensorflow.v2_behavior():
         arguments["metrics"] = tf.nest.map_structure(_as_named_by_v1, arguments["metrics"])
     return arguments
 
 
-def _as_named_by_v1(metric):
+def _as_named_by_v1(metric: Any) -> Any:
     """Returns `metric` in the form that gets its name without v2 behaviour, such as "acc" for accuracy."""
     if not isinstance(metric, str):
         return metric
     return {"accuracy": "acc", "acc": "acc", "crossentropy": "ce", "ce": "ce"}.get(metric) or keras.metrics.get(metric)
 
 
-def without_graph(optimizer):
+def without_graph(optimizer: Any) -> Any:
     """Removes references to a graph from `optimizer`, a copy of a tf.compat.v1 optimizer that was used in the graph.
 
     Raises:

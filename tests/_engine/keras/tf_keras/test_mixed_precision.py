@@ -5,7 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
-from estimator_train._engine.keras.generations import model_source
+from estimator_train._engine.keras.adapter_choice import model_source
 
 layers = keras.layers
 

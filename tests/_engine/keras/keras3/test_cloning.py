@@ -8,7 +8,7 @@ import tf_keras
 import warm_python
 
 import estimator_train as et
-from estimator_train._engine.keras.generations import model_source
+from estimator_train._engine.keras.adapter_choice import model_source
 
 layers = keras.layers
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_tensorflow
 
 
-def placed(layer, device):
+def placed(layer: Any, device: str) -> Any:
     """Returns a new layer with the settings of `layer` that stays on `device`.
 
     It has a class of its own, which keeps Keras' copies of it on `device`, too. When saved, it is a layer of the
     original class without a device.
     """
-    layer_class = getattr(type(layer), "unplaced", type(layer))
+    layer_class: Any = getattr(type(layer), "unplaced", type(layer))
     return _class_on(layer_class, short(device)).from_config(layer.get_config())
 
 
-def kept(model):
+def kept(model: Any) -> Callable[[Any], Any] | None:
     """Returns a clone function for `keras.models.clone_model` that keeps each layer of `model` on its device.
 
     A layer's device is that of its variables, chosen by `with tf.device(...)` when it was created. Returns None if all
@@ -40,24 +42,24 @@ def kept(model):
     )
 
 
-def is_graph(model):
+def is_graph(model: Any) -> bool:
     """Returns whether `model` is a graph of layers: functional, or Sequential with a known input."""
     return bool(model.layers) and all(layer.inbound_nodes for layer in model.layers)
 
 
-def variables(layer):
+def variables(layer: Any) -> list[tf.Variable]:
     """Returns the variables of a layer: its weights without the vocabularies that Keras lists among them."""
     return [weight for weight in layer.weights if isinstance(weight, tf.Variable)]
 
 
-def short(device):
+def short(device: str) -> str:
     """Normalizes the spelling of a device: /job:localhost/replica:0/task:0/device:GPU:1 becomes GPU:1."""
     spec = tf.DeviceSpec.from_string(device if device.startswith("/") else f"/device:{device}")
     return f"{spec.device_type}:{spec.device_index}"
 
 
 @functools.cache
-def _class_on(layer_class, device):
+def _class_on(layer_class: Any, device: str) -> Any:
     class Placed(layer_class):
         unplaced = layer_class
 
@@ -77,17 +79,17 @@ def _class_on(layer_class, device):
                 return super().__call__(*args, **kwargs)
 
         def call(self, *args, **kwargs):
-            own_call = private_names.with_autograph(layer_class.call)
+            own_call = private_tensorflow.with_autograph(layer_class.call)
             return _differentiate_on(device, functools.partial(own_call, self), args, kwargs)
 
-        call = private_names.as_wrapper(call, layer_class.call)  # lets Keras find `training`, `mask` and so on
+        call = private_tensorflow.as_wrapper(call, layer_class.call)  # lets Keras find `training`, `mask` and so on
 
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(Placed, name, getattr(layer_class, name))
     return Placed
 
 
-def _differentiate_on(device, function, args, kwargs):
+def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Calls `function(*args, **kwargs)` such that its gradients are computed on `device`.
 
     By default, tf.GradientTape in a tf.function computes them on the first device, whatever the device of the
@@ -107,10 +109,10 @@ def _differentiate_on(device, function, args, kwargs):
 
         def gradients(*upstream, variables=()):
             with tf.device(device):
-                of_tensors, of_variables = tape.gradient(
+                to_tensors, to_variables = tape.gradient(
                     tf.nest.flatten(outputs), (list(tensors), list(variables)), output_gradients=list(upstream)
                 )
-            return (of_tensors, of_variables) if variables else of_tensors
+            return (to_tensors, to_variables) if variables else to_tensors
 
         return outputs, gradients
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_tensorflow
 
 
-def of_optimizer(model):
+def build_slots(model: Any) -> None:
     """Creates the slots of `model.optimizer`, as its first update would."""
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.Optimizer) and model.built:
         optimizer.build(model.trainable_variables)
 
 
-def of_metrics(model, strategy, element_spec, data):
+def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any]) -> None:
     """Creates the variables of the compiled losses and metrics of a functional `model`.
 
     They depend on the data: which metric "accuracy" selects, for example, follows from the shapes of labels and
@@ -31,8 +34,8 @@ def of_metrics(model, strategy, element_spec, data):
         return
 
     # The user's losses and metrics are converted by AutoGraph, as in the step.
-    compiled_loss = private_names.with_autograph(model.compiled_loss)
-    compute_metrics = private_names.with_autograph(model.compute_metrics)
+    compiled_loss = private_tensorflow.with_autograph(model.compiled_loss)
+    compute_metrics = private_tensorflow.with_autograph(model.compute_metrics)
 
     def update(batch):
         features, labels, weights = keras.utils.unpack_x_y_sample_weight(data(batch))
@@ -48,6 +51,6 @@ def of_metrics(model, strategy, element_spec, data):
     update_replicas.get_concrete_function(element_spec)  # traced, but never run
 
 
-def _placeholder(output):
+def _placeholder(output: tf.Tensor) -> tf.Tensor:
     zeros = tf.zeros([size or 0 for size in output.shape], output.dtype)
     return tf.raw_ops.PlaceholderWithDefault(input=zeros, shape=output.shape)

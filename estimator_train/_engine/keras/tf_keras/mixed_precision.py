@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import tf_keras as keras
 
-from estimator_train._engine.keras.cloning import clone_optimizer
+from estimator_train._engine.keras.tf_keras.cloning import clone_optimizer
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
 
-def clone_layer(model, precision):
+def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
     """Returns a clone function for `keras.models.clone_model` that makes layers of `model` compute in `precision`.
 
     Output layers, preprocessing layers and layers with another explicit dtype are not changed. `precision` is
@@ -24,7 +27,7 @@ def clone_layer(model, precision):
     return clone
 
 
-def build(build_model, precision):
+def build(build_model: Callable[[], Any], precision: str | None) -> Any:
     """Calls `build_model` with Keras' global dtype policy set to `precision`, or unchanged if that is None."""
     if precision is None:
         return build_model()
@@ -40,7 +43,7 @@ def build(build_model, precision):
     return model
 
 
-def scale_loss(model):
+def scale_loss(model: Any) -> None:
     """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
 
     Raises:
@@ -56,7 +59,7 @@ def scale_loss(model):
     model.optimizer = keras.mixed_precision.LossScaleOptimizer(model.optimizer)
 
 
-def _mixed(config, precision):
+def _mixed(config: Any, precision: str) -> Any:
     """Replaces float32 by the mixed policy in the configuration of a layer and the layers in it."""
     if isinstance(config, list):
         return [_mixed(each, precision) for each in config]

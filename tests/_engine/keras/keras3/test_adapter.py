@@ -193,7 +193,7 @@ def test_a_new_estimator_resumes_as_if_training_never_stopped(build, replicas, d
 
 
 def test_each_replica_draws_a_mask_of_its_own(mirrored):
-    from estimator_train._engine.keras.generations import model_source
+    from estimator_train._engine.keras.adapter_choice import model_source
 
     with mirrored(2).scope():
         model = model_source(dense_model(dropout=0.5)).copy(mirrored(2))

@@ -1,44 +1,53 @@
-"""Selects the adapter for a model's generation of Keras: tf_keras, which is Keras 2, or Keras 3.
+"""Decides which adapter serves a model: that of tf_keras, which is Keras 2, or that of Keras 3.
 
-`tf_keras_adapter` and `keras3_adapter` have functions of the same names for models of their generation; all other
-modules call these. Keras 3 takes a second to import, so its adapter is imported only for a Keras 3 model.
+Keras 3 takes a second to import, so its adapter is imported only for a Keras 3 model.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 import zipfile
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import h5py
 import tf_keras
 
-from estimator_train._engine.keras import tf_keras_adapter
-from estimator_train._engine.keras.cloning import ModelSource
-from estimator_train._engine.session.private_names import eager_classes, eager_mode
+from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.source import ModelSource
+from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
+from estimator_train._engine.keras.tf_keras.private_tf_keras import eager_classes
+from estimator_train._engine.session.private_tensorflow import eager_mode
+
+_TF_KERAS = TfKerasAdapter()
 
 
-def adapter_of(model):
+def adapter_of(model: Any) -> Adapter:
     """Returns the adapter for a Keras model.
 
     Raises:
       ValueError: `model` is not a Keras model, or Keras 3 uses another backend than TensorFlow.
     """
     if isinstance(model, tf_keras.Model):
-        return tf_keras_adapter
+        return _TF_KERAS
     keras = sys.modules.get("keras")
     if keras is None or not isinstance(model, keras.Model):
         raise ValueError(f"keras_model must be a compiled Keras model, given: {model!r}")
     return _keras3_adapter()
 
 
-def imported_kerases():
+def imported_kerases() -> list[ModuleType]:
     """Returns the module `tf_keras` and, if it has been imported, `keras`."""
     return [tf_keras, *([sys.modules["keras"]] if "keras" in sys.modules else [])]
 
 
-def model_source(model, custom_objects=None, seed=None):
+def model_source(
+    model: Any | Callable[[], Any], custom_objects: dict[str, Any] | None = None, seed: int | None = None
+) -> ModelSource:
     """Returns the `ModelSource` for a compiled Keras model or for a function that returns one.
 
     `ModelSource` describes the arguments.
@@ -54,15 +63,17 @@ def model_source(model, custom_objects=None, seed=None):
         return ModelSource(adapter_of(given), given, build, custom_objects, seed=seed)
 
 
-def load_model(path, custom_objects, safe_mode):
+def load_model(
+    path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
+) -> tuple[Any, bool]:
     """Returns the saved model at `path` and whether it has a lambda; the model is None if `safe_mode` forbids it."""
     path = os.fspath(path)
-    adapter = _keras3_adapter() if _saved_by(path).startswith("3.") else tf_keras_adapter
+    adapter = _keras3_adapter() if _saved_by(path).startswith("3.") else _TF_KERAS
     with eager_classes(), eager_mode():
         return adapter.load_model(path, custom_objects, safe_mode)
 
 
-def _keras3_adapter():
+def _keras3_adapter() -> Adapter:
     import keras
 
     if keras.backend.backend() != "tensorflow":
@@ -70,12 +81,17 @@ def _keras3_adapter():
             f"Keras 3 uses the backend {keras.backend.backend()}, but an Estimator needs TensorFlow; set the "
             "environment variable KERAS_BACKEND=tensorflow before importing keras."
         )
-    from estimator_train._engine.keras import keras3_adapter
-
-    return keras3_adapter
+    return _new_keras3_adapter()
 
 
-def _saved_by(path):
+@functools.cache
+def _new_keras3_adapter() -> Adapter:
+    from estimator_train._engine.keras.keras3.adapter import Keras3Adapter
+
+    return Keras3Adapter()
+
+
+def _saved_by(path: str) -> str:
     """Returns the version of Keras that saved the model at `path`, or "" if the file does not record it."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -92,5 +108,5 @@ def _saved_by(path):
     return ""
 
 
-def _text(attribute):
+def _text(attribute: str | bytes) -> str:
     return attribute.decode() if isinstance(attribute, bytes) else str(attribute)

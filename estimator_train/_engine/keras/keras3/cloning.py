@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import layers
 
-from estimator_train._engine.keras.cloning import ADVICE, NOT_COMPILED, foreign_parts
-from estimator_train._engine.session import private_names
+from estimator_train._engine.keras import private_keras
+from estimator_train._engine.keras.keras3 import private_keras3
+from estimator_train._engine.keras.source import ADVICE
 
 _PREPROCESSING = (
     *(layers.CategoryEncoding, layers.Discretization, layers.Hashing, layers.HashedCrossing, layers.IntegerLookup),
@@ -16,20 +19,9 @@ _PREPROCESSING = (
 )
 
 
-def check(model):
-    """Raises ValueError if `model`, a `keras.Model`, is not compiled, or compiled with parts of tf_keras."""
-    if not model.compiled:
-        raise ValueError(NOT_COMPILED)
-    foreign = foreign_parts(model, "tf_keras")
-    if foreign:
-        raise ValueError(
-            f"The Keras 3 model {model.name} is compiled with {foreign[0]!r} of tf_keras; use its Keras 3 counterpart."
-        )
-
-
-def clone(model, custom_objects, clone_layer=None):
+def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None) -> Any:
     """Returns a compiled model with the same layers and settings, and new variables."""
-    with keras.saving.custom_object_scope(custom_objects or {}), private_names.deserialized_lambdas():
+    with keras.saving.custom_object_scope(custom_objects or {}), private_keras3.deserialized_lambdas():
         try:
             copy = _clone_layers(model, clone_layer)
             _copy_trainable(copy, model)
@@ -39,32 +31,26 @@ def clone(model, custom_objects, clone_layer=None):
     return copy
 
 
-def lookups(model):
-    """Returns a list of the layers of `model` that have vocabularies."""
-    kinds = layers.StringLookup, layers.IntegerLookup
-    return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
-
-
-def all_layers(model):
+def all_layers(model: Any) -> list[Any]:
     """Returns a list of `model` and all layers below it, with parents before their children."""
     found = {id(model): model}
     for layer in (queue := [model]):
-        for sublayer in private_names.sublayers(layer):
+        for sublayer in private_keras3.sublayers(layer):
             if id(sublayer) not in found:
                 found[id(sublayer)] = sublayer
                 queue.append(sublayer)
     return list(found.values())
 
 
-def output_names(model):
+def output_names(model: Any) -> list[str] | None:
     """Returns a list of the names of the model's outputs, or None if they are unknown."""
     if isinstance(model, keras.Sequential) and model.layers:
         return [model.layers[-1].name]
     return getattr(model, "output_names", None)
 
 
-def _clone_layers(model, clone_layer):
-    if isinstance(model, (keras.Sequential, private_names.keras3_functional_class())):
+def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
+    if isinstance(model, (keras.Sequential, private_keras3.functional_class())):
         copy = _clone_graph(model, clone_layer or _clone_layer)
     elif clone_layer is None:
         copy = _clone_subclassed(model)
@@ -78,7 +64,7 @@ def _clone_layers(model, clone_layer):
     return copy
 
 
-def _clone_graph(model, clone_layer):
+def _clone_graph(model: Any, clone_layer: Callable[[Any], Any]) -> Any:
     model.compiled = False  # otherwise Keras compiles the clone from a configuration, which loses lambdas
     try:
         return keras.models.clone_model(model, clone_function=clone_layer, recursive=True)
@@ -86,7 +72,7 @@ def _clone_graph(model, clone_layer):
         model.compiled = True
 
 
-def _clone_subclassed(model):
+def _clone_subclassed(model: Any) -> Any:
     config = model.get_config()
     if type(model).get_config is keras.Model.get_config:
         # The default configuration includes settings of Layer, which not every model's constructor takes.
@@ -100,17 +86,17 @@ def _clone_subclassed(model):
     return copy
 
 
-def _clone_layer(layer):
+def _clone_layer(layer: Any) -> Any:
     if isinstance(layer, layers.Lambda):  # its configuration lacks the globals that the code refers to
         return _like_lambda(layer, layer.dtype_policy)
     return type(layer).from_config(layer.get_config())
 
 
-def _like_lambda(layer, policy):
+def _like_lambda(layer: Any, policy: Any) -> Any:
     return type(layer)(layer.function, mask=layer.mask, arguments=layer.arguments, name=layer.name, dtype=policy)
 
 
-def _copy_trainable(copy, model):
+def _copy_trainable(copy: Any, model: Any) -> None:
     for ours, theirs in zip(all_layers(copy), all_layers(model), strict=True):
         ours.trainable = theirs.trainable  # parents come first, because they also freeze their children
     for ours, theirs in zip(copy.weights, model.weights, strict=False):  # a copy may create more when first called
@@ -118,7 +104,7 @@ def _copy_trainable(copy, model):
             ours.trainable = theirs.trainable
 
 
-def _compile_like(copy, model):
+def _compile_like(copy: Any, model: Any) -> None:
     if type(model).compile is not keras.Model.compile:
         if type(model).compile_from_config is keras.Model.compile_from_config:
             raise ValueError(
@@ -126,7 +112,7 @@ def _compile_like(copy, model):
             )
         copy.compile_from_config(model.get_compile_config())
         return
-    arguments = private_names.compile_arguments(model)
+    arguments = private_keras.compile_arguments(model)
     arguments["optimizer"] = _clone_optimizer(arguments["optimizer"])
     for kind in ("metrics", "weighted_metrics"):
         arguments[kind] = keras.tree.map_structure(_clone_metric, arguments[kind])
@@ -135,27 +121,27 @@ def _compile_like(copy, model):
     copy.compile(**arguments, auto_scale_loss=scales_loss(model))
 
 
-def _clone_metric(metric):
+def _clone_metric(metric: Any) -> Any:
     if not isinstance(metric, keras.metrics.Metric):
         return metric
     copy = type(metric).from_config(metric.get_config())
     if isinstance(metric, keras.metrics.MeanMetricWrapper):
         # The configurations of some metrics lack arguments, such as the axis of CosineSimilarity.
-        private_names.function_arguments(copy).update(private_names.function_arguments(metric))
+        private_keras3.function_arguments(copy).update(private_keras3.function_arguments(metric))
     return copy
 
 
-def _clone_optimizer(optimizer):
+def _clone_optimizer(optimizer: Any) -> Any:
     if not isinstance(optimizer, keras.optimizers.Optimizer):  # a name, say
         return optimizer
     config = optimizer.get_config()
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return type(optimizer)(**config | {"inner_optimizer": _clone_optimizer(optimizer.inner_optimizer)})
-    rate = private_names.learning_rate_or_schedule(optimizer)
+    rate = private_keras3.learning_rate_or_schedule(optimizer)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
         config["learning_rate"] = rate  # it has no state
     copy = type(optimizer).from_config(config)
-    variables, names = private_names.keras3_weight_decay_exclusions(optimizer)
+    variables, names = private_keras3.weight_decay_exclusions(optimizer)
     if variables:
         raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
     if names:
@@ -166,18 +152,12 @@ def _clone_optimizer(optimizer):
 # 16 bits
 
 
-def scales_loss(model):
+def scales_loss(model: Any) -> bool:
     """Returns whether the optimizer of `model` scales the loss."""
     return isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
-def scale_loss(model):
-    """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16."""
-    if not scales_loss(model):
-        model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
-
-
-def clone_layer_with(model, precision):
+def clone_layer_with(model: Any, precision: str) -> Callable[[Any], Any]:
     """Does the same as `mixed_precision.clone_layer`."""
     outputs = set(output_names(model) or ())
 
@@ -191,7 +171,7 @@ def clone_layer_with(model, precision):
     return clone_layer
 
 
-def build_with_precision(build, precision):
+def build_with_precision(build: Callable[[], Any], precision: str | None) -> Any:
     """Does the same as `mixed_precision.build`."""
     before = keras.config.dtype_policy()
     try:
@@ -205,7 +185,7 @@ def build_with_precision(build, precision):
     return model
 
 
-def _mixed(config, precision):
+def _mixed(config: Any, precision: str) -> Any:
     """Replaces float32 by the mixed policy in the configuration of a layer and the layers in it."""
     if isinstance(config, list):
         return [_mixed(each, precision) for each in config]

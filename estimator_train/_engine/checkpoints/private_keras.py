@@ -1,0 +1,48 @@
+"""Private names of tf_keras and Keras 3 that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+
+@contextlib.contextmanager
+def without_rate_and_product(optimizer: Any) -> Iterator[None]:
+    """Wraps a check of a restore, and lets the learning rate and the product of a Keras optimizer be missing.
+
+    A constant rate is a variable; a schedule has none, or another one with its current rate. Checkpoints of earlier
+    versions lack the product of `multiply_momenta_once`.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
+
+    def others(*args, **kwargs):
+        missing = ("_learning_rate", "_current_learning_rate", "_u_product")
+        return {name: child for name, child in children(*args, **kwargs).items() if name not in missing}
+
+    optimizer._trackable_children = others
+    try:
+        yield
+    finally:
+        del optimizer._trackable_children
+        if own is not None:
+            optimizer._trackable_children = own
+
+
+def build_legacy_optimizer(optimizer: Any, variables: Iterable[tf.Variable]) -> None:
+    """Creates the variables of a legacy Keras optimizer, which has no `build` and creates them in its first update."""
+    optimizer._create_all_weights(variables)
+
+
+def listed_variables(parts: dict[str, Any]) -> Any:
+    """Returns the list in which an optimizer of either Keras keeps its variables, given its trackable parts by name.
+
+    Returns None if they have no such list.
+    """
+    return parts.get("_variables")

@@ -1,0 +1,54 @@
+"""Private names of TensorFlow that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+
+def leave_out_of_checkpoints(trackable: Any, left_out: Iterable[tf.Variable]) -> None:
+    """Excludes the values of the variables in `left_out` from checkpoints of `trackable`."""
+    children, ids = trackable._trackable_children, {id(variable) for variable in left_out}
+    without_value = tf.Module()
+
+    def others(*args, **kwargs):
+        found = children(*args, **kwargs)
+        return {name: without_value if id(child) in ids else child for name, child in found.items()}
+
+    trackable._trackable_children = others
+
+
+@contextlib.contextmanager
+def taking_all_of_checkpoints(trackable: Any) -> Iterator[None]:
+    """Wraps a restore of a checkpoint that has the values that `leave_out_of_checkpoints` excludes."""
+    others = vars(trackable).pop("_trackable_children")
+    try:
+        yield
+    finally:
+        trackable._trackable_children = others
+
+
+def forget_values_to_come(model: Any) -> None:
+    """Drops the values that earlier restores hold for variables that `model` has not created yet.
+
+    A new restore replaces them, and with each value TensorFlow would keep all it knows of the old checkpoint.
+    """
+    for part in tf.train.TrackableView(model).descendants():
+        part._deferred_dependencies.clear()
+
+
+def listeners(hook: tf.compat.v1.train.CheckpointSaverHook) -> list[Any]:
+    """Returns a list of the listeners of a CheckpointSaverHook, which has no public attribute for them."""
+    return list(hook._listeners)
+
+
+def set_listeners(hook: tf.compat.v1.train.CheckpointSaverHook, listeners: Iterable[Any]) -> None:
+    """Replaces the listeners of a CheckpointSaverHook, which accepts them only in its constructor."""
+    hook._listeners  # noqa: B018, fails if the name is gone, unlike setting it
+    hook._listeners = list(listeners)

@@ -1,0 +1,46 @@
+"""Private names of TensorFlow that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def run_after(op: tf.Operation, earlier: list[tf.Operation]) -> None:
+    """Lets `op` of a v1 graph wait for the ops `earlier`; tf.control_dependencies only orders ops to be created."""
+    op._add_control_inputs(earlier)
+
+
+def reduces_by_collectives(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether a MirroredStrategy reduces by collective ops, its default; no public name reveals it."""
+    from tensorflow.python.distribute.cross_device_ops import CollectiveAllReduce
+
+    return isinstance(strategy.extended._cross_device_ops, CollectiveAllReduce)
+
+
+def averaging_losses(strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager[None]:
+    """Returns a context manager in which v1 optimizers average the replicas' losses, as tf.estimator requested.
+
+    Inside it, `tf.compat.v1.distribute.get_loss_reduction()` is MEAN.
+    """
+    return strategy._scale_loss_for_estimator_enabled()
+
+
+def is_loss_averaged() -> bool:
+    """Returns whether an optimizer in the default graph has divided its loss by the number of replicas.
+
+    v1 optimizers set an attribute of the graph for tf.estimator.
+    """
+    return v1.get_default_graph()._is_loss_scaled_by_optimizer
+
+
+def set_loss_averaged() -> None:
+    """Makes `is_loss_averaged` true, as a v1 optimizer does."""
+    if not is_loss_averaged():  # setting it would not fail if the name were gone
+        v1.get_default_graph()._is_loss_scaled_by_optimizer = True

@@ -1,0 +1,13 @@
+"""Private names of tf_keras that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def learning_rate_or_schedule(optimizer: Any) -> Any:
+    """Returns the learning rate variable of a new Keras optimizer, or its schedule, which `learning_rate` lacks."""
+    return optimizer._learning_rate

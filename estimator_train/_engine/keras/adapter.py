@@ -1,0 +1,263 @@
+"""Adapter: what the package asks of a generation of Keras."""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from estimator_train._engine.checkpoints.object_based import SavedParts
+from estimator_train._engine.keras.private_keras import compile_arguments
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+
+NOT_COMPILED = (
+    "The given keras model has not been compiled yet. "
+    "Please compile the model with `model.compile()` before calling `model_to_estimator()`."
+)
+
+
+class Adapter(abc.ABC):
+    """The interface to models of one generation of Keras: tf_keras, which is Keras 2, or Keras 3.
+
+    `tf_keras.adapter` and `keras3.adapter` implement it, and all other modules use models of either Keras through it.
+    A method that is not abstract is the same for both, or right for one of them. Adapters have no state.
+
+    Attributes:
+      keras: the module `tf_keras` or `keras`.
+      name, other_name: what messages call this Keras and the other one.
+      other_package: the package of the other Keras.
+      foreign_callback: the error for a callback of the other Keras, with a place for the callback.
+      weights_file: the name of a file with the weights of a model.
+    """
+
+    keras: Any
+    name: ClassVar[str]
+    other_name: ClassVar[str]
+    other_package: ClassVar[str]
+    foreign_callback: ClassVar[str]
+    weights_file: ClassVar[str]
+
+    # Copies
+
+    def check(self, model: Any) -> None:
+        """Raises ValueError if `model` is not compiled, or compiled with parts of the other Keras."""
+        if not self._is_compiled(model):
+            raise ValueError(NOT_COMPILED)
+        arguments = compile_arguments(model)
+        parts = tf.nest.flatten([arguments.get(kind) for kind in ("optimizer", "loss", "metrics", "weighted_metrics")])
+        for part in parts:
+            if any(base.__module__.split(".")[0] == self.other_package for base in type(part).__mro__):
+                raise ValueError(
+                    f"The {self.name} model {model.name} is compiled with {part!r} of {self.other_name}; use its "
+                    f"{self.name} counterpart."
+                )
+
+    @abc.abstractmethod
+    def _is_compiled(self, model: Any) -> bool:
+        """Returns whether `compile` of `model` has been called."""
+
+    def check_trains_on(self, model: Any, strategy: tf.distribute.Strategy) -> None:  # noqa: B027, a default
+        """Raises UnsuitableModelError if the replicas of `strategy` cannot train `model`."""
+
+    def in_eager_mode(self, model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> Any:
+        """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
+        return model
+
+    @abc.abstractmethod
+    def clone(
+        self,
+        model: Any,
+        custom_objects: dict[str, Any] | None,
+        clone_layer: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Returns a compiled model with the same layers and settings, and new variables.
+
+        `clone_layer` makes a layer of the clone from one of `model`; None copies it.
+        """
+
+    @abc.abstractmethod
+    def clone_layer_with(self, model: Any, precision: str) -> Callable[[Any], Any]:
+        """Returns a `clone_layer` for `clone` that makes layers of `model` compute in `precision`.
+
+        Output layers, preprocessing layers and layers with another explicit dtype are not changed. `precision` is
+        "bfloat16" or "float16".
+        """
+
+    @abc.abstractmethod
+    def build_with_precision(self, build: Callable[[], Any], precision: str | None) -> Any:
+        """Calls `build` with Keras' global dtype policy set to `precision`, or unchanged if that is None."""
+
+    @abc.abstractmethod
+    def scales_loss(self, model: Any) -> bool:
+        """Returns whether the optimizer of `model` scales the loss."""
+
+    @abc.abstractmethod
+    def scale_loss(self, model: Any) -> None:
+        """Makes the optimizer scale the loss of `model`, to keep small gradients from underflowing in float16.
+
+        Raises:
+          UnsuitableModelError: the optimizer cannot scale it.
+        """
+
+    @abc.abstractmethod
+    def lookups(self, model: Any) -> list[Any]:
+        """Returns a list of the layers of `model` that have vocabularies."""
+
+    def prepare_optimizers(self, model: Any) -> None:  # noqa: B027, a default
+        """Prepares the optimizers of a copy of the model for compiled steps, if their Keras does not."""
+
+    # Variables and checkpoints
+
+    @abc.abstractmethod
+    def is_built(self, model: Any) -> bool:
+        """Returns whether `model` and all its layers have created their variables."""
+
+    @abc.abstractmethod
+    def saved_parts(self, model: Any) -> SavedParts:
+        """Returns the `SavedParts` of `model`."""
+
+    @abc.abstractmethod
+    def variables(self, model: Any) -> list[Any]:
+        """Returns a list of the variables, besides the slots of a tf_keras optimizer, that `model` has created."""
+
+    @abc.abstractmethod
+    def trainable_variables(self, model: Any) -> list[tf.Variable]:
+        """Returns a list of the TensorFlow variables that `model` trains, as far as it has created them."""
+
+    @abc.abstractmethod
+    def build_slots(self, model: Any) -> None:
+        """Creates the variables of the optimizer for the trainable variables that `model` has created.
+
+        Call it in the scope of the model's strategy.
+        """
+
+    def must_build_slots(self, model: Any) -> bool:
+        """Returns whether copies must `build_slots` before the state of `model` is restored to them.
+
+        Otherwise the optimizer restores its variables when it creates them.
+        """
+        return False
+
+    @abc.abstractmethod
+    def build_variables(
+        self, model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any], step: str
+    ) -> None:
+        """Creates the variables that the first `step`, "train_step" or "test_step", would create, as far as possible.
+
+        Args:
+          model: the Keras model.
+          strategy: the strategy in whose scope it was created.
+          element_spec: the `tf.TypeSpec` of the batches of all replicas.
+          data: function from a replica's batch to Keras' form, (features[, labels[, sample weights]]).
+          step: the name of the step.
+        """
+
+    @abc.abstractmethod
+    def hyperparameters(self, model: Any) -> dict[str, tf.Variable]:
+        """Returns the hyperparameters of the model's optimizer that are variables, by their names."""
+
+    @abc.abstractmethod
+    def finalize_state(self, model: Any) -> None:
+        """Makes layers and optimizers use restored state, in the scope of the model's strategy."""
+
+    def finish_variables(self, model: Any, made: Iterable[Any]) -> None:  # noqa: B027, a default
+        """Completes the variables `made`, just created, in the scope of the model's strategy."""
+
+    @abc.abstractmethod
+    def statistics(self, model: Any) -> list[bytes]:
+        """Returns the weights that `finalize_state` reads."""
+
+    # Steps
+
+    @abc.abstractmethod
+    def inputs(self, model: Any) -> dict[str, Any]:
+        """Returns a dict of the names of the model's inputs to their shapes and dtypes; empty if they are unknown."""
+
+    @abc.abstractmethod
+    def output_names(self, model: Any) -> list[str] | None:
+        """Returns a list of the names of the model's outputs, or None if they are unknown."""
+
+    def is_own_step(self, model: Any, step: str) -> bool:
+        """Returns whether `step` is Keras' own: the class of `model` does not override that method."""
+        return getattr(type(model), step) is getattr(self.keras.Model, step)
+
+    @abc.abstractmethod
+    def run_step(
+        self, model: Any, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any
+    ) -> tuple[Any, ...]:
+        """Runs `step` on every replica; returns (logs over all replicas, the other values of `step` per replica).
+
+        `step` takes a replica's batch and returns (logs, ...), where logs is a dict of names to tensors.
+        """
+
+    def gradients(self, model: Any, data: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Runs the first half of Keras' `train_step`; returns (gradients of the trainable variables, logs)."""
+        features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            predictions = model(features, training=True)
+            loss = self._compute_loss(model, features, labels, predictions, weights, training=True)
+            loss = self._scaled(loss, model)
+        found = tape.gradient(loss, model.trainable_variables)
+        return found, model.compute_metrics(features, labels, predictions, weights)
+
+    @abc.abstractmethod
+    def _compute_loss(
+        self, model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool
+    ) -> Any:
+        """Returns the loss for a batch and updates the metric "loss", as Keras' steps do."""
+
+    @abc.abstractmethod
+    def _scaled(self, loss: Any, model: Any) -> Any:
+        """Returns `loss` as the optimizer of `model` scales it."""
+
+    @abc.abstractmethod
+    def apply_gradients(self, model: Any, means: list[Any]) -> None:
+        """Runs the second half of the step: updates the trainable variables with the result of `gradients`."""
+
+    def test_and_predict(self, model: Any, data: Any) -> tuple[dict[str, Any], Any]:
+        """Does the work of Keras' `test_step` and `predict_step` in one pass; returns (logs, predictions)."""
+        features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
+        predictions = model(features, training=False)
+        self._compute_loss(model, features, labels, predictions, weights, training=False)
+        return model.compute_metrics(features, labels, predictions, weights), predictions
+
+    @abc.abstractmethod
+    def learning_rate(self, optimizer: Any) -> tf.Tensor | None:
+        """Returns the learning rate of the last update, a float32 scalar, or None if unknown, as for v1 optimizers."""
+
+    def random_generators(self, model: Any) -> list[Any]:
+        """Returns a list of the random generators whose state is not in checkpoints, for `StepDraws`."""
+        return []
+
+    @abc.abstractmethod
+    def reset_states(self, model: Any) -> None:
+        """Resets the states of stateful recurrent layers, which would otherwise continue from the run before."""
+
+    # Callbacks
+
+    def callback_list(self, model: Any, callbacks: list[Any], steps_per_epoch: int | None, epochs: float) -> Any:
+        """Returns the `CallbackList` that fit would create from `callbacks` for `model`.
+
+        Raises:
+          UnsuitableModelError: one of `callbacks` is from the other Keras.
+        """
+        for callback in callbacks:
+            if not isinstance(callback, self.keras.callbacks.Callback):
+                raise UnsuitableModelError(self.foreign_callback.format(f"{callback!r}"))
+        return self.keras.callbacks.CallbackList(
+            callbacks, model=model, epochs=epochs, steps=steps_per_epoch, verbose=0
+        )
+
+    def count_step(self, model: Any, step: int) -> None:  # noqa: B027, a default
+        """Sets the step counter of fit, if callbacks such as TensorBoard read it from the model."""
+
+    # Files
+
+    @abc.abstractmethod
+    def load_model(
+        self, path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
+    ) -> tuple[Any, bool]:
+        """Returns the saved model at `path` and whether it has a lambda; no model if `safe_mode` forbids a lambda."""

@@ -1,0 +1,371 @@
+"""The adapter for Keras 3 models on TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
+from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.keras3 import cloning, private_keras3
+from estimator_train._engine.keras.keras3.cloning import all_layers
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+
+_SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
+
+
+class Keras3Adapter(Adapter):
+    keras = keras
+    name = "Keras 3"
+    other_name = "tf_keras"
+    other_package = "tf_keras"
+    foreign_callback = (
+        "The model is of Keras 3, but {} is of tf_keras; use the Keras 3 callback. If it derives from tf.keras' "
+        "Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
+    )
+    weights_file = "model.weights.h5"
+
+    # Copies
+
+    def _is_compiled(self, model: Any) -> bool:
+        return model.compiled
+
+    def check_trains_on(self, model: Any, strategy: tf.distribute.Strategy) -> None:
+        if self.scales_loss(model) and strategy.num_replicas_in_sync > 1:
+            raise UnsuitableModelError(
+                f"{model.name} scales its loss, as float16 needs, which Keras 3 cannot do on "
+                f"{strategy.num_replicas_in_sync} replicas (keras issue 18666); use bfloat16, or train on one replica."
+            )
+
+    def clone(
+        self, model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None
+    ) -> Any:
+        return cloning.clone(model, custom_objects, clone_layer)
+
+    def clone_layer_with(self, model: Any, precision: str) -> Callable[[Any], Any]:
+        return cloning.clone_layer_with(model, precision)
+
+    def build_with_precision(self, build: Callable[[], Any], precision: str | None) -> Any:
+        return cloning.build_with_precision(build, precision)
+
+    def scales_loss(self, model: Any) -> bool:
+        return cloning.scales_loss(model)
+
+    def scale_loss(self, model: Any) -> None:
+        if not self.scales_loss(model):
+            model.optimizer = keras.optimizers.LossScaleOptimizer(model.optimizer)
+
+    def lookups(self, model: Any) -> list[Any]:
+        kinds = keras.layers.StringLookup, keras.layers.IntegerLookup
+        return [layer for layer in all_layers(model) if isinstance(layer, kinds)]
+
+    # Variables and checkpoints
+
+    def is_built(self, model: Any) -> bool:
+        return all(layer.built for layer in all_layers(model))
+
+    def saved_parts(self, model: Any) -> SavedParts:
+        root = _tree(model)
+        weights = [part for part in parts_by_key(root).values() if isinstance(part, tf.Variable)]
+        return SavedParts(root, weights, self.trainable_variables(model), None)
+
+    def variables(self, model: Any) -> list[Any]:
+        return [*model.variables, *(variable for optimizer in _optimizers(model) for variable in optimizer.variables)]
+
+    def trainable_variables(self, model: Any) -> list[tf.Variable]:
+        return [variable.value for variable in model.trainable_variables]
+
+    def build_slots(self, model: Any) -> None:
+        optimizer = model.optimizer
+        # Building a LossScaleOptimizer again would replace its variables.
+        if optimizer is not None and not optimizer.built and model.trainable_variables:
+            optimizer.build(model.trainable_variables)
+
+    def must_build_slots(self, model: Any) -> bool:
+        return model.optimizer is not None and model.optimizer.built
+
+    def build_variables(
+        self, model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any], step: str
+    ) -> None:
+        is_own = self.is_own_step(model, "test_step") and self.is_own_step(model, step)
+        if not is_own and strategy.num_replicas_in_sync == 1:
+            return  # the user's step creates them, which only fails on several replicas
+        symbols = _symbols(strategy, element_spec, data)
+        with strategy.scope():
+            if symbols is not None:
+                self._build_layers_and_metrics(model, symbols, is_own)
+            if is_own and step == "train_step":
+                self.build_slots(model)
+        if not is_own and step == "train_step":
+            _build_updated_slots(model, strategy, element_spec, data)
+
+    def _build_layers_and_metrics(self, model: Any, data: Any, is_own: bool) -> None:
+        if is_own or (self.is_own_step(model, "test_step") and model.loss is not None):
+            private_keras3.compute_output_spec(model.test_step, data)
+        elif type(model).call is not keras.Model.call:
+            private_keras3.compute_output_spec(model, keras.utils.unpack_x_y_sample_weight(data)[0])
+
+    def hyperparameters(self, model: Any) -> dict[str, tf.Variable]:
+        if model.optimizer is None:
+            return {}
+        rate = private_keras3.learning_rate_or_schedule(getattr(model.optimizer, "inner_optimizer", model.optimizer))
+        return {"learning_rate": rate.value} if isinstance(rate, keras.Variable) else {}
+
+    def finalize_state(self, model: Any) -> None:
+        for layer in _normalizations(model):
+            layer.finalize_state()  # it computes with tensors derived from its variables
+        self.finish_variables(model, model.variables)
+
+    def finish_variables(self, model: Any, made: Iterable[Any]) -> None:
+        """Gives the random generators among `made` a different seed on each replica.
+
+        With the same state, Dropout would draw the same mask on all of them.
+        """
+        made_ids = set(map(id, made))
+        strategy = tf.distribute.get_strategy()
+        if strategy.num_replicas_in_sync == 1:
+            return
+        distances = strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant([context.replica_id_in_sync_group * _SEED_DISTANCE, 0], tf.int64)
+        )
+        for state in [state for layer in all_layers(model) for state in private_keras3.seed_states(layer)]:
+            if id(state) in made_ids:
+                replicas = map(strategy.experimental_local_results, (state.value, distances))
+                for own_state, distance in zip(*replicas, strict=True):
+                    own_state.assign_add(tf.cast(distance, own_state.dtype))
+
+    def statistics(self, model: Any) -> list[bytes]:
+        return [weight.numpy().tobytes() for layer in _normalizations(model) for weight in layer.weights]
+
+    # Steps
+
+    def inputs(self, model: Any) -> dict[str, Any]:
+        inputs = getattr(model, "inputs", None) or ()
+        return {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
+
+    def output_names(self, model: Any) -> list[str] | None:
+        return cloning.output_names(model)
+
+    def run_step(
+        self, model: Any, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any
+    ) -> tuple[Any, ...]:
+        """See `Adapter.run_step`.
+
+        Inside a replica, Keras 3's metrics return only that replica's result, so the overall result is computed
+        outside. Other values in the logs are averaged, as in Keras' fit.
+        """
+        if strategy.num_replicas_in_sync == 1:
+            return strategy.run(step, args=(batch,))
+        with _recorded_results(model.metrics) as recorded:
+            logs, *others = strategy.run(step, args=(batch,))
+        results: dict[int, Any] = {}
+
+        def reduced(value):
+            metric, key = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, None))
+            if metric is None:
+                return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
+            if id(metric) not in results:
+                results[id(metric)] = metric.result()
+            return results[id(metric)] if key is None else results[id(metric)][key]
+
+        return {name: reduced(value) for name, value in logs.items()}, *others
+
+    def _compute_loss(
+        self, model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool
+    ) -> Any:
+        loss = private_keras3.compute_loss(model, features, labels, predictions, weights, training)
+        examples = tf.shape(tf.nest.flatten(features)[0])[0]
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        private_keras3.loss_metric(model).update_state(loss * tf.cast(replicas, loss.dtype), sample_weight=examples)
+        return loss
+
+    def _scaled(self, loss: Any, model: Any) -> Any:
+        return model.optimizer.scale_loss(loss)
+
+    def apply_gradients(self, model: Any, means: list[Any]) -> None:
+        model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
+
+    def learning_rate(self, optimizer: Any) -> tf.Tensor | None:
+        if optimizer is None:
+            return None
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        rate = private_keras3.learning_rate_or_schedule(optimizer)
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            rate = rate(optimizer.iterations - 1)
+        return tf.cast(rate() if callable(rate) else rate, tf.float32)
+
+    def reset_states(self, model: Any) -> None:
+        for layer in all_layers(model):
+            if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built:
+                layer.reset_state()
+
+    # Files
+
+    def load_model(
+        self, path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
+    ) -> tuple[Any, bool]:
+        try:
+            return keras.models.load_model(path, custom_objects=custom_objects), False
+        except ValueError as error:
+            if "safe_mode=False" not in str(error):  # Keras' message when it refuses a lambda
+                raise
+        if safe_mode:
+            return None, True
+        return keras.models.load_model(path, custom_objects=custom_objects, safe_mode=False), True
+
+
+# Variables and checkpoints
+
+
+def _tree(model: Any) -> tf.Module:
+    """Returns a tree of the model's TensorFlow variables with the names that they have in the model.
+
+    Keras 3's variables wrap TensorFlow's; asynchronous checkpoints and SavedModels do not support these wrappers, and
+    TensorFlow finds neither layers in lists nor the state of random generators. `tf.train.Checkpoint(model).read(path)`
+    can read a checkpoint of the tree. Variables that TensorFlow does not find are below `estimator_untracked`.
+    """
+    found: set[int] = set()
+    nodes: dict[int, tf.Module] = {}
+    alive = []
+
+    def copied(part):
+        if isinstance(part, keras.Variable):
+            found.add(id(part.value))
+            return part.value
+        if isinstance(part, (tf.Variable, tf.saved_model.experimental.TrackableResource, tf.saved_model.Asset)):
+            return part
+        if id(part) not in nodes:
+            is_optimizer = isinstance(part, keras.optimizers.Optimizer)
+            children = _parts_of_optimizer(part) if is_optimizer else tf.train.TrackableView.children(part)
+            alive.append(children)  # the id of a deleted object may be reused
+            node = nodes[id(part)] = tf.Module()
+            for name, child in children.items():
+                setattr(node, name, copied(child))
+        return nodes[id(part)]
+
+    root = copied(model)
+    root.estimator_untracked = _without(found, model, set())
+    return root
+
+
+def _parts_of_optimizer(optimizer: Any) -> dict[str, Any]:
+    """Returns the parts of an optimizer to save, by name.
+
+    The list of its variables lacks the learning rate, which is saved as a hyperparameter.
+    """
+    rate = private_keras3.learning_rate_or_schedule(optimizer)
+    listed = tf.Module()
+    for number, variable in enumerate(private_keras3.optimizer_variables(optimizer)):
+        if variable is not rate:
+            setattr(listed, str(number), variable)
+    return private_keras3.parts_of_optimizer(optimizer) | {"_variables": listed}
+
+
+def _without(found: set[int], layer: Any, seen: set[int]) -> tf.Module:
+    """Returns a tree of the variables of a layer and its sublayers whose ids are not in `found`.
+
+    Its names do not depend on which layers have already created their variables. `seen` has the ids of layers that are
+    already in the tree.
+    """
+    tree = tf.Module()
+    seen.add(id(layer))
+    sublayers = private_keras3.sublayers(layer)
+    inherited = {id(weight) for sublayer in sublayers for weight in sublayer.weights}
+    own = [weight for weight in layer.weights if id(weight) not in inherited]
+    for name, variables in (("weight", own), ("seed", private_keras3.seed_states(layer))):
+        for index, variable in enumerate(variables):
+            if id(variable.value) not in found:
+                setattr(tree, f"{name}{index}", variable.value)
+    for index, sublayer in enumerate(sublayers):
+        if id(sublayer) not in seen:
+            setattr(tree, f"layer{index}", _without(found, sublayer, seen))
+    return tree
+
+
+def _optimizers(model: Any) -> list[Any]:
+    return [part for part in vars(model).values() if isinstance(part, keras.optimizers.Optimizer)]
+
+
+def _normalizations(model: Any) -> list[Any]:
+    return [layer for layer in all_layers(model) if isinstance(layer, keras.layers.Normalization)]
+
+
+# Steps
+
+
+def _build_updated_slots(
+    model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any]
+) -> None:
+    """Creates the optimizers' variables for the variables that the user's `train_step` updates."""
+    optimizers = _optimizers(model)
+    train_step = private_tensorflow.with_autograph(model.train_step)
+    updated: dict[Any, list[Any]] = {}
+
+    def record(optimizer, gradients, trainable_variables=None):
+        updated[optimizer] = list(trainable_variables or ())
+
+    for optimizer in optimizers:
+        optimizer.apply = functools.partial(record, optimizer)
+    try:
+        _trace_on_replicas(strategy, lambda batch: train_step(data(batch)), element_spec)
+    finally:
+        for optimizer in optimizers:
+            del optimizer.apply
+    with strategy.scope():
+        for optimizer, variables in updated.items():
+            optimizer.build(variables)
+
+
+def _trace_on_replicas(strategy: tf.distribute.Strategy, function: Callable[[Any], Any], element_spec: Any) -> None:
+    """Traces a function of a replica's batch without running it."""
+
+    @tf.function(autograph=False)
+    def on_replicas(batch):
+        strategy.run(function, args=(batch,))
+
+    on_replicas.get_concrete_function(element_spec)
+
+
+def _symbols(strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any]) -> Any:
+    """Returns the result of `data` for a replica's batch as KerasTensors, or None if Keras cannot represent it."""
+    found: list[Any] = []
+    _trace_on_replicas(strategy, lambda batch: found.append(data(batch)), element_spec)
+    tensors = [part for part in tf.nest.flatten(found[0]) if part is not None]
+    if not all(isinstance(tensor, tf.Tensor) and tensor.shape.rank is not None for tensor in tensors):
+        return None
+    return tf.nest.map_structure(
+        lambda tensor: None if tensor is None else keras.KerasTensor(tensor.shape, tensor.dtype.name), found[0]
+    )
+
+
+@contextlib.contextmanager
+def _recorded_results(metrics: Iterable[Any]) -> Iterator[dict[int, tuple[Any, Any]]]:
+    """Records the results of the metrics' `result()` inside the block, in a dict of ids of tensors to (metric, key).
+
+    If a result is a dict, the key is the tensor's key in it, otherwise None.
+    """
+    metrics = list({id(metric): metric for metric in metrics}.values())
+    recorded: dict[int, tuple[Any, Any]] = {}
+    kept = []
+
+    def record(metric, result):
+        value = result()
+        kept.append(value)  # keeps the ids of its tensors from being reused
+        parts = value if isinstance(value, dict) else {None: value}
+        recorded.update({id(part): (metric, key) for key, part in parts.items()})
+        return value
+
+    for metric in metrics:
+        metric.result = functools.partial(record, metric, metric.result)
+    try:
+        yield recorded
+    finally:
+        for metric in metrics:
+            del metric.result

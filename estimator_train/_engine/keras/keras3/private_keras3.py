@@ -1,0 +1,98 @@
+"""Private names of Keras 3 that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+
+
+def function_arguments(metric: Any) -> dict[str, Any]:
+    """Returns the dict of arguments that a Keras 3 MeanMetricWrapper passes to its function."""
+    return metric._fn_kwargs
+
+
+def sublayers(layer: Any) -> list[Any]:
+    """Returns a list of the layers that a Keras 3 layer or model has as attributes, or in lists in attributes."""
+    return list(layer._layers)
+
+
+def functional_class() -> type:
+    """Returns the `functional_class` of Keras 3."""
+    from keras.src.models.functional import Functional
+
+    return Functional
+
+
+def seed_states(layer: Any) -> list[Any]:
+    """Returns a list of the state variables of a Keras 3 layer's own random generators."""
+    return [generator.state for generator in layer._seed_generators]
+
+
+def compute_output_spec(function: Callable, *arguments: Any) -> Any:
+    """Calls a function of a Keras 3 model on KerasTensors; it may create variables, but changes none.
+
+    The public method of layers hides the function's errors behind its own message.
+    """
+    from keras.src import backend
+
+    return backend.compute_output_spec(function, *arguments)
+
+
+def parts_of_optimizer(optimizer: Any) -> dict[str, Any]:
+    """Returns the trackable parts of a Keras 3 optimizer by name, without the list of variables that it updates.
+
+    With that list, TensorFlow would name a model's variables by their place in the optimizer.
+    """
+    optimizer._trainable_variables  # noqa: B018, fails if the name is gone, unlike leaving it out
+    parts = tf.train.TrackableView.children(optimizer)
+    return {name: part for name, part in parts.items() if name != "_trainable_variables"}
+
+
+def optimizer_variables(optimizer: Any) -> list[Any]:
+    """Returns the list of variables below `_variables` in the checkpoints of a Keras 3 optimizer, in its order."""
+    return list(optimizer._variables)
+
+
+def learning_rate_or_schedule(optimizer: Any) -> Any:
+    """Returns the learning rate variable of a Keras 3 optimizer, or its schedule, which `learning_rate` lacks."""
+    return optimizer._learning_rate
+
+
+def deserialized_lambdas() -> contextlib.AbstractContextManager[None]:
+    """Returns a context manager in which Keras 3 deserializes lambdas, for copies of the user's own model.
+
+    `keras.config.enable_unsafe_deserialization` would affect the whole process.
+    """
+    from keras.src.saving.serialization_lib import SafeModeScope
+
+    return SafeModeScope(False)
+
+
+def weight_decay_exclusions(optimizer: Any) -> tuple[Iterable[Any], list[str]]:
+    """Returns the variables and name patterns passed to `exclude_from_weight_decay`, which the config lacks."""
+    stand_in = types.SimpleNamespace()
+    type(optimizer).exclude_from_weight_decay(stand_in, var_names=["any"])
+    variables, pattern = "_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern"
+    if not {variables, pattern} <= vars(stand_in).keys():
+        raise AttributeError(
+            f"exclude_from_weight_decay() sets {sorted(vars(stand_in))}, not {variables} and {pattern}"
+        )
+    names = getattr(optimizer, pattern, None)
+    return getattr(optimizer, variables, ()), [] if names is None else [names.pattern]
+
+
+def compute_loss(model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool) -> Any:
+    """Returns the loss of a Keras 3 model for a batch; older overrides of `compute_loss` do not take `training`."""
+    return model._compute_loss(x=features, y=labels, y_pred=predictions, sample_weight=weights, training=training)
+
+
+def loss_metric(model: Any) -> Any:
+    """Returns the metric "loss" of a Keras 3 model, which the public `compute_loss` does not update."""
+    return model._loss_tracker

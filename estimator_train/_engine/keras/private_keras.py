@@ -1,0 +1,19 @@
+"""Private names of tf_keras and Keras 3 that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def compile_arguments(model: Any) -> dict[str, Any]:
+    """Returns a dict of a model's `compile()` arguments, without the optimizer for a model made in a v1 graph.
+
+    `get_compile_config()` serializes them, which fails for lambdas and unregistered functions.
+    """
+    if hasattr(model, "_compile_weighted_metrics"):
+        metrics = {"metrics": model._compile_metrics, "weighted_metrics": model._compile_weighted_metrics}
+        return metrics | {"loss": model.loss, "loss_weights": model.loss_weights}
+    return dict(model._compile_config.config)

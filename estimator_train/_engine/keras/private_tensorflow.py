@@ -1,0 +1,68 @@
+"""Private names of TensorFlow that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def copy_v1_optimizer(optimizer: Any) -> Any:
+    """Returns a tf.compat.v1 optimizer with the settings of `optimizer` and no variables.
+
+    v1 optimizers have no configuration. Their settings are all attributes except the variables and the bookkeeping of
+    checkpoints, which a deep copy would include.
+    """
+    variables = {name: {} for name in ("_slots", "_non_slot_dict", "_deferred_slot_restorations")}
+    bookkeeping = {name for name in vars(optimizer) if name.startswith("_self_")}
+    missing = variables.keys() - vars(optimizer).keys()
+    if missing or not bookkeeping:
+        raise AttributeError(f"{type(optimizer).__name__} lacks {sorted(missing) or 'attributes of its checkpoints'}")
+    copied = object.__new__(type(optimizer))
+    vars(copied).update({name: value for name, value in vars(optimizer).items() if name not in bookkeeping})
+    vars(copied).update(variables)
+    return copied
+
+
+def v2_behavior() -> bool:
+    """Returns whether TensorFlow 2 behavior is on; `tf.compat.v1.disable_v2_behavior()` turns it off."""
+    return tf.__internal__.tf2.enabled()
+
+
+def as_wrapper(function: Callable, wrapped: Callable) -> Callable:
+    """Returns `function`, which takes any arguments, with the signature of `wrapped` for Keras.
+
+    Keras looks for a signature with `inspect.getfullargspec`, which does not follow functools.wraps.
+    """
+    return tf.__internal__.decorator.make_decorator(wrapped, function)
+
+
+def with_autograph(function: Callable) -> Callable:
+    """Returns `function` converted by AutoGraph, except for TensorFlow's and Keras' own code.
+
+    Call it outside of a `tf.function(autograph=False)`, in which nothing is converted. `tf.autograph.to_graph` would
+    convert TensorFlow's and Keras' code, too, and in a `tf.function` a replica cannot reduce gradients.
+    """
+    return tf.__internal__.autograph.tf_convert(function, tf.__internal__.autograph.control_status_ctx())
+
+
+def is_stateful_op(name: str) -> bool:
+    """Returns whether ops called `name` are stateful; a GraphDef's node, unlike a `tf.Operation`, has no `op_def`."""
+    from tensorflow.python.framework import op_def_registry
+
+    return op_def_registry.get(name).is_stateful
+
+
+def graph_around_branches(graph: tf.Graph) -> tf.Graph:
+    """Returns `graph` or, if it is that of a branch of tf.cond, the graph that calls tf.cond."""
+    from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
+
+    while isinstance(graph, CondBranchFuncGraph):
+        graph = graph.outer_graph
+    return graph

@@ -1,0 +1,146 @@
+"""Copies a compiled Keras model to new variables without losing any of its state."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+
+ADVICE = (
+    "Pass a function without arguments that builds and compiles the model instead: "
+    "model_to_estimator(keras_model=build_model)."
+)
+
+
+class ModelSource:
+    """Makes copies of a compiled Keras model with the state that the model had when it was passed in.
+
+    The given model is read once and never changed. Its state (weights, statistics, lookup tables, optimizer) is kept in
+    memory.
+
+    Attributes:
+      adapter: the adapter for the model's Keras; see `adapter.Adapter`.
+
+    Raises:
+      ValueError: the model is not compiled, or cannot be copied.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        given: Any,
+        build: Callable[[], Any] | None = None,
+        custom_objects: dict[str, Any] | None = None,
+        clone_layer: Callable[[Any], Any] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Reads the state of `given`.
+
+        Args:
+          adapter: the adapter for the model's Keras.
+          given: a compiled Keras model.
+          build: the function that returned it; None clones the model.
+          custom_objects: dict of names to custom classes and functions.
+          clone_layer: function that makes a copy's layer from a layer of `given`; None copies it, on its device.
+          seed: seed of the initial weights, for a model made with eager execution off whose weights are not set.
+        """
+        adapter.check(given)
+        given = adapter.in_eager_mode(given, custom_objects, seed)
+        self.adapter = adapter
+        self._scales_loss = adapter.scales_loss(given)
+        self._given = [weakref.ref(variable) for variable in self._trained(given)]
+        if given.run_eagerly:
+            tf.get_logger().warning(
+                "The model is compiled with run_eagerly=True, which the Estimator ignores: its steps are compiled. To "
+                "debug them in Python, use the model's own fit."
+            )
+        self._state = object_based.StateInMemory(adapter.saved_parts(given))
+        self._builds_slots = adapter.must_build_slots(given)
+        # An object-based checkpoint lacks only this state: the table of an adapted vocabulary is a constant.
+        self._vocabularies = [_vocabulary(layer) for layer in adapter.lookups(given)]
+        if build is None:
+            # Copies are made from a copy made now, so that later changes of the user's model have no effect.
+            template = self._with_state(lambda: adapter.clone(given, custom_objects, clone_layer))
+            self._build = lambda precision: adapter.clone(
+                template, custom_objects, precision and adapter.clone_layer_with(template, precision)
+            )
+        else:
+            self._build = lambda precision: adapter.build_with_precision(build, precision)
+
+    def copy(self, strategy: tf.distribute.Strategy, precision: str | None = None) -> Any:
+        """Returns a compiled copy with its own variables, created in the scope of `strategy`.
+
+        `precision` is "bfloat16" or "float16", see `mixed_precision`; None keeps the model's.
+        """
+        if precision is not None and self._scales_loss:
+            raise UnsuitableModelError(
+                "The model scales its loss, so it already uses mixed precision; leave out mixed_precision."
+            )
+        with strategy.scope():
+            copy = self._with_state(lambda: self._build(precision))
+            if precision == "float16":
+                self.adapter.scale_loss(copy)
+            return copy
+
+    def take_weights(self, path: str) -> None:
+        """Replaces the weights that the checkpoint at prefix `path` has, and logs which ones it lacks.
+
+        Raises:
+          CheckpointError: see `object_based.take_weights`.
+        """
+        parts = self.adapter.saved_parts(self.copy(tf.distribute.get_strategy()))
+        differences = object_based.take_weights(parts, path)
+        self._state = object_based.StateInMemory(parts)
+        tf.get_logger().info("Warm-starting from %s", path)
+        if differences:
+            tf.get_logger().warning("These weights keep their own values: %s", "; ".join(differences))
+
+    def check_variables(self, copy: Any, used: Iterable[tf.Variable]) -> None:
+        """Raises ValueError if `used`, the variables of a function of `copy`, include some that the given model trains.
+
+        A copy shares functions with the given model, such as those of Lambda layers and losses, which may refer to its
+        variables.
+        """
+        own = set(map(id, self._trained(copy)))
+        given = {id(each()) for each in self._given} - own - {id(None)}
+        foreign = [variable.name for variable in used if id(variable) in given]
+        if foreign:
+            raise ValueError(
+                f"A Lambda layer, a loss or another function of the model {copy.name} uses its variable {foreign[0]}, "
+                f"but the Estimator trains a copy, whose functions would still use the original's. {ADVICE}"
+            )
+
+    def _trained(self, model: Any) -> list[tf.Variable]:
+        """Returns the variables that `model` trains, with those of each replica."""
+        variables = self.adapter.trainable_variables(model)
+        return [each for variable in variables for each in (variable, *getattr(variable, "values", ()))]
+
+    def _with_state(self, build: Callable[[], Any]) -> Any:
+        model = build()
+        if self._builds_slots:
+            self.adapter.build_slots(model)
+        try:
+            for layer, (vocabulary, idf_weights) in zip(self.adapter.lookups(model), self._vocabularies, strict=True):
+                if vocabulary and not _vocabulary(layer)[0]:
+                    layer.set_vocabulary(vocabulary, *([] if idf_weights is None else [idf_weights]))
+            self._state.restore_to(self.adapter.saved_parts(model))
+        except ValueError as error:
+            raise ValueError(
+                f"Cannot copy the model {model.name}, because a copy has other weights: {error} {ADVICE}"
+            ) from error
+        self.adapter.finalize_state(model)
+        return model
+
+
+def _vocabulary(layer: Any) -> tuple[list[Any], Any]:
+    """Returns the vocabulary and the inverse document frequencies of a lookup layer, without special tokens."""
+    vocabulary = layer.get_vocabulary(include_special_tokens=False)
+    if layer.output_mode != "tf_idf" or not vocabulary:
+        return vocabulary, None
+    return vocabulary, layer.idf_weights.numpy()[-len(vocabulary) :]

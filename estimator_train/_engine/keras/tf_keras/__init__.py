@@ -1,0 +1,1 @@
+"""The adapter for models of tf_keras, which is Keras 2."""

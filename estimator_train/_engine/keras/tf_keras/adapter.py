@@ -1,0 +1,188 @@
+"""The adapter for tf_keras models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+from tf_keras import layers
+
+from estimator_train._engine.checkpoints.object_based import SavedParts, parts_by_key
+from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.tf_keras import cloning, mixed_precision, private_tf_keras, step_variables
+from estimator_train._engine.keras.tf_keras.cloning import layers_within
+
+
+class TfKerasAdapter(Adapter):
+    keras = keras
+    name = "tf_keras"
+    other_name = "Keras 3"
+    other_package = "keras"
+    foreign_callback = "The model is of tf_keras, but {} is of Keras 3; use the tf_keras callback."
+    weights_file = "weights.h5"
+
+    # Copies
+
+    def _is_compiled(self, model: Any) -> bool:
+        return bool(model.optimizer)
+
+    def in_eager_mode(self, model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> Any:
+        return cloning.in_eager_mode(model, custom_objects, seed)
+
+    def clone(
+        self, model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None
+    ) -> Any:
+        return cloning.clone(model, custom_objects, clone_layer)
+
+    def clone_layer_with(self, model: Any, precision: str) -> Callable[[Any], Any]:
+        return mixed_precision.clone_layer(model, precision)
+
+    def build_with_precision(self, build: Callable[[], Any], precision: str | None) -> Any:
+        return mixed_precision.build(build, precision)
+
+    def scales_loss(self, model: Any) -> bool:
+        return isinstance(model.optimizer, keras.mixed_precision.LossScaleOptimizer)
+
+    def scale_loss(self, model: Any) -> None:
+        mixed_precision.scale_loss(model)
+
+    def lookups(self, model: Any) -> list[Any]:
+        kinds = layers.StringLookup, layers.IntegerLookup
+        return [layer for layer in layers_within(model) if isinstance(layer, kinds)]
+
+    def prepare_optimizers(self, model: Any) -> None:
+        for nadam in _nadams(model):
+            private_tf_keras.multiply_momenta_once(nadam)
+
+    # Variables and checkpoints
+
+    def is_built(self, model: Any) -> bool:
+        return model.built and all(layer.built for layer in layers_within(model))
+
+    def saved_parts(self, model: Any) -> SavedParts:
+        parts = (model, *parts_by_key(model).values())
+        built = [part for part in parts if isinstance(part, layers.Layer) and part.built]
+        weights = [weight for part in built if not isinstance(part, keras.metrics.Metric) for weight in part.weights]
+        return SavedParts(model, weights, self.trainable_variables(model), model.optimizer)
+
+    def variables(self, model: Any) -> list[Any]:
+        return model.weights if model.built else []
+
+    def trainable_variables(self, model: Any) -> list[tf.Variable]:
+        return model.trainable_variables if model.built else []
+
+    def build_slots(self, model: Any) -> None:
+        self.learning_rate(model.optimizer)  # a legacy optimizer creates its variables when asked
+        step_variables.build_slots(model)
+
+    def build_variables(
+        self, model: Any, strategy: tf.distribute.Strategy, element_spec: Any, data: Callable[[Any], Any], step: str
+    ) -> None:
+        if step == "train_step":
+            with strategy.scope():
+                self.learning_rate(model.optimizer)
+        if self.is_own_step(model, step):
+            if step == "train_step":
+                with strategy.scope():
+                    step_variables.build_slots(model)
+            step_variables.build_metrics(model, strategy, element_spec, data)
+
+    def hyperparameters(self, model: Any) -> dict[str, tf.Variable]:
+        return private_tf_keras.hyperparameters(model.optimizer)
+
+    def finalize_state(self, model: Any) -> None:
+        for layer in layers_within(model):
+            layer.finalize_state()  # Normalization computes with tensors derived from its variables
+        for nadam in _nadams(model):
+            private_tf_keras.complete_product(nadam)
+
+    def statistics(self, model: Any) -> list[bytes]:
+        default = layers.Layer.finalize_state
+        readers = [layer for layer in layers_within(model) if type(layer).finalize_state is not default]
+        return [weight.tobytes() for layer in readers for weight in layer.get_weights()]
+
+    # Steps
+
+    def inputs(self, model: Any) -> dict[str, Any]:
+        return dict(zip(model.input_names, model.inputs, strict=True)) if model.inputs else {}
+
+    def output_names(self, model: Any) -> list[str] | None:
+        return model.output_names
+
+    def run_step(
+        self, model: Any, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any
+    ) -> tuple[Any, ...]:
+        """See `Adapter.run_step`.
+
+        Keras aggregates metrics over replicas, and sums other values in the logs. Its own loss is divided by the number
+        of replicas, so the sum is the loss of the whole batch.
+        """
+        logs, *others = strategy.run(step, args=(batch,))
+        # With one replica per process, the values do not show whether they are aggregated.
+        aggregated = {id(value) for value in private_tf_keras.last_metric_results(model.metrics)}
+
+        def reduced(value):
+            agrees = not synchronous.spans_workers(strategy) or id(value) in aggregated
+            if isinstance(value, tf.distribute.DistributedValues) or not agrees:
+                return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+            return value
+
+        return {name: reduced(value) for name, value in logs.items()}, *others
+
+    def _compute_loss(
+        self, model: Any, features: Any, labels: Any, predictions: Any, weights: Any, training: bool
+    ) -> Any:
+        return model.compute_loss(features, labels, predictions, weights)
+
+    def _scaled(self, loss: Any, model: Any) -> Any:
+        return model.optimizer.get_scaled_loss(loss) if self.scales_loss(model) else loss
+
+    def apply_gradients(self, model: Any, means: list[Any]) -> None:
+        if self.scales_loss(model):
+            means = model.optimizer.get_unscaled_gradients(means)
+        model.optimizer.apply_gradients(zip(means, model.trainable_variables, strict=True))
+
+    def learning_rate(self, optimizer: Any) -> tf.Tensor | None:
+        rate = getattr(optimizer, "learning_rate", None)
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):  # a legacy optimizer's
+            rate = rate(optimizer.iterations - 1)
+        return None if rate is None else tf.cast(rate, tf.float32)
+
+    def random_generators(self, model: Any) -> list[Any]:
+        return private_tf_keras.random_generators(layers_within(model))
+
+    def reset_states(self, model: Any) -> None:
+        for layer in layers_within(model):
+            if isinstance(layer, layers.RNN) and layer.stateful and layer.built:
+                layer.reset_states()
+
+    # Callbacks
+
+    def count_step(self, model: Any, step: int) -> None:
+        private_tf_keras.train_counter(model).assign(step)
+
+    # Files
+
+    def load_model(
+        self, path: str | os.PathLike[str], custom_objects: dict[str, Any] | None, safe_mode: bool
+    ) -> tuple[Any, bool]:
+        with private_tf_keras.LoadedLambdas(refused=safe_mode) as lambdas:
+            try:
+                model = keras.models.load_model(path, custom_objects=custom_objects)
+            except ValueError:
+                if not (safe_mode and lambdas.found):
+                    raise
+                model = None
+        return model, lambdas.found
+
+
+def _nadams(model: Any) -> list[Any]:
+    # Variables are left alone: one that is asked for an attribute may sum over the processes of a cluster.
+    parts = [part for part in tf.train.TrackableView(model).descendants() if not isinstance(part, tf.Variable)]
+    # A LossScaleOptimizer has the parts of its optimizer, but not the optimizer, as its parts.
+    optimizers = [getattr(part, "inner_optimizer", part) for part in parts]
+    return [optimizer for optimizer in optimizers if isinstance(optimizer, keras.optimizers.Nadam)]

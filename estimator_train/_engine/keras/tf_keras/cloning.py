@@ -1,0 +1,171 @@
+"""Clones a tf_keras model."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+from tf_keras import layers
+
+from estimator_train._engine.checkpoints import object_based
+from estimator_train._engine.keras import private_keras, private_tensorflow
+from estimator_train._engine.keras.source import ADVICE
+from estimator_train._engine.keras.tf_keras import graph_mode, placement, private_tf_keras
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+
+
+def layers_within(layer: Any) -> list[Any]:
+    """Returns a list of all layers within a tf_keras layer or model; `submodules` fails for an LSTM with dropout."""
+    return [part for part in object_based.parts_by_key(layer).values() if isinstance(part, layers.Layer)]
+
+
+def clone(model: Any, custom_objects: dict[str, Any] | None, clone_layer: Callable[[Any], Any] | None = None) -> Any:
+    """Returns a compiled model with the same layers and settings, and new variables."""
+    with keras.utils.custom_object_scope(custom_objects or {}):
+        try:
+            copy = _clone_layers(model, clone_layer)
+            _copy_the_rest(copy, model)
+            _compile_like(copy, model)
+            if placement.kept(copy):
+                _update_without_xla(copy)
+        except (TypeError, ValueError, NotImplementedError, AttributeError) as error:  # Keras raises any of them
+            raise UnsuitableModelError(f"Cannot copy the model {model.name}: {error} {ADVICE}") from error
+    return copy
+
+
+def in_eager_mode(model: Any, custom_objects: dict[str, Any] | None, seed: int | None) -> Any:
+    """Returns `model`, or for a model made in a v1 graph, an eager copy with its weights and a new optimizer."""
+    if graph_mode.graph_of(model) is None:
+        return model
+    weights = graph_mode.initial_weights(model, custom_objects, seed)
+    copy = clone(model, custom_objects)
+    copy.set_weights(weights)
+    return copy
+
+
+def _clone_layers(model: Any, clone_layer: Callable[[Any], Any] | None) -> Any:
+    _check_that_layers_are_called_once(model)
+    clone = keras.models.clone_model(model, clone_function=clone_layer or placement.kept(model))
+    if type(clone) is type(model):
+        return clone
+    # Keras clones a subclass of a functional or Sequential model as the base class.
+    if isinstance(model, keras.Sequential):
+        inputs = [keras.Input(type_spec=clone.inputs[0].type_spec)] if clone.inputs else []
+        return type(model)([*inputs, *clone.layers], name=model.name)
+    _, *parameters = inspect.signature(type(model).__init__).parameters.values()
+    if any(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters):
+        raise ValueError(f"{type(model).__name__}() takes arguments that Keras does not know.")
+    return type(model)(clone.input, clone.output, name=model.name)
+
+
+def _check_that_layers_are_called_once(model: Any) -> None:
+    """Refuses a Sequential model that uses a layer twice, because Keras leaves out the second use in copies."""
+    if not placement.is_graph(model):
+        return
+    if isinstance(model, keras.Sequential):
+        calls = [node.layer for nodes in private_tf_keras.nodes_by_depth(model).values() for node in nodes]
+        for layer in calls:
+            if sum(call is layer for call in calls) > 1:
+                raise ValueError(f"Layer {layer.name} is used twice in the Sequential model {model.name}.")
+    for layer in model.layers:
+        inner = layer.layer if isinstance(layer, layers.Wrapper) else layer
+        if isinstance(inner, keras.Model):
+            _check_that_layers_are_called_once(inner)
+
+
+# Arguments that their classes' configurations lack.
+_NOT_IN_CONFIG = {
+    layers.BatchNormalization: ["synchronized", "fused"],  # the former decides the latter
+    layers.SpatialDropout2D: ["data_format"],
+    layers.SpatialDropout3D: ["data_format"],
+    layers.AlphaDropout: ["noise_shape"],
+    keras.optimizers.Adam: ["adaptive_epsilon"],
+}
+
+
+def _copy_arguments(original: Any, copy: Any) -> None:
+    """Copies the arguments that configurations lack to `copy`."""
+    for kind, names in _NOT_IN_CONFIG.items():
+        for name in names if isinstance(original, kind) else ():
+            if hasattr(original, name):  # it may be newer than the oldest tf_keras
+                setattr(copy, name, getattr(original, name))
+
+
+def _copy_the_rest(clone: Any, model: Any) -> None:
+    """Copies what configurations lack, and freezes the layers that are frozen in `model`.
+
+    Raises:
+      ValueError: a loss that was added to a layer, or a frozen layer, would be lost.
+    """
+    pairs, seen = [(clone, model)], {id(model)}
+    for ours, theirs in pairs:  # parents first, because they also freeze their children
+        if isinstance(theirs, layers.Layer):
+            ours.trainable = theirs.trainable
+            _copy_arguments(theirs, ours)
+            added = private_tf_keras.losses_without_inputs(theirs)
+            if ours.built == theirs.built and len(private_tf_keras.losses_without_inputs(ours)) < len(added):
+                raise ValueError(f"A function was passed to add_loss() of {theirs.name}, and a copy would not have it.")
+        children = tf.train.TrackableView.children(ours)
+        for name, child in tf.train.TrackableView.children(theirs).items():
+            if name in children and id(child) not in seen:
+                seen.add(id(child))
+                pairs.append((children[name], child))
+    for layer in layers_within(model):
+        is_lost = id(layer) not in seen and not isinstance(layer, keras.metrics.Metric)
+        if is_lost and not layer.trainable and layer.built and layer.weights:
+            raise ValueError(f"Layer {layer.name} is frozen, but a copy only creates it when it is first called.")
+
+
+def _compile_like(clone: Any, model: Any) -> None:
+    if type(model).compile is not keras.Model.compile:
+        if type(model).compile_from_config is keras.Model.compile_from_config:
+            raise ValueError(
+                f"{type(model).__name__} overrides compile() but not get_compile_config() and compile_from_config()."
+            )
+        clone.compile_from_config(model.get_compile_config())
+        return
+    graph = graph_mode.graph_of(model)
+    arguments = private_keras.compile_arguments(model) if graph is None else graph_mode.compile_arguments(model)
+    arguments["optimizer"] = tf.nest.map_structure(lambda each: clone_optimizer(each, graph), model.optimizer)
+    for kind in ("metrics", "weighted_metrics"):
+        arguments[kind] = tf.nest.map_structure(lambda metric: _clone_metric(metric, model), arguments[kind])
+    clone.compile(**arguments)
+
+
+def _update_without_xla(model: Any) -> None:
+    """Turns off XLA in the optimizers' updates, because it does not support variables on several devices."""
+    for optimizer in tf.nest.flatten(model.optimizer):
+        getattr(optimizer, "inner_optimizer", optimizer).jit_compile = False
+
+
+def _clone_metric(metric: Any, model: Any) -> Any:
+    if not isinstance(metric, keras.metrics.Metric):
+        return metric
+    config = metric.get_config()
+    named = graph_mode.graph_of(model) is not None or model.compiled_metrics.built
+    if named and len(model.output_names) > 1:  # Keras has prefixed the output's name
+        prefixes = [f"{output}_" for output in model.output_names if metric.name.startswith(f"{output}_")]
+        config["name"] = metric.name.removeprefix(max(prefixes, key=len, default=""))
+    return type(metric).from_config(config)
+
+
+def clone_optimizer(optimizer: Any, graph: tf.Graph | None = None) -> Any:
+    """Clones an optimizer; `graph` is the v1 graph that may contain its settings as variables, or None."""
+    wrapped = getattr(optimizer, "optimizer", None)
+    if isinstance(wrapped, tf.compat.v1.train.Optimizer):  # in Keras' wrapper
+        return graph_mode.without_graph(private_tensorflow.copy_v1_optimizer(wrapped))
+    with contextlib.nullcontext() if graph is None else graph.as_default():
+        config = optimizer.get_config()
+    clone = type(optimizer).from_config(config)
+    ours, theirs = (getattr(each, "inner_optimizer", each) for each in (clone, optimizer))  # of a LossScaleOptimizer
+    variables, names = private_tf_keras.weight_decay_exclusions(theirs)
+    if variables:
+        raise ValueError("The optimizer excludes variables from weight decay; exclude them by name instead.")
+    if names:
+        ours.exclude_from_weight_decay(var_names=names)
+    _copy_arguments(theirs, ours)
+    return clone

@@ -1,0 +1,253 @@
+"""Private names of tf_keras that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train._engine.session.private_tensorflow import eager_mode
+
+
+def hyperparameters(optimizer: Any) -> dict[str, tf.Variable]:
+    """Returns the hyperparameters of a tf_keras optimizer that are variables, by their names.
+
+    New optimizers have a variable for the learning rate, legacy ones for every number; schedules have none.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
+        optimizer.learning_rate  # noqa: B018, creates them
+        kept = optimizer._hyper
+    elif isinstance(optimizer, keras.optimizers.Optimizer):
+        kept = {"learning_rate": optimizer._learning_rate}
+    else:
+        kept = {}
+    return {name: value for name, value in kept.items() if hasattr(value, "assign")}
+
+
+class _AlwaysEqual:
+    """A number of multiplications that is always the right one, in `multiply_momenta_once`."""
+
+    def __eq__(self, other: object) -> Any:
+        return tf.constant(True)
+
+    def __add__(self, other: object) -> _AlwaysEqual:
+        return self
+
+
+def multiply_momenta_once(nadam: Any) -> None:
+    """Makes a tf_keras Nadam multiply its product of momenta once per step, and save the product in checkpoints.
+
+    Keras counts the multiplications in a Python number, which is a constant in a compiled step. The update of each
+    variable would multiply the product again, or a replica would not multiply it at all and divide by zero.
+    """
+    build, apply = nadam.build, nadam._distributed_apply_gradients_fn
+
+    def build_with_product(variables):
+        build(variables)
+        nadam._u_product_counter = _AlwaysEqual()
+        type(nadam)._trackable_children(nadam)["_u_product"] = nadam._u_product  # Keras keeps those of an earlier time
+
+    def multiply(product):
+        product.assign(product * _momentum(nadam, tf.cast(nadam.iterations + 1, product.dtype)))
+
+    def apply_after_product(distribution, grads_and_vars, **kwargs):
+        distribution.extended.update(nadam._u_product, multiply, group=False)
+        return apply(distribution, grads_and_vars, **kwargs)
+
+    nadam.build, nadam._distributed_apply_gradients_fn = build_with_product, apply_after_product
+
+
+def complete_product(nadam: Any) -> None:
+    """Computes the product of momenta of a tf_keras Nadam if a checkpoint of an earlier version lacked it."""
+    product = getattr(nadam, "_u_product", None)  # missing before the optimizer has created its variables
+    if product is not None and nadam.iterations.numpy() > 0 and product.numpy() == 1:
+        steps = tf.range(1, nadam.iterations + 1)
+        product.assign(tf.reduce_prod(_momentum(nadam, tf.cast(steps, product.dtype))))
+
+
+def _momentum(nadam: Any, step: tf.Tensor) -> tf.Tensor:
+    return nadam.beta_1 * (1.0 - 0.5 * tf.pow(tf.cast(0.96, step.dtype), step))
+
+
+def weight_decay_exclusions(optimizer: Any) -> tuple[list[Any], list[str]]:
+    """Returns the variables and names passed to `exclude_from_weight_decay`, two lists that the config lacks."""
+    stand_in = types.SimpleNamespace()  # an optimizer that excludes nothing does not have the attributes
+    keras.optimizers.Optimizer.exclude_from_weight_decay(stand_in, var_names=["any"])
+    variables, names = "_exclude_from_weight_decay", "_exclude_from_weight_decay_names"
+    if vars(stand_in).keys() != {variables, names}:
+        raise AttributeError(f"exclude_from_weight_decay() sets {sorted(vars(stand_in))}, not {variables} and {names}")
+    return getattr(optimizer, variables, []), getattr(optimizer, names, [])
+
+
+@contextlib.contextmanager
+def eager_classes() -> Iterator[None]:
+    """A context manager in which the classes of Keras' layers and models have their eager base classes.
+
+    Creating a layer in a v1 graph switches its class, and thus all its instances, to a base class of TensorFlow 1's
+    engine; creating one in eager mode switches it back. No public function does so for existing layers. If the caller
+    is in a graph, the classes are switched back on exit; enter this context before eager mode.
+    """
+    from tf_keras.src.engine import base_layer, base_layer_v1, training, training_v1
+    from tf_keras.src.utils.version_utils import swap_class
+
+    is_in_graph = not tf.executing_eagerly()
+    graph_classes = [*base_layer_v1.Layer.__subclasses__(), *training_v1.Model.__subclasses__()]
+
+    def swap(to_eager):
+        for kind in graph_classes:
+            swap_class(kind, training.Model, training_v1.Model, to_eager)
+            swap_class(kind, base_layer.Layer, base_layer_v1.Layer, to_eager)
+
+    swap(True)
+    try:
+        yield
+    finally:
+        if is_in_graph:
+            swap(False)
+
+
+def is_initialized_by_keras(variable: tf.Variable) -> bool:
+    """Returns whether Keras' session has initialized a variable of a v1 graph.
+
+    Getting that session would initialize the variable.
+    """
+    return getattr(variable, "_keras_initialized", False)
+
+
+def last_metric_results(metrics: Iterable[Any]) -> list[Any]:
+    """Returns a list of the last results of those Keras metrics whose `result()` has been called.
+
+    Inside a replica, these are the results over all replicas, which the tensors themselves do not show.
+    """
+    _check_that_metrics_keep_results()
+    return [metric._call_result for metric in metrics if hasattr(metric, "_call_result")]
+
+
+@functools.cache
+def _check_that_metrics_keep_results() -> None:
+    class Zero(keras.metrics.Metric):
+        def update_state(self):
+            pass
+
+        def result(self):
+            return 0.0
+
+    with eager_mode():
+        metric = Zero()
+        metric.result()
+    if not hasattr(metric, "_call_result"):
+        raise AttributeError("Keras metrics do not keep their last result as _call_result")
+
+
+class LoadedLambdas:
+    """A context manager that records in `found` whether a model file loaded inside it has a lambda.
+
+    A lambda is saved as Python bytecode, and no public option refuses it in .h5 files and SavedModels. The loaders of
+    all formats check this scope for each lambda before loading it.
+
+    Args:
+      refused: whether to refuse lambdas. A SavedModel's layer is then built from its graph; other files raise
+        ValueError.
+    """
+
+    def __init__(self, refused: bool) -> None:
+        from tf_keras.src.saving.serialization_lib import SafeModeScope
+
+        self.found = False
+        self._refused = refused
+        self._scope = SafeModeScope(self)
+
+    def __bool__(self) -> bool:
+        self.found = True
+        return self._refused
+
+    def __enter__(self) -> LoadedLambdas:
+        self._scope.__enter__()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._scope.__exit__(*exc_info)
+
+
+def train_counter(model: Any) -> tf.Variable:
+    """Returns the variable in which a tf_keras model's fit counts steps, for callbacks such as TensorBoard."""
+    return model._train_counter
+
+
+def functional_class() -> type:
+    """Returns the class of functional models, which `keras.Model(inputs, outputs)` creates."""
+    from tf_keras.src.engine.functional import Functional
+
+    return Functional
+
+
+def nodes_by_depth(model: Any) -> dict[int, list[Any]]:
+    """Returns a functional model's layer calls, a dict of depths to lists of nodes; outputs are at depth 0."""
+    return model._nodes_by_depth
+
+
+def losses_without_inputs(layer: Any) -> list[Callable]:
+    """Returns a list of a tf_keras layer's losses that are functions: weight penalties and those of `add_loss`."""
+    return layer._callable_losses
+
+
+def keras_mask(tensor: Any) -> tf.Tensor | None:
+    """Returns the mask that a layer attached to `tensor`, or None; public properties only work for symbolic tensors."""
+    _check_that_layers_attach_masks()
+    return getattr(tensor, "_keras_mask", None)
+
+
+@functools.cache
+def _check_that_layers_attach_masks() -> None:
+    with eager_mode():
+        masked = keras.layers.Masking()(tf.zeros([1, 1, 1]))
+    if not hasattr(masked, "_keras_mask"):
+        raise AttributeError("Keras layers do not attach masks to their outputs as _keras_mask")
+
+
+def random_generators(layers: Iterable[Any]) -> list[Any]:
+    """Returns a list of the random generators of tf_keras `layers` that draw other numbers in each step."""
+    from tf_keras.src.backend import RandomGenerator
+
+    found = [getattr(layer, "_random_generator", None) for layer in layers]
+    generators = {id(generator): generator for generator in found if isinstance(generator, RandomGenerator)}
+    return [each for each in generators.values() if each._rng_type != RandomGenerator.RNG_STATELESS]
+
+
+def layer_seed(generator: Any) -> int | None:
+    """Returns the seed that was given to the layer of a tf_keras random generator, or None."""
+    return generator._seed
+
+
+def own_draws(generator: Any) -> Callable:
+    """Returns a function (kind, **arguments) that draws as a tf_keras random generator does, such as "uniform"."""
+    if generator._built and generator._generator is not None:
+        own = generator._generator
+        return lambda kind, **arguments: getattr(own, kind)(**arguments)
+    return lambda kind, **arguments: getattr(tf.random, kind)(seed=generator.make_legacy_seed(), **arguments)
+
+
+@contextlib.contextmanager
+def drawing_from(generators: list[Any], sources: list[Any]) -> Iterator[None]:
+    """Makes each of tf_keras' random generators draw from its source, with the methods of tf.random.Generator."""
+    names = "_rng_type", "_generator", "_built"
+    # Through vars(), because setattr would track the source as a part of the model.
+    before = [{name: vars(generator)[name] for name in names if name in vars(generator)} for generator in generators]
+    for generator, source in zip(generators, sources, strict=True):
+        vars(generator).update(_rng_type=generator.RNG_STATEFUL, _generator=source, _built=True)
+    try:
+        yield
+    finally:
+        for generator, attributes in zip(generators, before, strict=True):
+            for name in names:
+                del vars(generator)[name]
+            vars(generator).update(attributes)

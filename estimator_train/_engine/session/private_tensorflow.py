@@ -1,0 +1,47 @@
+"""Private names of TensorFlow that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def eager_mode() -> contextlib.AbstractContextManager[None]:
+    """Returns a context manager for eager mode inside a v1 graph, where tf.init_scope() does not suffice."""
+    return tf.__internal__.eager_context.eager_mode()
+
+
+def global_step_read() -> tf.Tensor:
+    """Returns the tensor that TensorFlow's hooks fetch for the default graph's global step; creates it if needed.
+
+    TensorFlow keeps the tensor in a collection. The function that creates it and the collection's name are private, but
+    a hook reveals it.
+    """
+    hook = v1.train.StopAtStepHook(num_steps=1)
+    hook.begin()
+    return hook.before_run(None).fetches
+
+
+def set_timer(hook: tf.compat.v1.train.SessionRunHook, timer: tf.compat.v1.train.SecondOrStepTimer) -> None:
+    """Replaces the timer of a CheckpointSaverHook or StepCounterHook, whose constructor does not accept one."""
+    if not isinstance(hook._timer, v1.train.SecondOrStepTimer):
+        raise AttributeError(f"{type(hook).__name__} does not keep its timer as _timer")
+    hook._timer = timer
+
+
+def share_event_writer(directory: str, spelling: str) -> None:
+    """Makes the FileWriterCache return the writer of `directory` for another spelling of its path as well."""
+    cache = v1.summary.FileWriterCache
+    with cache._lock:
+        cache._cache[spelling] = cache.get(directory)
+
+
+def last_step(hook: tf.compat.v1.train.StopAtStepHook) -> int | None:
+    """Returns the global step at which a StopAtStepHook stops; None for one with num_steps until it has a session."""
+    return hook._last_step

@@ -1,0 +1,24 @@
+"""Private names of tf_keras that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def v1_dense_class() -> type:
+    """`tf.compat.v1.layers.Dense`, which exists only if TF_USE_LEGACY_KERAS was set before TensorFlow was imported."""
+    from tf_keras.src.legacy_tf_layers.core import Dense
+
+    return Dense
+
+
+def v1_batch_normalization_class() -> type:
+    """`tf.compat.v1.layers.BatchNormalization`; see `v1_dense_class`."""
+    from tf_keras.src.legacy_tf_layers.normalization import BatchNormalization
+
+    return BatchNormalization

@@ -1,0 +1,22 @@
+"""Private names of TensorFlow that this package uses, each behind a function.
+
+Any release may change them: a function raises AttributeError or ImportError if its name is gone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+
+
+def fn_args(function: Callable) -> tuple[str, ...]:
+    """Returns a tuple of the names of a function's arguments, like the old library's `util.fn_args`."""
+    from tensorflow.python.util import function_utils
+
+    return function_utils.fn_args(function)
+
+
+def unwrapped_compat_module(version: str) -> ModuleType:
+    """Returns the module "v1" or "v2" in `tensorflow._api`, which `tf.compat.v1` or `tf.compat.v2` wraps."""
+    return importlib.import_module(f"tensorflow._api.v2.compat.{version}")

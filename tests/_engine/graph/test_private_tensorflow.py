@@ -1,0 +1,67 @@
+"""Each private name of TensorFlow, used as in the package; docstrings say what breaks without it."""
+
+import estimator_train  # noqa: F401, before TensorFlow, as users have it
+
+# isort: split
+import pytest
+import tensorflow as tf
+
+from estimator_train._engine.graph import private_tensorflow
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def two_replicas():
+    # Not the default reduction: its collective ops would meet those of other strategies of the process.
+    reduction = tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=reduction)
+
+
+def test_an_op_waits_for_an_op_that_it_was_created_without(graph):
+    """A hook would fetch the global step of a model_fn after its update in some steps."""
+    read, update = v1.placeholder(tf.int64, [], name="read"), tf.constant(1)
+    private_tensorflow.run_after(update.op, [read.op])
+    assert update.op.control_inputs == [read.op]
+    with v1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="feed a value for .*'read'"):
+        session.run(update)
+
+
+def test_the_default_reduction_of_a_mirrored_strategy_is_recognised(two_replicas):
+    """In a v1 graph it hangs on CPU devices; a strategy that has it is replaced there."""
+    assert private_tensorflow.reduces_by_collectives(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    assert not private_tensorflow.reduces_by_collectives(two_replicas)
+
+
+def test_v1_optimizers_divide_the_loss_by_the_replicas_and_note_it(two_replicas):
+    """Replicas' gradients would be summed and not averaged, or the sum of their losses reported and not the mean."""
+    strategy = two_replicas
+
+    def gradient():
+        weight = v1.get_variable("weight", [])
+        (gradient, _), *_ = v1.train.GradientDescentOptimizer(1.0).compute_gradients(6 * weight, [weight])
+        return gradient
+
+    with tf.Graph().as_default(), strategy.scope(), private_tensorflow.averaging_losses(strategy):
+        assert v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+        assert not private_tensorflow.is_loss_averaged()
+        gradients = strategy.extended.call_for_each_replica(gradient)
+        assert private_tensorflow.is_loss_averaged()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            assert session.run(strategy.experimental_local_results(gradients)) == (3, 3)
+
+
+def test_a_loss_that_we_divide_is_noted_as_v1_optimizers_note_it(graph):
+    """A model_fn that trains with a Keras optimizer would report the sum of the replicas' losses, not the mean."""
+    private_tensorflow.set_loss_averaged()
+    assert private_tensorflow.is_loss_averaged()
+    weight = v1.get_variable("weight", [])
+    v1.train.GradientDescentOptimizer(1.0).compute_gradients(6 * weight, [weight])  # on one replica
+    assert not private_tensorflow.is_loss_averaged()

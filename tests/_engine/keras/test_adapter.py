@@ -1,0 +1,141 @@
+"""Both adapters implement all that `Adapter` documents, and nothing else, with the same results as their Keras."""
+
+import inspect
+
+import keras as keras3
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from estimator_train._engine.keras.adapter import Adapter
+from estimator_train._engine.keras.adapter_choice import adapter_of
+from estimator_train._engine.keras.keras3.adapter import Keras3Adapter
+from estimator_train._engine.keras.tf_keras.adapter import TfKerasAdapter
+from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+
+KERASES = [tf_keras, keras3]
+
+
+def compiled(keras, optimizer="sgd", has_input=True):
+    keras.utils.set_random_seed(7)
+    shape = [keras.Input((4,))] if has_input else []
+    model = keras.Sequential([*shape, keras.layers.Dense(3, name="scores")])
+    model.compile(optimizer, "mse", metrics=["mae"])
+    return model
+
+
+def public(kind):
+    return {name for name, value in vars(kind).items() if not name.startswith("_") and inspect.isfunction(value)}
+
+
+def test_the_base_class_documents_every_method_of_the_adapters():
+    assert all(inspect.getdoc(getattr(Adapter, name)) for name in public(Adapter))
+    for kind in (TfKerasAdapter, Keras3Adapter):
+        assert public(kind) <= public(Adapter)
+        assert set(vars(Adapter)["__annotations__"]) <= set(dir(kind))
+
+
+def test_each_keras_has_an_adapter_of_its_own():
+    assert isinstance(adapter_of(compiled(tf_keras)), TfKerasAdapter)
+    assert isinstance(adapter_of(compiled(keras3)), Keras3Adapter)
+    assert adapter_of(compiled(keras3)) is adapter_of(compiled(keras3))  # programs compare it
+    with pytest.raises(ValueError, match="keras_model must be a compiled Keras model, given: 'model'"):
+        adapter_of("model")
+
+
+@pytest.mark.parametrize("keras", KERASES)
+def test_models_not_compiled_or_with_parts_of_the_other_keras(keras):
+    model = keras.Sequential([keras.layers.Dense(1)])
+    adapter, (other,) = adapter_of(model), [each for each in KERASES if each is not keras]
+    with pytest.raises(ValueError, match="has not been compiled yet"):
+        adapter.check(model)
+    model.compile("sgd", other.losses.MeanSquaredError())
+    with pytest.raises(ValueError, match=f"The {adapter.name} model .* of {adapter.other_name}; use its"):
+        adapter.check(model)
+    adapter.check(compiled(keras))
+    (callback,) = [other.callbacks.Callback()]
+    with pytest.raises(UnsuitableModelError, match=f"is of {adapter.name}, but .* is of {adapter.other_name}; use"):
+        adapter.callback_list(compiled(keras), [callback], None, 1)
+
+
+@pytest.mark.parametrize("keras", KERASES)
+def test_the_halves_of_a_step_give_the_numbers_of_the_step(keras, data):
+    batch = tuple(tf.constant(part[:16]) for part in data)
+    model, other = compiled(keras), compiled(keras)
+    adapter = adapter_of(model)
+    gradients, logs = adapter.gradients(model, batch)
+    adapter.apply_gradients(model, gradients)
+    expected = other.train_on_batch(*batch, return_dict=True)
+    for ours, theirs in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert {name: pytest.approx(float(value), rel=1e-5) for name, value in logs.items()} == expected
+    model.reset_metrics()
+    logs, predictions = adapter.test_and_predict(model, batch)
+    other.reset_metrics()
+    expected = other.test_on_batch(*batch, return_dict=True)
+    assert {name: pytest.approx(float(value), rel=1e-5) for name, value in logs.items()} == expected
+    np.testing.assert_allclose(predictions, other.predict_on_batch(batch[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("keras", KERASES)
+@pytest.mark.parametrize("scales_loss", [False, True])
+def test_slots_are_built_once_and_only_for_variables_that_exist(keras, scales_loss):
+    optimizer = keras.optimizers.Adam(0.1)
+    if scales_loss:
+        scaled = keras3.optimizers if keras is keras3 else keras.mixed_precision
+        optimizer = scaled.LossScaleOptimizer(optimizer)
+    unbuilt = compiled(keras, "adam", has_input=False)
+    adapter = adapter_of(unbuilt)
+    adapter.build_slots(unbuilt)
+    assert not adapter.is_built(unbuilt) and adapter.trainable_variables(unbuilt) == []
+    model = compiled(keras, optimizer)
+    adapter.build_slots(model)
+    built = [id(variable) for variable in model.optimizer.variables]
+    adapter.build_slots(model)
+    assert [id(variable) for variable in model.optimizer.variables] == built
+    inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    names = [getattr(variable, "path", variable.name) for variable in inner.variables]
+    assert len([name for name in names if "scores" in name or "kernel" in name or "bias" in name]) == 4
+    assert adapter.is_built(model) and len(adapter.trainable_variables(model)) == 2
+    assert adapter.scales_loss(model) is scales_loss
+
+
+@pytest.mark.parametrize("keras", KERASES)
+def test_the_learning_rate_is_that_of_the_last_update(keras, data):
+    model = compiled(keras, keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)))
+    adapter = adapter_of(model)
+    for expected in (0.5, 0.25):
+        model.train_on_batch(data[0][:8], data[1][:8])
+        assert float(adapter.learning_rate(model.optimizer)) == expected
+    assert adapter.hyperparameters(model) == {}
+    (name,) = adapter.hyperparameters(compiled(keras))
+    assert name == "learning_rate"
+
+
+@pytest.mark.parametrize("keras", KERASES)
+def test_inputs_outputs_and_own_steps(keras):
+    class Own(keras.Model):
+        def train_step(self, data):
+            return {}
+
+    features = keras.Input((4,), name="x")
+    model = Own(features, keras.layers.Dense(3, name="scores")(features))
+    adapter = adapter_of(model)
+    (name,) = adapter.inputs(model)
+    assert name == "x" and adapter.output_names(model) == ["scores"]
+    assert adapter.is_own_step(model, "test_step") and not adapter.is_own_step(model, "train_step")
+
+
+@pytest.mark.parametrize("keras", KERASES)
+def test_statistics_are_those_that_finalize_state_reads(keras):
+    normalization = keras.layers.Normalization()
+    normalization.adapt(np.array([[1.0], [3.0]]))
+    model = keras.Sequential([keras.Input((1,)), normalization])
+    adapter = adapter_of(model)
+    before = adapter.statistics(model)
+    variable = next(weight for weight in normalization.weights if "mean" in getattr(weight, "path", weight.name))
+    variable.assign([1.0])
+    assert adapter.statistics(model) != before
+    adapter.finalize_state(model)
+    np.testing.assert_allclose(model(tf.constant([[3.0]])), [[2.0]], rtol=1e-6)

@@ -1,0 +1,160 @@
+"""The compiled loop: how many steps a call makes, what it returns, and what happens at the end of the data."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_train._engine.keras.loop import Loop, PredictionLoop
+from estimator_train._engine.keras.step_programs import StepProgram
+from estimator_train._engine.session import step_outputs
+
+
+class Adding(StepProgram):
+    """Sums each batch; a step may take several."""
+
+    trains = True
+
+    def __init__(self, batches=1):
+        self._batches = batches
+        self.total, self.updates, self.examples = (tf.Variable(0, dtype=tf.int64) for _ in range(3))
+        self.resets = 0
+
+    @property
+    def batches_per_step(self):
+        return self._batches
+
+    def step(self, batch):
+        self.total.assign_add(tf.reduce_sum(batch))
+        return {"sum": tf.reduce_sum(batch)}, {"batch": batch}
+
+    def run_step(self, strategy, step, batch):
+        return strategy.run(step, args=(batch,))
+
+    def update(self, batches):
+        self.updates.assign(self.updates * 10 + batches)
+
+    def extra_outputs(self):
+        return {"total": self.total.read_value()}
+
+    def add_examples(self, examples):
+        self.examples.assign_add(examples)
+
+    def reset(self):
+        self.resets += 1
+
+
+@pytest.fixture
+def traced():
+    """Traces a loop over the numbers below `count` in batches of 2."""
+
+    def make(program, count, strategy=None):
+        strategy = strategy or tf.distribute.get_strategy()
+        global_step = tf.Variable(0, dtype=tf.int64)
+        loop = Loop(program, strategy, global_step)
+        iterator = iter(tf.data.Dataset.range(count).batch(2))
+        specs, call = loop.trace(iterator)
+        return loop, specs, lambda steps: call(iterator, steps, ()), global_step
+
+    return make
+
+
+def test_a_call_runs_its_steps_and_returns_the_values_of_the_last(traced):
+    program = Adding()
+    loop, specs, call, global_step = traced(program, 12)
+    assert {"sum", "total", f"{step_outputs.BATCH}0", step_outputs.STEPS} <= specs.keys()
+    values = call(2)
+    assert int(values["sum"]) == 2 + 3 and int(values["total"]) == 0 + 1 + 2 + 3
+    assert np.array_equal(values[f"{step_outputs.BATCH}0"], [2, 3])
+    assert (int(values[step_outputs.STEPS]), int(values[step_outputs.EXAMPLES])) == (2, 4)
+    assert int(global_step) == 2 and int(program.examples) == 4
+    assert list(loop.batch_structure) == ["batch"]
+    assert loop.batches_if_idle() == 2  # a call reads no batch that it does not use
+
+
+def test_a_call_at_the_end_of_the_data_runs_what_is_left(traced):
+    program = Adding()
+    _, _, call, global_step = traced(program, 6)
+    assert int(call(5)[step_outputs.STEPS]) == 3
+    with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
+        call(1)
+    assert int(global_step) == 3 and int(program.total) == 15
+
+
+def test_a_step_of_several_batches_is_updated_once_with_their_number(traced):
+    program = Adding(batches=2)
+    _, _, call, global_step = traced(program, 10)
+    values = call(3)
+    assert int(values[step_outputs.STEPS]) == 3 and int(global_step) == 3
+    assert int(program.updates) == 221  # the last step has one batch
+    assert int(values[step_outputs.EXAMPLES]) == 10
+
+
+def test_batches_of_replicas_are_counted_together_and_concatenated(traced, mirrored):
+    class Replicated(Adding):
+        def __init__(self):
+            super().__init__()
+            with mirrored(2).scope():
+                self.total = tf.Variable(
+                    0,
+                    dtype=tf.int64,
+                    synchronization=tf.VariableSynchronization.ON_READ,
+                    aggregation=tf.VariableAggregation.SUM,
+                )
+
+        def run_step(self, strategy, step, batch):
+            logs, *others = strategy.run(step, args=(batch,))
+            return {name: strategy.reduce("SUM", value, axis=None) for name, value in logs.items()}, *others
+
+        def extra_outputs(self):
+            return {}
+
+    strategy, program = mirrored(2), Replicated()
+    loop = Loop(program, strategy, None)
+    dataset = tf.data.Dataset.range(8).batch(4)
+    iterator = iter(strategy.experimental_distribute_dataset(dataset))
+    _, call = loop.trace(iterator)
+    values = call(iterator, 1, ())
+    assert int(values["sum"]) == 0 + 1 + 2 + 3 and int(values[step_outputs.EXAMPLES]) == 4
+    assert np.array_equal(values[f"{step_outputs.BATCH}0"], [0, 1, 2, 3])
+
+
+def test_reset_resets_the_program_and_forgets_a_batch_that_failed(traced):
+    program = Adding()
+    loop, _, call, _ = traced(program, 4)
+    call(1)
+    loop._read.assign_add(1)  # as after an error in a step
+    assert loop.batches_if_idle() is None
+    loop.reset()
+    assert program.resets == 1 and loop.batches_if_idle() == 1
+
+
+def test_equal_datasets_share_one_trace():
+    program = Adding()
+    loop = Loop(program, tf.distribute.get_strategy(), None)
+    calls = []
+    for size in (2, 2):
+        iterator = iter(tf.data.Dataset.range(4).batch(size))
+        _, call = loop.trace(iterator)
+        calls.append(int(call(iterator, 2, ())["sum"]))
+    assert calls == [5, 5] and len(loop._traced) == 1
+
+
+def test_the_prediction_loop_runs_one_batch_a_call_or_batches_in_memory():
+    class Doubling(StepProgram):
+        def step(self, batch):
+            features = batch[0] if isinstance(batch, tuple) else batch
+            return {"doubled": features * 2}, {}
+
+        def reset(self):
+            pass
+
+    loop = PredictionLoop(Doubling())
+    iterator = iter(tf.data.Dataset.range(4).batch(2))
+    specs, call = loop.trace(iterator)
+    assert list(specs) == ["doubled"]
+    assert np.array_equal(call(iterator, 7, ())["doubled"], [0, 2])
+    assert np.array_equal(call(iterator, 7, ())["doubled"], [4, 6])
+    with pytest.raises(tf.errors.OutOfRangeError):
+        call(iterator, 1, ())
+    run = loop.trace_features(tf.TensorSpec([None], tf.int64))
+    assert np.array_equal(run(tf.constant([3], tf.int64))["doubled"], [6])

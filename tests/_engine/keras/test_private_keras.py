@@ -1,0 +1,52 @@
+"""Each private name of Keras, used as in the package; docstrings say what breaks without it."""
+
+import estimator_train  # noqa: F401, before TensorFlow, as users have it
+
+# isort: split
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train._engine.keras import private_keras
+from estimator_train._engine.session import private_tensorflow
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def keras3():
+    return pytest.importorskip("keras")
+
+
+def test_the_arguments_of_compile_as_they_were_given():
+    """A model compiled with a lambda, or with a function of the user's, could not be copied."""
+    loss = lambda labels, predictions: tf.reduce_mean(predictions)  # noqa: E731, as users have it
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", loss, metrics=["mae"])
+    arguments = private_keras.compile_arguments(model)
+    assert arguments["loss"] is loss
+    assert arguments["metrics"] == ["mae"]
+    keras.Sequential([keras.layers.Dense(1)]).compile(**arguments)
+
+
+def test_the_arguments_of_compile_of_a_model_made_in_a_graph(graph):
+    """A model of a program of TensorFlow 1 could not be copied."""
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("sgd", "mse", metrics=["mae"], loss_weights=[2.0])
+    arguments = private_keras.compile_arguments(model)
+    assert (arguments["loss"], arguments["metrics"], arguments["loss_weights"]) == ("mse", ["mae"], [2.0])
+    assert "weighted_metrics" in arguments
+    with private_tensorflow.eager_mode(), pytest.raises(AttributeError):
+        private_keras.compile_arguments(keras.Sequential())
+
+
+def test_the_arguments_of_a_keras_3_compile_as_they_were_given(keras3):
+    """A loss that is a lambda would be lost in a copy."""
+    model = keras3.Sequential([keras3.layers.Dense(1)])
+    loss = lambda y, p: y - p  # noqa: E731
+    model.compile("sgd", loss)
+    assert private_keras.compile_arguments(model)["loss"] is loss

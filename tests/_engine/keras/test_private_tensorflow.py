@@ -1,0 +1,111 @@
+"""Each private name of TensorFlow, used as in the package; docstrings say what breaks without it."""
+
+import estimator_train  # noqa: F401, before TensorFlow, as users have it
+
+# isort: split
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from estimator_train._engine.keras import private_tensorflow
+
+v1 = tf.compat.v1
+
+
+@pytest.fixture
+def two_replicas():
+    # Not the default reduction: its collective ops would meet those of other strategies of the process.
+    reduction = tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=reduction)
+
+
+def test_a_copy_of_a_v1_optimizer_has_the_settings_and_no_variables():
+    """A copy of a model compiled with one would update the model's own slots, or save and restore them."""
+
+    def fitted(optimizer):
+        model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1, kernel_initializer="ones")])
+        model.compile(optimizer, "mse")
+        model.fit(tf.constant([[1.0]]), tf.constant([[0.0]]), verbose=0)
+        return model
+
+    given = v1.train.MomentumOptimizer(0.25, 0.9)
+    model = fitted(given)
+    copied = private_tensorflow.copy_v1_optimizer(given)
+    assert type(copied) is v1.train.MomentumOptimizer
+    assert copied.variables() == []
+    again = fitted(copied)
+    assert again.get_weights() == model.get_weights()
+    assert len(copied.variables()) == len(given.variables()) == 2
+    assert not {id(slot) for slot in copied.variables()} & {id(slot) for slot in given.variables()}
+
+
+def test_a_v1_optimizer_whose_state_is_elsewhere_is_an_error():
+    """The copy would share it, see above."""
+    optimizer = v1.train.MomentumOptimizer(0.25, 0.9)
+    keras.Sequential([keras.layers.Dense(1)]).compile(optimizer, "mse")
+    del vars(optimizer)["_slots"]
+    with pytest.raises(AttributeError, match="_slots"):
+        private_tensorflow.copy_v1_optimizer(optimizer)
+
+
+def test_autograph_in_a_step_that_is_traced_without_it(two_replicas):
+    """A train_step with `if tensor:` in it could not be traced, or Keras' optimizers not reduce gradients in it."""
+    strategy = two_replicas
+    with strategy.scope():
+        weight = tf.Variable(8.0)
+        optimizer = keras.optimizers.SGD(0.5)
+
+    def step(limit):
+        if weight > limit:  # noqa: SIM108, AutoGraph converts the statement
+            gradient = 1.0
+        else:
+            gradient = 0.0
+        optimizer.apply_gradients([(gradient, weight)])
+        return weight.read_value()
+
+    converted = private_tensorflow.with_autograph(step)
+    run = tf.function(lambda limit: strategy.run(converted, args=(limit,)), autograph=False)
+    for limit, expected in [(9.0, 8.0), (7.0, 7.0)]:
+        values = strategy.experimental_local_results(run(tf.constant(limit)))
+        assert [float(value) for value in values] == [expected, expected]
+
+
+def test_v2_behavior_is_on():
+    """Keras would be asked for metrics by names that it does not give them."""
+    assert private_tensorflow.v2_behavior()
+
+
+def test_ops_that_do_not_compute_the_same_each_time():
+    """Frozen layers that draw random numbers, or change state, would be computed once and then read from a cache."""
+    assert private_tensorflow.is_stateful_op("RandomUniform")
+    assert not private_tensorflow.is_stateful_op("MatMul")
+
+
+def test_the_graph_around_branches():
+    """Random layers that draw in a branch, such as RandomCrop, would start their numbers again in each process."""
+    around = {}
+
+    @tf.function(autograph=False)
+    def step(number):
+        def note(key):
+            around[key] = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
+            return number + 1
+
+        note("step")
+        tf.cond(number > 0, lambda: tf.cond(number > 1, lambda: note("branch"), lambda: number), lambda: number)
+        return tf.while_loop(lambda _: True, lambda _: (note("loop"),), [number], maximum_iterations=1)
+
+    step(tf.constant(1))
+    assert around["branch"] is around["step"] is not around["loop"]
+
+
+def test_a_function_of_any_arguments_shows_the_signature_of_another():
+    """Layers that are placed on a device would no longer be told whether they train, nor get their masks."""
+
+    class Placed(keras.layers.Dropout):
+        def call(self, *args, **kwargs):
+            return kwargs["training"]
+
+        call = private_tensorflow.as_wrapper(call, keras.layers.Dropout.call)
+
+    assert Placed(0.5)(tf.constant([1.0]), training=True) is True

@@ -1,0 +1,157 @@
+"""What a step takes of a batch and returns in each mode, and what the programs answer about their runs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import estimator_train as et
+from estimator_train._engine.keras.adapter_choice import adapter_of
+from estimator_train._engine.keras.loop import Loop, PredictionLoop
+from estimator_train._engine.keras.step_draws import StepDraws
+from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
+from estimator_train._engine.session import step_outputs
+from estimator_train._engine.session.function_session import HookGraph
+
+v1 = tf.compat.v1
+X, Y = np.ones([4, 2], "float32"), np.zeros([4, 1], "float32")
+
+
+def compiled(**arguments):
+    model = keras.Sequential([keras.Input((2,), name="x"), keras.layers.Dense(1, "linear", name="y")])
+    model.compile("sgd", "mse", **arguments)
+    return model
+
+
+def training(model, **options):
+    examples, seed = tf.Variable(0, dtype=tf.int64), tf.Variable(5, dtype=tf.int64)
+    adapter = adapter_of(model)
+    draws = StepDraws(adapter, model, examples, seed)
+    return TrainingProgram(adapter, model, None, dict, examples, draws, **options)
+
+
+def evaluation(model, *parts):
+    return EvaluationProgram(adapter_of(model), model, None, dict, parts)
+
+
+def step(program, batch):
+    strategy = tf.distribute.get_strategy()
+
+    @tf.function(autograph=False)
+    def run(batch):
+        return program.run_step(strategy, program.step, batch)
+
+    return run(batch)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        (X, Y, np.array([1, 1, 0, 0], "float32")),
+        ({"features": X, "sample_weights": np.array([1, 1, 0, 0], "float32")}, Y),
+    ],
+)
+def test_sample_weights_are_a_third_part_or_beside_the_features(batch):
+    model = compiled()
+    expected = model.test_on_batch(X, Y, sample_weight=np.array([1, 1, 0, 0], "float32"))
+    program = evaluation(model)
+    program.reset()
+    logs, _ = step(program, tf.nest.map_structure(tf.constant, batch))
+    assert float(logs["loss"]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_features_alone_do_not_suffice_for_a_compiled_loss():
+    with pytest.raises(ValueError, match="Target data is missing: the model was compiled with loss=mse"):
+        evaluation(compiled()).step(tf.constant(X))
+
+
+def test_an_evaluation_returns_the_parts_that_metric_functions_take():
+    model = compiled()
+    _, parts = step(evaluation(model, "features", "labels", "predictions"), (tf.constant(X), tf.constant(Y)))
+    np.testing.assert_array_equal(parts["features"], X)
+    np.testing.assert_array_equal(parts["labels"], Y)
+    np.testing.assert_allclose(parts["predictions"]["y"], model.predict_on_batch(X), rtol=1e-6)
+    _, none = step(evaluation(model), (tf.constant(X), tf.constant(Y)))
+    assert none == {}
+
+
+def test_values_of_training_are_those_of_a_step_or_since_the_epoch_began():
+    batches = [(tf.constant(X), tf.constant(Y + scale)) for scale in (0.0, 10.0)]
+    for has_epochs in (False, True):
+        model = compiled()
+        model.optimizer.learning_rate.assign(0.0)
+        program = training(model, has_epochs=has_epochs)
+        program.reset()
+        first, second = (float(step(program, batch)[0]["loss"]) for batch in batches)
+        expected = float(tf.reduce_mean((model(X) - batches[1][1]) ** 2))
+        assert second == pytest.approx((first + expected) / 2 if has_epochs else expected, rel=1e-5)
+
+
+def test_changes_get_a_seed_from_the_position_of_the_training():
+    seen = []
+
+    def change(parts, seed):
+        seen.append(seed)
+        return parts[0] * 0, *parts[1:]
+
+    model = compiled()
+    program = training(model, changes=(change,))
+    logs, _ = step(program, (tf.constant(X), tf.constant(Y)))
+    assert float(logs["loss"]) == pytest.approx(float(tf.reduce_mean((model.layers[-1].bias - Y) ** 2)), abs=1e-4)
+    assert {tuple(seed.shape) for seed in seen} == {(2,)}
+
+
+def test_a_dict_of_one_feature_fits_a_model_of_one_input_whatever_its_name():
+    model = compiled()
+    outputs = predict(adapter_of(model), model, model.predict_step, {"any": tf.constant(X)})
+    assert list(outputs) == ["y"]
+    program = PredictionProgram(adapter_of(model), model, lambda features: features * 2)
+    predictions, _ = program.step((tf.constant(X), tf.constant(Y)))
+    np.testing.assert_allclose(predictions["y"], model.predict_on_batch(X * 2), rtol=1e-6)
+
+
+def test_programs_of_the_same_fields_are_equal_and_share_a_loop():
+    model = compiled()
+    assert evaluation(model, "labels") == evaluation(model, "labels") != evaluation(model)
+    assert len({evaluation(model), evaluation(model)}) == 1
+    assert training(model) == training(model) != training(model, jit_compile=True)
+
+
+def test_programs_answer_what_their_runs_need():
+    model = compiled()
+    prediction = PredictionProgram(adapter_of(model), model, None)
+    programs = training(model), evaluation(model), prediction
+    assert [program.trains for program in programs] == [True, False, False]
+    assert [program.shares_hook_graph for program in programs] == [False, True, True]
+    assert [program.takes_metrics for program in programs] == [False, True, False]
+    strategy, global_step = tf.distribute.get_strategy(), tf.Variable(0, dtype=tf.int64)
+    loops = [program.loop(strategy, global_step) for program in programs]
+    assert [type(loop) for loop in loops] == [Loop, Loop, PredictionLoop]
+    assert training(model, accumulate_steps=3).batches_per_step == 3
+
+
+def test_the_spec_and_the_triggers_of_each_mode():
+    model = compiled()
+    scalar = tf.TensorSpec([], tf.float32)
+    specs = {"mae": scalar, "loss": scalar, step_outputs.LEARNING_RATE: scalar}
+    program, graph = training(model, has_epochs=True), HookGraph(specs)
+    with graph.graph.as_default():
+        spec = program.spec(graph, v1.train.Scaffold())
+        assert len(v1.get_collection(v1.GraphKeys.SUMMARIES)) == 2  # mae and the learning rate
+        assert v1.get_collection(step_outputs.RUN_OVER_EPOCHS) == [1]
+    assert (spec.mode, spec.loss.op.name, spec.train_op) == (et.ModeKeys.TRAIN, "loss", graph.step_op)
+    assert program.triggers(graph) == [graph.step_op]
+
+    graph = HookGraph({"mae": scalar, "loss": scalar})
+    with graph.graph.as_default():
+        spec = evaluation(model).spec(graph, v1.train.Scaffold())
+    assert spec.eval_metric_ops.keys() == {"mae", "loss"} and spec.mode == et.ModeKeys.EVAL
+
+    program, graph = PredictionProgram(adapter_of(model), model, None), HookGraph({"y": tf.TensorSpec([None, 1])})
+    with graph.graph.as_default():
+        spec = program.spec(graph, v1.train.Scaffold())
+    assert spec.predictions.keys() == {"y"} and program.triggers(graph) == [graph.values["y"]]
+
+    graph = HookGraph({})
+    with graph.graph.as_default(), pytest.raises(ValueError, match="must return at least one value"):
+        evaluation(model).spec(graph, v1.train.Scaffold())

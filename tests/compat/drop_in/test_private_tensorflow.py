@@ -1,0 +1,27 @@
+"""Each private name of TensorFlow, used as in the package; docstrings say what breaks without it."""
+
+import estimator_train  # noqa: F401, before TensorFlow, as users have it
+
+# isort: split
+import pytest
+import tensorflow as tf
+
+from estimator_train.compat.drop_in import private_tensorflow
+
+
+def test_the_names_of_a_functions_arguments():
+    """Old code that imports fn_args from tensorflow_estimator.python.estimator.util would fail."""
+
+    class Model:
+        def call(self, features, *, mode):
+            pass
+
+    assert private_tensorflow.fn_args(Model().call) == ("features",)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_the_modules_that_tf_compat_wraps(version):
+    """`import tensorflow._api.v2.compat.v1 as tf`, which editors write, would have no tf.estimator after install()."""
+    module = private_tensorflow.unwrapped_compat_module(version)
+    assert module.Graph is getattr(tf.compat, version).Graph
+    assert module is not getattr(tf.compat, version)
