@@ -83,7 +83,9 @@ class KerasModel(PreparedModel):
             list
         )  # by role and strategy, those that no run uses
         self._trained: ModelState | None = None  # the state of the last training
-        self._just_saved: tuple[str, int] | None = None  # the path of its checkpoint, and the thread in which it waits
+        self._just_saved: tuple[str | None, int] | None = (
+            None  # the path of its checkpoint, and the thread in which it waits
+        )
 
     def with_metrics(self, metric_fn: Callable) -> KerasModel:
         return KerasModel(self._source, self._metric_names_map, self._export_outputs, (*self._metric_fns, metric_fn))

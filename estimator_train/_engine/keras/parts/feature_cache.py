@@ -219,7 +219,7 @@ class _Store:
             return False
         *_, columns = state
         for index, column in enumerate(columns):
-            path = self._path(index)
+            path = os.path.join(self._directory, f"{index}.rows")
             if not os.path.exists(path) or os.path.getsize(path) < column.nbytes:
                 return False
             if os.path.getsize(path) > column.nbytes:
@@ -278,8 +278,9 @@ class _Filling:
     def __init__(self, store: _Store, features: FrozenFeatures, compute: _Compute, num_batches: int) -> None:
         self._store, self._features, self._compute, self._num_batches = store, features, compute, num_batches
         self.kept, self.seen = store.rows, 0
-        self._digests = self._bar = None
-        self._good = None  # the number of valid rows, and the digest of their examples
+        self._digests: list[Any] = []
+        self._bar: tqdm.tqdm | None = None
+        self._good: tuple[int, str] | None = None  # the number of valid rows, and the digest of their examples
         self._committed = time.monotonic()
 
     def add(self, batch: Nest) -> bool:
@@ -296,7 +297,8 @@ class _Filling:
                 return False
         if known < len(leaves[0]):
             at_most = self._num_batches * len(leaves[0])
-            self._append(*tf.nest.map_structure(lambda leaf: leaf[known:], (inputs, rest)), at_most)
+            new_inputs, new_rest = tf.nest.map_structure(lambda leaf: leaf[known:], (inputs, rest))
+            self._append(new_inputs, new_rest, at_most)
             _update(self._digests, leaves, slice(known, None))
             self._keep_from_time_to_time()
         return True
