@@ -121,8 +121,8 @@ def _state(model_dir):
 def _inside(model_dir, path):
     """Returns `path` if it is in `model_dir`, or else the checkpoint of that name there, or None."""
     resolve = os.path.normpath if is_remote(model_dir) or is_remote(path) else os.path.realpath
-    folder = resolve(model_dir)
-    if f"{resolve(os.path.dirname(path))}/".startswith(f"{folder}/"):
+    directory = resolve(model_dir)
+    if f"{resolve(os.path.dirname(path))}/".startswith(f"{directory}/"):
         return path
     own = os.path.join(model_dir, os.path.basename(path))
     return own if tf.io.gfile.exists(f"{own}.index") else None

@@ -237,11 +237,11 @@ class StateInMemory:
     """The state that a `tf.train.Checkpoint` of a Keras model saves, kept in this process' memory."""
 
     def __init__(self, parts):
-        folder = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's in-memory file system, since version 2.4
-        self._path = f"{folder}/state"
+        directory = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's in-memory file system, since version 2.4
+        self._path = f"{directory}/state"
         with root_logger_left_alone():
             tf.train.Checkpoint(root=parts.root).write(self._path)
-        weakref.finalize(self, tf.io.gfile.rmtree, folder).atexit = False  # the memory ends with the process
+        weakref.finalize(self, tf.io.gfile.rmtree, directory).atexit = False  # the memory ends with the process
 
     def restore_to(self, parts):
         """Restores the state to the parts of another model, like `restore`."""

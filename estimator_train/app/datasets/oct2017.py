@@ -17,7 +17,7 @@ from estimator_train._engine.host.paths import RemotePath, as_path, local
 from estimator_train.app.datasets import kaggle
 from estimator_train.app.datasets.archive import unpack
 from estimator_train.app.datasets.dataset import About
-from estimator_train.app.datasets.images import ImageDataset, open_folder, subfolders
+from estimator_train.app.datasets.images import ImageDataset, open_directory, subdirectories
 from estimator_train.app.datasets.patients import shared_patients, split_by_patient
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
@@ -48,14 +48,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     """
     if split not in (None, "patient"):
         raise ValueError(f'split must be "patient" or None, got {split!r}')
-    folder = download() if data_dir is None else data_dir
-    tree = _find(folder)
+    directory = download() if data_dir is None else data_dir
+    tree = _find(directory)
     if tree is None:
         raise ValueError(
-            f"{folder} has no folder train/{CLASS_NAMES[0]}, nor have the folders in it; "
-            f"estimator_train datasets download oct2017 --data-dir {folder} fetches it"
+            f"{directory} has no folder train/{CLASS_NAMES[0]}, nor have the folders in it; "
+            f"estimator_train datasets download oct2017 --data-dir {directory} fetches it"
         )
-    data = open_folder(
+    data = open_directory(
         tree,
         name="oct2017",
         class_names=CLASS_NAMES,
@@ -78,13 +78,13 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
     A lock lets one process download at a time, and an interrupted download is resumed. See `kaggle.download`.
     """
-    folder = local(data_dir or _home())
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder / ".lock"):
-        if _find(folder) is None:
-            _fetch(folder, folder / ".download")
-        shutil.rmtree(folder / ".download", ignore_errors=True)
-    return folder
+    directory = local(data_dir or _home())
+    directory.mkdir(parents=True, exist_ok=True)
+    with _alone(directory / ".lock"):
+        if _find(directory) is None:
+            _fetch(directory, directory / ".download")
+        shutil.rmtree(directory / ".download", ignore_errors=True)
+    return directory
 
 
 def is_here() -> bool:
@@ -96,7 +96,7 @@ def _home():
     return Path(platformdirs.user_cache_dir("estimator_train"), "oct2017")
 
 
-def _fetch(folder, downloads):
+def _fetch(directory, downloads):
     archive = downloads / _ARCHIVES[0]
     downloads.mkdir(exist_ok=True)
     try:
@@ -104,7 +104,7 @@ def _fetch(folder, downloads):
             kaggle.download(_KAGGLE_NAME, downloads)
             if not zipfile.is_zipfile(archive):
                 raise ValueError(f"the archive {archive} that Kaggle sent is truncated")
-        unpack(archive, folder / archive.stem, _place)
+        unpack(archive, directory / archive.stem, _place)
     except ValueError as error:
         archive.unlink(missing_ok=True)
         raise ValueError(f"{error}; it was deleted: run again to download it again") from error
@@ -127,22 +127,22 @@ def _find(data_dir):
 
 def _unpacked(archive):
     """Returns the tree extracted from a zip file, next to it."""
-    folder = archive.with_suffix("")
-    if not folder.exists():
+    directory = archive.with_suffix("")
+    if not directory.exists():
         with _alone(archive.with_name(f".{archive.name}.lock")):
-            if not folder.exists():
-                unpack(archive, folder, _place)
-    return _tree(folder)
+            if not directory.exists():
+                unpack(archive, directory, _place)
+    return _tree(directory)
 
 
-def _tree(folder):
+def _tree(directory):
     # The archive contains its tree twice, nested, in a directory whose name ends in a space, which is easily lost.
-    level = [folder, as_path(f"{folder} ")]
+    level = [directory, as_path(f"{directory} ")]
     for _ in range(3):
         for candidate in level:
             if (candidate / "train" / CLASS_NAMES[0]).is_dir():
                 return candidate
-        level = [below for candidate in level for below in subfolders(candidate)]
+        level = [below for candidate in level for below in subdirectories(candidate)]
     return None
 
 

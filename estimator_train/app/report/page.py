@@ -89,12 +89,12 @@ def write_report(
         mistakes=mistakes,
         note=note,
     )
-    folder = as_path(model_dir, "report")
-    folder.mkdir(exist_ok=True)
+    directory = as_path(model_dir, "report")
+    directory.mkdir(exist_ok=True)
     for figure in sum(figures.values(), []):
-        write_whole(folder / f"{figure.name}.png", figure.light)
-    write_whole(folder / "report.html", page)
-    return str(folder / "report.html")
+        write_whole(directory / f"{figure.name}.png", figure.light)
+    write_whole(directory / "report.html", page)
+    return str(directory / "report.html")
 
 
 class Figure(NamedTuple):

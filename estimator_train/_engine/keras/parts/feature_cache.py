@@ -115,20 +115,20 @@ def columns_of(features, dataset, compute, frozen_id):
     """
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError("frozen_features takes each example once, and the examples' input_fn has no end: num_epochs=1")
-    if features.folder is None:
+    if features.directory is None:
         store = _Store()
         _fill(store, features, dataset, compute)
         return store.arrays()
     has_fingerprint = isinstance(features.examples, HasFingerprint)
     examples_id = features.examples.fingerprint() if has_fingerprint else _first_example(dataset)
     name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
-    folder = os.path.join(features.folder, name)
-    os.makedirs(folder, exist_ok=True)
-    with _locked(folder):
-        store = _Store(folder)
+    directory = os.path.join(features.directory, name)
+    os.makedirs(directory, exist_ok=True)
+    with _locked(directory):
+        store = _Store(directory)
         is_known = store.is_complete and has_fingerprint
         if not is_known and not _fill(store, features, dataset, compute):
-            log.info("The examples of %s have changed; computing its features again.", folder)
+            log.info("The examples of %s have changed; computing its features again.", directory)
             store.clear()
             _fill(store, features, dataset, compute)
         return store.arrays()
@@ -392,15 +392,15 @@ def _hex(digests):
 
 
 @contextlib.contextmanager
-def _locked(folder):
-    lock = filelock.FileLock(f"{folder}.lock")
+def _locked(directory):
+    lock = filelock.FileLock(f"{directory}.lock")
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        log.info("Waiting for another process to fill %s.", folder)
+        log.info("Waiting for another process to fill %s.", directory)
         lock.acquire()
     try:
-        with explaining_full_disk(folder):
+        with explaining_full_disk(directory):
             yield
     finally:
         lock.release()
