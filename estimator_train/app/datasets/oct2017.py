@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
@@ -10,9 +9,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import filelock
 import platformdirs
 
+from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.paths import RemotePath, as_path, local
 from estimator_train.app.datasets import kaggle
 from estimator_train.app.datasets.archive import unpack
@@ -165,16 +164,7 @@ def _check_counts(data, tree):
         _log.warning("oct2017: %s is not the complete published dataset: %s", tree, held)
 
 
-@contextlib.contextmanager
 def _alone(path):
-    """Lets one process at a time into the block, with a lock on the file `path`."""
-    lock = filelock.FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        print(f"waiting for another process that is downloading to {path.parent}", file=sys.stderr)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+    """Lets one process at a time into a block, with a lock on the file `path`."""
+    waiting = f"waiting for another process that is downloading to {path.parent}"
+    return one_at_a_time(path, lambda: print(waiting, file=sys.stderr))

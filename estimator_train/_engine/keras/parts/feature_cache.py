@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 import time
 from typing import Any
 
-import filelock
 import numpy as np
 import tensorflow as tf
 import tqdm
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
-from estimator_train._engine.host.array_store import Column, read_manifest, room
+from estimator_train._engine.host.array_store import Column, free_bytes, read_manifest
 from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
@@ -124,7 +124,8 @@ def columns_of(features, dataset, compute, frozen_id):
     name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
     directory = os.path.join(features.directory, name)
     os.makedirs(directory, exist_ok=True)
-    with _locked(directory):
+    waiting = functools.partial(log.info, "Waiting for another process to fill %s.", directory)
+    with one_at_a_time(f"{directory}.lock", waiting), explaining_full_disk(directory):
         store = _Store(directory)
         is_known = store.is_complete and has_fingerprint
         if not is_known and not _fill(store, features, dataset, compute):
@@ -190,12 +191,14 @@ class _Store:
     def require_room(self, arrays, rows):
         """Returns the bytes of `rows` rows like those of `arrays`; raises MemoryError or OSError if they do not fit."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
-        left = room(self._directory)
-        if size > left.free:
-            remedy = "use another directory" if self._directory else "use a directory as cache"
-            there = f"{left.place} has {_mb(left.free)} left"
-            raise left.error(
-                f'The frozen layers\' outputs take {_mb(size)}, and {there}; {remedy}, or dtype="float16".'
+        free = free_bytes(self._directory)
+        if size > free:
+            kind, place, remedy = MemoryError, "memory", "use a directory as cache"
+            if self._directory is not None:
+                kind, place, remedy = OSError, f"the disk of {self._directory}", "use another directory"
+            raise kind(
+                f"The frozen layers' outputs take {_mb(size)}, and {place} has {_mb(free)} left; {remedy}, or "
+                'dtype="float16".'
             )
         return size
 
@@ -389,21 +392,6 @@ def _update(digests, leaves, rows):
 
 def _hex(digests):
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
-
-
-@contextlib.contextmanager
-def _locked(directory):
-    lock = filelock.FileLock(f"{directory}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        log.info("Waiting for another process to fill %s.", directory)
-        lock.acquire()
-    try:
-        with explaining_full_disk(directory):
-            yield
-    finally:
-        lock.release()
 
 
 def _mb(size):
