@@ -395,8 +395,8 @@ def _keep_checkpoint(directory, checkpoint, eval_result):
     state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
     write_whole(os.path.join(directory, "checkpoint"), state)
     for file in tf.io.gfile.listdir(directory):
-        of_another = re.fullmatch(rf"(.+-\d+)\.(index|meta|data-\d{{5}}-of-\d{{5}}|{re.escape(_RESULT)})", file)
-        if (of_another and of_another[1] != name) or owner_of_unfinished(file):
+        found = re.fullmatch(rf"(.+-\d+)\.(index|meta|data-\d{{5}}-of-\d{{5}}|{re.escape(_RESULT)})", file)
+        if (found and found[1] != name) or owner_of_unfinished(file):
             tf.io.gfile.remove(os.path.join(directory, file))
     return os.path.join(directory, name)
 

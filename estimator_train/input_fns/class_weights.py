@@ -51,5 +51,5 @@ class ClassWeights:
         if is_one_hot and labels.shape[1] not in (None, len(self.weights)):
             raise ValueError(f"there are {len(self.weights)} class weights and {labels.shape[1]} classes")
         classes = tf.argmax(labels, axis=1) if is_one_hot else tf.cast(tf.reshape(labels, [-1]), tf.int64)
-        of_classes = tf.gather(tf.constant(self.weights), classes)
-        return features, labels, of_classes * tf.cast(given[0], of_classes.dtype) if given else of_classes
+        weights = tf.gather(tf.constant(self.weights), classes)
+        return features, labels, weights * tf.cast(given[0], weights.dtype) if given else weights

@@ -145,8 +145,10 @@ class GeneratorExamples:
             kept = (lambda: map(copy.deepcopy, elements())) if self.workers else elements
             dataset = without_first(tf.data.Dataset.from_generator(kept, output_signature=signature), before)
         else:
-            of_batch = tf.nest.map_structure(lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature)
-            dataset = tf.data.Dataset.from_generator(batches, output_signature=of_batch)
+            batch_signature = tf.nest.map_structure(
+                lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature
+            )
+            dataset = tf.data.Dataset.from_generator(batches, output_signature=batch_signature)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)

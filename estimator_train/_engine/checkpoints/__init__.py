@@ -40,7 +40,7 @@ def latest_intact(model_dir):
     if paths and _state(model_dir) != state:
         return latest_intact(model_dir)  # a training process has replaced these checkpoints meanwhile
     if paths and (state or not paths[-1].endswith(".ckpt-0")):
-        others = [path for path in _lying_in(model_dir) if path not in paths and damage_of(path) is None]
+        others = [path for path in _checkpoints_in(model_dir) if path not in paths and damage_of(path) is None]
         state_file = os.path.join(model_dir, "checkpoint")
         mend = f"delete {state_file} to resume from {others[-1]}" if others else "restore a copy"
         raise CheckpointError(
@@ -75,7 +75,7 @@ def recover_state(model_dir, keep_max):
     state = _state(model_dir)
     if state and state == _state_on_disk(model_dir):
         return
-    paths = _listed(state) if state else [path for path in _lying_in(model_dir) if damage_of(path) is None]
+    paths = _listed(state) if state else [path for path in _checkpoints_in(model_dir) if damage_of(path) is None]
     paths = paths[-(keep_max or 0) :]
     if not paths:
         return
@@ -142,7 +142,7 @@ def _listed(state):
 
 
 def _recovered(model_dir):
-    paths = _lying_in(model_dir)
+    paths = _checkpoints_in(model_dir)
     if paths:
         tf.get_logger().warning(
             "%s is missing or cannot be read; the newest checkpoint in its directory is %s",
@@ -152,7 +152,7 @@ def _recovered(model_dir):
     return paths
 
 
-def _lying_in(model_dir):
+def _checkpoints_in(model_dir):
     names = tf.io.gfile.listdir(model_dir) if tf.io.gfile.isdir(model_dir) else []
     return [os.path.join(model_dir, name) for name in checkpoints_among(names)]
 

@@ -371,10 +371,10 @@ def variables_by_key(root):
     tables = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
     if any(isinstance(part, tables) or not getattr(part, "built", True) for part in parts.values()):
         return None
-    of_metrics = {
+    metric_ids = {
         id(variable) for part in parts.values() if isinstance(part, keras.metrics.Metric) for variable in part.variables
     }
-    return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in of_metrics}
+    return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in metric_ids}
 
 
 def parts_by_key(root):

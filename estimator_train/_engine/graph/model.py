@@ -211,8 +211,8 @@ def _initialising_more_than(known, scaffold):
     """
     if scaffold.local_init_op is None:
         return scaffold
-    of_metrics = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
-    left_out = {id(variable) for variable in known} - {id(variable) for variable in of_metrics}
+    metric_variables = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
+    left_out = {id(variable) for variable in known} - {id(variable) for variable in metric_variables}
     more = [variable.initializer for variable in v1.local_variables() if id(variable) not in left_out]
     return combine_scaffolds([scaffold], local_init_ops=more)
 

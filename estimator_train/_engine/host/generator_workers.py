@@ -76,8 +76,8 @@ def _received(process, pipe, ring):
             item, taken = _read(pipe, ring)
         except EOFError:
             code = process.wait()
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
-            raise RuntimeError(f"a worker process of the generator {how}") from None
+            end = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
+            raise RuntimeError(f"a worker process of the generator {end}") from None
         if isinstance(item, _End):
             return
         if isinstance(item, _Raised):

@@ -121,7 +121,7 @@ def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, 
     if data_dir is None:
         opened = {part: tf.data.Dataset.from_tensor_slices(draw(part, image_size)) for part in PARTS}
     elif str(data_dir).startswith("tfds:"):
-        opened = _of_tfds(str(data_dir).removeprefix("tfds:"), image_size)
+        opened = _from_tfds(str(data_dir).removeprefix("tfds:"), image_size)
     else:
         opened = _from_directory(Path(data_dir), image_size)
     images = {}
@@ -190,7 +190,7 @@ def _from_directory(directory, image_size):
     return opened
 
 
-def _of_tfds(name, image_size):
+def _from_tfds(name, image_size):
     builder = tfds.prepared(name)
     missing = [part for part in PARTS if part not in builder.info.splits]
     if missing:

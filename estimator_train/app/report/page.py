@@ -138,10 +138,10 @@ def _of_training(model_dir):
 
 
 def _sides(training, evaluations):
-    of_evaluations = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
-    names = [name for name in dict.fromkeys(["loss", *training, *of_evaluations]) if name not in _RATES]
-    sides = {name: {"training": training.get(name, {}), "evaluation": of_evaluations.get(name, {})} for name in names}
-    return {name: of_both for name, of_both in sides.items() if any(of_both.values())}
+    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
+    names = [name for name in dict.fromkeys(["loss", *training, *evaluated]) if name not in _RATES]
+    sides = {name: {"training": training.get(name, {}), "evaluation": evaluated.get(name, {})} for name in names}
+    return {name: both for name, both in sides.items() if any(both.values())}
 
 
 def _learning_rate(training):
