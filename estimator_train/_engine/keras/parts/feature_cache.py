@@ -212,23 +212,23 @@ class _Store:
         state = read_manifest(path, self._state_in, "the features are computed again")
         if state is None:
             return False
-        *_, columns = state
-        for index, column in enumerate(columns):
+        for index, size in enumerate(state.pop("sizes")):
             path = self._path(index)
-            if not os.path.exists(path) or os.path.getsize(path) < column.nbytes:
+            if not os.path.exists(path) or os.path.getsize(path) < size:
                 return False
-            if os.path.getsize(path) > column.nbytes:
-                os.truncate(path, column.nbytes)
-        self.rows, self.digest, self.is_complete, self._columns = state
+            if os.path.getsize(path) > size:
+                os.truncate(path, size)
+        vars(self).update(state)
         return True
 
     def _state_in(self, manifest):
-        rows, digest, is_complete = (manifest[name] for name in ("rows", "digest", "is_complete"))
+        """Returns the attributes of a store with this manifest, and the least sizes of its files."""
         columns = [
-            Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), rows)
+            Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), manifest["rows"])
             for index, (name, shape) in enumerate(manifest["columns"])
         ]
-        return rows, digest, is_complete, columns
+        state = {name: manifest[name] for name in ("rows", "digest", "is_complete")}
+        return state | {"_columns": columns, "sizes": [column.nbytes for column in columns]}
 
     def _kinds(self):
         return [_kind(column.dtype, column.shape) for column in self._columns]
