@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import tabulate
 
+from estimator_train.app.report.class_metrics import digits
+
 _WIDTH = 24  # columns of a value on a terminal
 _METRICS = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
 _CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
@@ -87,11 +89,11 @@ def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns {name: list of each run's value} of the metrics of their last evaluations."""
     rows = {"checkpoint": [str(run.evaluation["checkpoint"]) if run.evaluation else "n/a" for run in runs]}
     for label, name in _METRICS.items():
-        rows[label] = [_digits((run.classes or {}).get(name)) for run in runs]
+        rows[label] = [digits((run.classes or {}).get(name)) for run in runs]
     metrics = [dict(run.evaluation["metrics"]) if run.evaluation else {} for run in runs]
     for name in dict.fromkeys(name for values in metrics for name in values):
         if name not in _METRICS and not any(isinstance(values.get(name), list) for values in metrics):
-            rows[name] = [_digits(values.get(name)) for values in metrics]
+            rows[name] = [digits(values.get(name)) for values in metrics]
     return {name: texts for name, texts in rows.items() if set(texts) != {"n/a"}}
 
 
@@ -102,7 +104,7 @@ def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
     tables = [run.classes["classes"] for run in runs if run.classes]
     return {
         name: {
-            label: [_digits(classes.get(name, {}).get(key)) for classes in tables]
+            label: [digits(classes.get(name, {}).get(key)) for classes in tables]
             for label, key in _CLASS_METRICS.items()
         }
         for name in tables[0]
@@ -145,10 +147,6 @@ def _start_of(text):
 
 def _end_of(name):
     return name if len(name) <= _WIDTH else f"...{name[3 - _WIDTH :]}"
-
-
-def _digits(value):
-    return "n/a" if value is None else f"{value:.4f}"
 
 
 def _text(value):
