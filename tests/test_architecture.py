@@ -77,7 +77,7 @@ _MANY_PARAMETERS = {
     "compat/drop_in/keras_lib.py": {"model_to_estimator"},
     "compat/drop_in/model_fns.py": {"_dnn_model_fn", "_linear_model_fn", "_linear_model_fn_v2", "dnn_model_fn_v2"},
     "compat/drop_in/sequential_head.py": {"SequentialHeadWrapper.create_estimator_spec"},
-    "compat/drop_in/tpu/tpu_estimator.py": {"TPUEstimator.__init__", "TPUEstimatorSpec.__new__"},
+    "compat/drop_in/tpu/tpu_estimator.py": {"TPUEstimator.__init__"},
     "heads/head.py": {"Head.create_estimator_spec"},
     "heads/multi_label_head.py": {"MultiLabelHead.__init__"},
     "input_fns/arrays.py": {"arrays"},
