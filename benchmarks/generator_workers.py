@@ -27,7 +27,7 @@ def main():
     options = parser.parse_args()
 
     image_size = (options.image_size, options.image_size)
-    samples, _ = masked_images.split(masked_images.list_samples(drawn_tables.folder(), segmentation.MASKS))
+    samples, _ = masked_images.split(masked_images.list_samples(drawn_tables.directory(), segmentation.MASKS))
     model = keras.Sequential([keras.Input((*image_size, 3)), keras.layers.Conv2D(2, 1, activation="sigmoid")])
     model.compile("sgd", "binary_crossentropy")
     rows = []

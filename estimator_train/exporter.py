@@ -408,8 +408,8 @@ def _keep_checkpoint(directory: str, checkpoint: str, eval_result: dict[str, Any
     state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
     write_whole(os.path.join(directory, "checkpoint"), state)
     for file in tf.io.gfile.listdir(directory):
-        other = re.fullmatch(rf"(.+-\d+)\.(index|meta|data-\d{{5}}-of-\d{{5}}|{re.escape(_RESULT)})", file)
-        if (other and other[1] != name) or owner_of_unfinished(file):
+        found = re.fullmatch(rf"(.+-\d+)\.(index|meta|data-\d{{5}}-of-\d{{5}}|{re.escape(_RESULT)})", file)
+        if (found and found[1] != name) or owner_of_unfinished(file):
             tf.io.gfile.remove(os.path.join(directory, file))
     return os.path.join(directory, name)
 

@@ -13,7 +13,7 @@ from estimator_train.app.recipes import segmentation
 IMAGE_SIZE, BATCH_SIZE, EPOCHS = (128, 128), 8, 4
 
 # %% The data: drawn pages, and masks of the lines between rows and between columns; every fifth page is held out.
-folder = drawn_tables.folder()
+folder = drawn_tables.directory()
 samples, eval_samples = masked_images.split(masked_images.list_samples(folder, segmentation.MASKS))
 print(f"{len(samples)} pages to train on, {len(eval_samples)} to evaluate on, in {folder}")
 

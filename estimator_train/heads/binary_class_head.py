@@ -60,11 +60,11 @@ class BinaryClassHead(SingleHead):
         return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
 
     def _predictions(self, logits: tf.Tensor) -> Predictions:
-        both = tf.concat([tf.zeros_like(logits), logits], axis=-1)
+        two_logits = tf.concat([tf.zeros_like(logits), logits], axis=-1)
         return {
             PredictionKeys.LOGITS: logits,
             PredictionKeys.LOGISTIC: tf.math.sigmoid(logits, name=PredictionKeys.LOGISTIC),
-            **classes.class_predictions(both, 2, self._vocabulary),
+            **classes.class_predictions(two_logits, 2, self._vocabulary),
         }
 
     def _metrics(self) -> MetricFactories:

@@ -158,8 +158,8 @@ def check_weights(
     if not (weights.dtype.is_floating or weights.dtype.is_integer):
         raise ValueError(f"Weight column should be castable to float. Given dtype: {weights.dtype}")
     weights = _with_last_dimension(tf.cast(weights, tf.float32), logits)
-    or_dimension = " or [D0, D1, ... DN, logits_dimension]" if len(dimensions) > 1 else ""
-    message = f"weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1]{or_dimension}"
+    logits_shape = " or [D0, D1, ... DN, logits_dimension]" if len(dimensions) > 1 else ""
+    message = f"weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1]{logits_shape}"
     return _check_shape(weights, logits, dimensions, message)
 
 

@@ -107,14 +107,14 @@ class MultiLabelHead(SingleHead):
         }
         for class_id in self._measured_classes:
             name = f"class{class_id}" if self._vocabulary is None else self._vocabulary[class_id]
-            arguments = functools.partial(_label_and_probability, class_id)
+            label_and_probability = functools.partial(_label_and_probability, class_id)
             metrics |= {
                 MetricKeys.PROBABILITY_MEAN_AT_NAME % name: (
                     keras.metrics.Mean,
                     functools.partial(_probability, class_id),
                 ),
-                MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, arguments),
-                MetricKeys.AUC_PR_AT_NAME % name: (auc_pr, arguments),
+                MetricKeys.AUC_AT_NAME % name: (keras.metrics.AUC, label_and_probability),
+                MetricKeys.AUC_PR_AT_NAME % name: (auc_pr, label_and_probability),
             }
         return metrics
 

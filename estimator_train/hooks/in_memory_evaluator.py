@@ -75,8 +75,8 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
             self._evaluate(session)
 
     def _evaluate(self, session: Session) -> None:
-        folder = f"ram://estimator_train-{uuid.uuid4()}"
-        path = f"{folder}/model.ckpt-{session.run(self._global_step)}"
+        directory = f"ram://estimator_train-{uuid.uuid4()}"
+        path = f"{directory}/model.ckpt-{session.run(self._global_step)}"
         try:
             if isinstance(self._saver, ObjectSaver):
                 self._saver.write(path)
@@ -84,4 +84,4 @@ class InMemoryEvaluatorHook(tf.compat.v1.train.SessionRunHook):
                 self._saver.save(session, path, write_meta_graph=False, write_state=False)
             self._estimator.evaluate(checkpoint_path=path, **self._evaluation)
         finally:
-            tf.io.gfile.rmtree(folder)
+            tf.io.gfile.rmtree(directory)

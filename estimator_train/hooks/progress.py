@@ -105,10 +105,10 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             self._bar.bar_format = self._bar_format(to_go or "?")
             self._bar.set_postfix_str(", ".join(_fitting(texts, self._bar)))
             return
-        last_step = "" if self._last_step is None else f"/{self._last_step}"
+        goal = "" if self._last_step is None else f"/{self._last_step}"
         if to_go is not None:
             texts.append(f"{to_go} to go")
-        print(f"step {self._step}{last_step}: {', '.join(texts)}", file=self._file, flush=True)
+        print(f"step {self._step}{goal}: {', '.join(texts)}", file=self._file, flush=True)
 
     def _seconds_to_go(self, training_seconds: float) -> float:
         a_step = training_seconds / (self._step - self._first_step)

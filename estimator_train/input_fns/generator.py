@@ -147,8 +147,10 @@ class GeneratorExamples:
                 # making a small batch.
                 return _batches(itertools.islice(elements(), before, None), batch_size, signature)
 
-            specs = tf.nest.map_structure(lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature)
-            dataset = tf.data.Dataset.from_generator(batches, output_signature=specs)
+            batch_signature = tf.nest.map_structure(
+                lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), signature
+            )
+            dataset = tf.data.Dataset.from_generator(batches, output_signature=batch_signature)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)

@@ -56,7 +56,7 @@ def latest_intact(model_dir: str | os.PathLike[str]) -> str | None:
     if paths and _state(model_dir) != state:
         return latest_intact(model_dir)  # a training process has replaced these checkpoints meanwhile
     if paths and (state or not paths[-1].endswith(".ckpt-0")):
-        others = [path for path in _lying_in(model_dir) if path not in paths and damage_of(path) is None]
+        others = [path for path in _checkpoints_in(model_dir) if path not in paths and damage_of(path) is None]
         state_file = os.path.join(model_dir, "checkpoint")
         mend = f"delete {state_file} to resume from {others[-1]}" if others else "restore a copy"
         raise CheckpointError(
@@ -91,7 +91,7 @@ def recover_state(model_dir: str | os.PathLike[str], keep_max: int | None) -> No
     state = _state(model_dir)
     if state and state == _state_on_disk(model_dir):
         return
-    paths = _listed(state) if state else [path for path in _lying_in(model_dir) if damage_of(path) is None]
+    paths = _listed(state) if state else [path for path in _checkpoints_in(model_dir) if damage_of(path) is None]
     paths = paths[-(keep_max or 0) :]
     if not paths:
         return
@@ -137,8 +137,8 @@ def _state(model_dir: str | os.PathLike[str]) -> CheckpointState | None:
 def _inside(model_dir: str | os.PathLike[str], path: str) -> str | None:
     """Returns `path` if it is in `model_dir`, or else the checkpoint of that name there, or None."""
     resolve = os.path.normpath if is_remote(model_dir) or is_remote(path) else os.path.realpath
-    folder = resolve(model_dir)
-    if f"{resolve(os.path.dirname(path))}/".startswith(f"{folder}/"):
+    directory = resolve(model_dir)
+    if f"{resolve(os.path.dirname(path))}/".startswith(f"{directory}/"):
         return path
     own = os.path.join(model_dir, os.path.basename(path))
     return own if tf.io.gfile.exists(f"{own}.index") else None
@@ -158,7 +158,7 @@ def _listed(state: CheckpointState) -> list[str]:
 
 
 def _recovered(model_dir: str | os.PathLike[str]) -> list[str]:
-    paths = _lying_in(model_dir)
+    paths = _checkpoints_in(model_dir)
     if paths:
         tf.get_logger().warning(
             "%s is missing or cannot be read; the newest checkpoint in its directory is %s",
@@ -168,7 +168,7 @@ def _recovered(model_dir: str | os.PathLike[str]) -> list[str]:
     return paths
 
 
-def _lying_in(model_dir: str | os.PathLike[str]) -> list[str]:
+def _checkpoints_in(model_dir: str | os.PathLike[str]) -> list[str]:
     names = tf.io.gfile.listdir(model_dir) if tf.io.gfile.isdir(model_dir) else []
     return [os.path.join(model_dir, name) for name in checkpoints_among(names)]
 

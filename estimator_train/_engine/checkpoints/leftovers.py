@@ -16,7 +16,7 @@ log = tf.get_logger()
 
 _CHECKPOINT = r"model\.ckpt-\d+"
 _DATA = r"data-\d{5}-of-\d{5}"
-_PARTS_FOLDER = re.compile(rf"{_CHECKPOINT}_temp(_[0-9a-f]{{32}})?")
+_PARTS_DIRECTORY = re.compile(rf"{_CHECKPOINT}_temp(_[0-9a-f]{{32}})?")
 _PART = re.compile(rf"part-\d{{5}}-of-\d{{5}}\.(index|{_DATA})(\.tempstate\d+)?")
 _UNFINISHED = re.compile(
     rf"(checkpoint|graph\.pbtxt|{_CHECKPOINT}\.meta)\.tmp[0-9a-f]{{32}}|{_CHECKPOINT}\.(index|{_DATA})\.tempstate\d+"
@@ -36,49 +36,49 @@ def remove(model_dir: str) -> None:
     removed = [name for name in names if _is_unfinished_checkpoint(model_dir, name, names)]
     removed += _abandoned_in(model_dir) + [os.path.join("report", name) for name in _abandoned_in(model_dir, "report")]
     for exporter in _names_in(os.path.join(model_dir, "export")):
-        folder = os.path.join("export", exporter)
-        removed += [os.path.join(folder, name) for name in _abandoned_in(model_dir, folder)]
+        directory = os.path.join("export", exporter)
+        removed += [os.path.join(directory, name) for name in _abandoned_in(model_dir, directory)]
     _remove_from(model_dir, removed)
 
 
-def remove_abandoned(folder: str) -> None:
+def remove_abandoned(directory: str) -> None:
     """Removes the unfinished files of processes that are gone from any directory; see `files.unfinished`."""
-    _remove_from(folder, _abandoned_in(folder))
+    _remove_from(directory, _abandoned_in(directory))
 
 
-def _remove_from(folder: str, names: list[str]) -> None:
+def _remove_from(directory: str, names: list[str]) -> None:
     for name in names:
-        files.remove(os.path.join(folder, name))
+        files.remove(os.path.join(directory, name))
     if names:
-        log.info("Removed leftovers of an interrupted run from %s: %s", folder, ", ".join(names))
+        log.info("Removed leftovers of an interrupted run from %s: %s", directory, ", ".join(names))
 
 
-def _is_abandoned_export(folder: str, name: str) -> bool:
-    """Returns whether the directory `name` in `folder` is an unfinished export whose process is gone."""
+def _is_abandoned_export(directory: str, name: str) -> bool:
+    """Returns whether the directory `name` in `directory` is an unfinished export whose process is gone."""
     match = _EXPORT.fullmatch(name)
-    return match is not None and files.is_gone(match[1] or _UNKNOWN, _time_of(os.path.join(folder, name)))
+    return match is not None and files.is_gone(match[1] or _UNKNOWN, _time_of(os.path.join(directory, name)))
 
 
-def _abandoned_in(*folders: str) -> list[str]:
-    folder = os.path.join(*folders)
-    names = _names_in(folder)
-    return [name for name in names if _is_abandoned_export(folder, name) or _is_abandoned_file(folder, name)]
+def _abandoned_in(*directories: str) -> list[str]:
+    directory = os.path.join(*directories)
+    names = _names_in(directory)
+    return [name for name in names if _is_abandoned_export(directory, name) or _is_abandoned_file(directory, name)]
 
 
-def _is_abandoned_file(folder: str, name: str) -> bool:
+def _is_abandoned_file(directory: str, name: str) -> bool:
     process = files.owner_of_unfinished(name)
-    return process is not None and files.is_gone(process, _time_of(os.path.join(folder, name)))
+    return process is not None and files.is_gone(process, _time_of(os.path.join(directory, name)))
 
 
 def _is_unfinished_checkpoint(model_dir: str, name: str, names: list[str]) -> bool:
-    if _PARTS_FOLDER.fullmatch(name):
+    if _PARTS_DIRECTORY.fullmatch(name):
         return all(_PART.fullmatch(part) for part in _names_in(os.path.join(model_dir, name)))
     data = _DATA_FILE.fullmatch(name)
     return bool(_UNFINISHED.fullmatch(name)) or (data is not None and f"{data[1]}.index" not in names)
 
 
-def _names_in(folder: str) -> list[str]:
-    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)] if tf.io.gfile.isdir(folder) else []
+def _names_in(directory: str) -> list[str]:
+    return [name.rstrip("/") for name in tf.io.gfile.listdir(directory)] if tf.io.gfile.isdir(directory) else []
 
 
 def _time_of(path: str) -> float:

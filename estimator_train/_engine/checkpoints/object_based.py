@@ -263,11 +263,11 @@ class StateInMemory:
     """The state that a `tf.train.Checkpoint` of a Keras model saves, kept in this process' memory."""
 
     def __init__(self, parts: SavedParts) -> None:
-        folder = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's in-memory file system, since version 2.4
-        self._path = f"{folder}/state"
+        directory = f"ram://estimator_train-{uuid.uuid4()}"  # TensorFlow's in-memory file system, since version 2.4
+        self._path = f"{directory}/state"
         with root_logger_left_alone():
             tf.train.Checkpoint(root=parts.root).write(self._path)
-        weakref.finalize(self, tf.io.gfile.rmtree, folder).atexit = False  # the memory ends with the process
+        weakref.finalize(self, tf.io.gfile.rmtree, directory).atexit = False  # the memory ends with the process
 
     def restore_to(self, parts: SavedParts) -> None:
         """Restores the state to the parts of another model, like `restore`."""
@@ -407,9 +407,10 @@ def variables_by_key(root: Any) -> dict[str, tf.Variable] | None:
     tables = (tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable)
     if any(isinstance(part, tables) or not getattr(part, "built", True) for part in parts.values()):
         return None
-    metrics = [part for part in parts.values() if isinstance(part, keras.metrics.Metric)]
-    left_out = {id(variable) for metric in metrics for variable in metric.variables}
-    return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in left_out}
+    metric_ids = {
+        id(variable) for part in parts.values() if isinstance(part, keras.metrics.Metric) for variable in part.variables
+    }
+    return {key: part for key, part in parts.items() if hasattr(part, "read_value") and id(part) not in metric_ids}
 
 
 def parts_by_key(root: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -64,19 +64,9 @@ class Column:
         return np.memmap(self._path, self.dtype, "r", shape=(self.rows, *self.shape))
 
 
-class Room(NamedTuple):
-    """The bytes that are free, what has them, and the error to raise if they are not enough."""
-
-    free: float
-    place: str
-    error: type[MemoryError] | type[OSError]
-
-
-def room(directory: str | os.PathLike[str] | None) -> Room:
-    """Returns the `Room` on the disk of a directory, or in memory if it is None."""
-    if directory is None:
-        return Room(free_memory(), "memory", MemoryError)
-    return Room(shutil.disk_usage(directory).free, f"the disk of {os.fspath(directory)}", OSError)
+def free_bytes(directory: str | os.PathLike[str] | None) -> float:
+    """Returns the bytes that are free on the disk of a directory, or in memory if it is None."""
+    return free_memory() if directory is None else shutil.disk_usage(directory).free
 
 
 def read_manifest(path: str | os.PathLike[str], parse: Callable[[dict], Any], consequence: str) -> Any:

@@ -75,8 +75,8 @@ def _write_whole_remotely(path: str, content: bytes) -> None:
 
 def unfinished(path: str | os.PathLike[str]) -> str:
     """Returns the path of the hidden file that is renamed to `path` once it is complete."""
-    folder, name = os.path.split(os.fspath(path))
-    return os.path.join(folder, f".{name}.{this_process()}.part")
+    directory, name = os.path.split(os.fspath(path))
+    return os.path.join(directory, f".{name}.{this_process()}.part")
 
 
 def owner_of_unfinished(name: str) -> str | None:

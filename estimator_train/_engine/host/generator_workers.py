@@ -82,8 +82,8 @@ def _received(
             item, taken = _read(pipe, ring)
         except EOFError:
             code = process.wait()
-            ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
-            raise RuntimeError(f"a worker process of the generator {ending}") from None
+            end = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code} before its data did"
+            raise RuntimeError(f"a worker process of the generator {end}") from None
         if isinstance(item, _End):
             return
         if isinstance(item, _Raised):

@@ -45,18 +45,18 @@ def local(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def scandir(folder: Path | RemotePath) -> Iterator[os.DirEntry[str]] | Iterator[RemotePath]:
+def scandir(directory: Path | RemotePath) -> Iterator[os.DirEntry[str]] | Iterator[RemotePath]:
     """Returns the entries of a directory, which have name, path, is_dir and is_file."""
-    return folder.iterdir() if isinstance(folder, RemotePath) else os.scandir(folder)
+    return directory.iterdir() if isinstance(directory, RemotePath) else os.scandir(directory)
 
 
 def file_finder() -> Callable[[str], bool]:
     """Returns a function that tells whether a file exists and lists each remote directory only once."""
-    names_in = functools.cache(lambda folder: {path.name for path in RemotePath(folder).glob("*")})
+    names_in = functools.cache(lambda directory: {path.name for path in RemotePath(directory).glob("*")})
 
     def is_there(path: str) -> bool:
-        folder, name = os.path.split(path)
-        return name in names_in(folder) if is_remote(path) else os.path.isfile(path)
+        directory, name = os.path.split(path)
+        return name in names_in(directory) if is_remote(path) else os.path.isfile(path)
 
     return is_there
 

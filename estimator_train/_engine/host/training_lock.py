@@ -27,7 +27,7 @@ from estimator_train._engine.host.paths import is_remote
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO)
 
-_HELD = set()  # of (folder, thread)
+_HELD = set()  # of (directory, thread)
 
 log = tf.get_logger()
 

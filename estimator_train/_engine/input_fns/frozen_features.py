@@ -67,8 +67,8 @@ def frozen_features(
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
     if not callable(examples):
         raise ValueError(f"examples must be an input_fn, a function that returns a tf.data.Dataset, got {examples!r}")
-    folder = None if cache == "memory" else os.fspath(cache)
-    return FrozenFeatures(examples, folder, dtype, batch_size, num_epochs, shuffle, seed)
+    directory = None if cache == "memory" else os.fspath(cache)
+    return FrozenFeatures(examples, directory, dtype, batch_size, num_epochs, shuffle, seed)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,13 +76,13 @@ class FrozenFeatures:
     """The arguments of `frozen_features`; implements the protocol `StartsAnywhere`.
 
     Attributes:
-      folder: the cache directory, or None for memory.
+      directory: the cache directory, or None for memory.
       first: examples to skip at the beginning, counted over all epochs and input pipelines.
       The others are the arguments of `frozen_features`.
     """
 
     examples: Callable
-    folder: str | None
+    directory: str | None
     dtype: str
     batch_size: int
     num_epochs: int | None

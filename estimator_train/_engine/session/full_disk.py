@@ -23,13 +23,13 @@ class FullDiskError(OSError):
 
 
 @contextlib.contextmanager
-def explaining_full_disk(folder: str | os.PathLike[str]) -> Iterator[None]:
+def explaining_full_disk(directory: str | os.PathLike[str]) -> Iterator[None]:
     """Raises FullDiskError, with a one-line message, for errors inside the block that are due to a full disk.
 
     TensorFlow raises the same ResourceExhaustedError for a full disk as for a device that is out of memory.
 
     Args:
-      folder: the directory written to; used if the error does not name one.
+      directory: the directory written to; used if the error does not name one.
     """
     try:
         yield
@@ -42,19 +42,19 @@ def explaining_full_disk(folder: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _NUMBERS and re.search(_TEXTS, str(error)) is None:  # HDF5 has it only in the message
             raise
-        raise _full_disk(Path(error.filename).parent if error.filename else Path(folder)) from error
+        raise _full_disk(Path(error.filename).parent if error.filename else Path(directory)) from error
 
 
-def _full_disk(folder: Path) -> FullDiskError:
-    error = FullDiskError(_line(folder))
+def _full_disk(directory: Path) -> FullDiskError:
+    error = FullDiskError(_line(directory))
     error.errno = errno.ENOSPC
     return error
 
 
-def _line(folder: Path) -> str:
-    if folder.name.endswith("_temp"):  # the directory of an unfinished checkpoint
-        folder = folder.parent
-    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+def _line(directory: Path) -> str:
+    if directory.name.endswith("_temp"):  # the directory of an unfinished checkpoint
+        directory = directory.parent
+    there = next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
     usage = shutil.disk_usage(there)
     free, total = (f"{count / 1e6:,.1f} MB" for count in (usage.free, usage.total))
     return (

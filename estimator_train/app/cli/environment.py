@@ -22,7 +22,7 @@ def data_dir() -> tuple[str | None, str | None]:
     """Returns the default of --data-dir and the variables that it comes from, or (None, None).
 
     A single channel is the data directory itself. Of several, such as train and test, it is the common parent, the
-    layout that `datasets.images.open_folder` expects.
+    layout that `datasets.images.open_directory` expects.
     """
     channels = sorted(name for name in os.environ if name.startswith(_CHANNEL) and os.environ[name])
     if not channels:

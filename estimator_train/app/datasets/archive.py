@@ -14,24 +14,24 @@ import tqdm
 from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 
-def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
-    """Unpacks a zip archive into `folder`, which appears only when it is complete.
+def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
+    """Unpacks a zip archive into `directory`, which appears only when it is complete.
 
     Until then the files are in a hidden directory next to it. A file gets its final name there once it is complete, so
     that an interrupted run can be resumed. The CRC of every file is checked.
 
     Args:
-      place: maps the parts of an entry's path to its path in `folder`, or to None to skip the entry. If several entries
-        map to one path, the first is used.
+      place: maps the parts of an entry's path to its path in `directory`, or to None to skip the entry. If several
+        entries map to one path, the first is used.
 
     Raises:
       ValueError: the archive is damaged, has a path that leads out of the directory, or has no entry to unpack.
       OSError: the disk is full.
     """
-    unfinished = folder.with_name(f".{folder.name}.part")
+    unfinished = directory.with_name(f".{directory.name}.part")
     unfinished.mkdir(parents=True, exist_ok=True)
     try:
-        with full_disk_in_one_line(folder), zipfile.ZipFile(archive) as source:
+        with full_disk_in_one_line(directory), zipfile.ZipFile(archive) as source:
             files = _files(source, place)
             missing = {path: entry for path, entry in files.items() if not _is_there(unfinished / path, entry)}
             num_bytes = sum(entry.file_size for entry in missing.values())
@@ -43,7 +43,7 @@ def unpack(archive: Path, folder: Path, place: Callable[[tuple[str, ...]], str |
     # zipfile raises RuntimeError for encryption and NotImplementedError for unknown compression.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"the archive {archive} is damaged: {error}") from error
-    unfinished.rename(folder)
+    unfinished.rename(directory)
 
 
 def _files(source, place):

@@ -8,7 +8,7 @@ import os
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets import tfds
 from estimator_train.app.datasets.dataset import About, Dataset
-from estimator_train.app.datasets.images import open_folder
+from estimator_train.app.datasets.images import open_directory
 
 ABOUT = About("cats and dogs", "23,262, 0.8 GB", "TensorFlow Datasets, or a folder")
 
@@ -21,20 +21,20 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     A `data_dir` with a file dataset_info.json is treated as a download of TensorFlow Datasets.
 
     Raises:
-      ValueError, FileNotFoundError, NotADirectoryError: see `images.open_folder`.
+      ValueError, FileNotFoundError, NotADirectoryError: see `images.open_directory`.
       ValueError, ConnectionError: see `tfds.open_prepared`.
     """
     if data_dir is None or _is_prepared(data_dir):
         data = tfds.open_prepared("cats_vs_dogs", data_dir)
         return dataclasses.replace(data, name="cats_vs_dogs", default_epochs=2, image_size=_IMAGE_SIZE)
-    return open_folder(
+    return open_directory(
         data_dir, name="cats_vs_dogs", default_model="mobilenet_v2", default_epochs=2, image_size=_IMAGE_SIZE
     )
 
 
-def _is_prepared(folder):
-    """Returns whether TensorFlow Datasets has prepared the data in `folder`."""
-    return any((version / "dataset_info.json").exists() for version in as_path(folder, "cats_vs_dogs").glob("*"))
+def _is_prepared(directory):
+    """Returns whether TensorFlow Datasets has prepared the data in `directory`."""
+    return any((version / "dataset_info.json").exists() for version in as_path(directory, "cats_vs_dogs").glob("*"))
 
 
 def download(data_dir: str | os.PathLike[str] | None = None) -> str:

@@ -55,13 +55,13 @@ def _balanced(data):
         raise ValueError(
             f"{data.name} does not know how many examples its classes have; give a file of class weights, not balanced"
         )
-    of_training = [counts["train"][name] for name in data.class_names]
-    if not all(of_training):
-        empty = data.class_names[of_training.index(0)]
+    training_counts = [counts["train"][name] for name in data.class_names]
+    if not all(training_counts):
+        empty = data.class_names[training_counts.index(0)]
         raise ValueError(
             f"class {empty} has no training examples, so it has no balanced weight; give a file of weights"
         )
-    return tuple(sum(of_training) / len(of_training) / count for count in of_training)
+    return tuple(sum(training_counts) / len(training_counts) / count for count in training_counts)
 
 
 def _read_json(path):

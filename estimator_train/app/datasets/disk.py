@@ -11,29 +11,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def require_room(folder: str | os.PathLike[str], num_bytes: int, what: str) -> None:
-    """Raises OSError unless the disk of `folder` has room for `num_bytes`; `what` says in the message what needs it.
+def require_room(directory: str | os.PathLike[str], num_bytes: int, what: str) -> None:
+    """Raises OSError unless the disk of `directory` has room for `num_bytes`; `what` says in the message what needs it.
 
     >>> require_room(".", 1000, "unpacking the archive")
     """
-    free = shutil.disk_usage(folder).free
+    free = shutil.disk_usage(directory).free
     if free < num_bytes:
         raise OSError(
-            f"{what} needs {_gigabytes(num_bytes)} of disk space, but {folder} has only {_gigabytes(free)} left; "
+            f"{what} needs {_gigabytes(num_bytes)} of disk space, but {directory} has only {_gigabytes(free)} left; "
             "free some, or give another --data-dir"
         )
 
 
 @contextlib.contextmanager
-def full_disk_in_one_line(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns errors that mean a full disk or quota into an OSError that names the disk of `folder`."""
+def full_disk_in_one_line(directory: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns errors that mean a full disk or quota into an OSError that names the disk of `directory`."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         again = "free some space and run the command again: finished work is kept"
-        raise OSError(f"the disk of {folder} is full; {again}") from error
+        raise OSError(f"the disk of {directory} is full; {again}") from error
 
 
 @contextlib.contextmanager

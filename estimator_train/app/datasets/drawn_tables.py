@@ -18,7 +18,7 @@ PAGES = 240
 _SIDE = 512  # pixels
 
 
-def folder() -> Path:
+def directory() -> Path:
     """Returns the directory of `PAGES` pages in the user's cache, drawing them first if necessary."""
     home = Path(platformdirs.user_cache_dir("estimator_train"), "drawn_tables")
     if not home.is_dir():

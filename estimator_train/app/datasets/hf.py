@@ -123,16 +123,16 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> HfDataset:
     """
     if data_dir is None:
         raise ValueError(f"hf needs --data-dir, {ABOUT.source}; hf:NAME takes NAME from the hub")
-    folder = local(data_dir)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}")
+    directory = local(data_dir)
+    if not directory.is_dir():
+        raise FileNotFoundError(f"there is no folder {directory}")
     package = _package("hf")
-    is_saved = any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
+    is_saved = any((directory / name).exists() for name in ("dataset_dict.json", "state.json"))
     try:
-        splits = package.load_from_disk(str(folder)) if is_saved else package.load_dataset(str(folder))
+        splits = package.load_from_disk(str(directory)) if is_saved else package.load_dataset(str(directory))
     except Exception as error:  # its file readers raise errors of many classes
         reason = " ".join(str(error).split())[:300]
-        raise ValueError(f"{folder} cannot be loaded ({type(error).__name__}: {reason})") from error
+        raise ValueError(f"{directory} cannot be loaded ({type(error).__name__}: {reason})") from error
     return open_splits("hf", splits)
 
 

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 ABOUT = About("classification", "any", "a folder of class folders")
 
 _SUFFIXES = (".jpg", ".jpeg", ".png")
-HELD_OUT = ("test", "val", "valid", "validation")  # common names of evaluation folders; the first that exists is used
+HELD_OUT = (
+    "test",
+    "val",
+    "valid",
+    "validation",
+)  # common names of evaluation directories; the first that exists is used
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,14 +91,16 @@ class ImageDataset(Dataset):
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ImageDataset:
-    """Returns the dataset of the image files in `data_dir`: see `open_folder`."""
+    """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
     if data_dir is None:
         raise ValueError("images needs --data-dir, a folder with a folder of JPEG or PNG files for each class")
-    return open_folder(data_dir, name="images", default_model="mobilenet_v2", default_epochs=2, image_size=(224, 224))
+    return open_directory(
+        data_dir, name="images", default_model="mobilenet_v2", default_epochs=2, image_size=(224, 224)
+    )
 
 
-def open_folder(
-    folder: str | os.PathLike[str],
+def open_directory(
+    directory: str | os.PathLike[str],
     *,
     name: str,
     default_model: str,
@@ -101,9 +108,9 @@ def open_folder(
     image_size: tuple[int, int],
     class_names: Sequence[str] | None = None,
 ) -> ImageDataset:
-    """Returns the `ImageDataset` of `folder`.
+    """Returns the `ImageDataset` of `directory`.
 
-    `folder` holds either the class directories, or `train` and one of `test`, `val`, `valid` and `validation`, each
+    `directory` holds either the class directories, or `train` and one of `test`, `val`, `valid` and `validation`, each
     with class directories. Without evaluation images, a fifth of each class is held out, chosen by hashes of the file
     names. `left_out` names the directories next to `train` that are not used.
 
@@ -111,21 +118,21 @@ def open_folder(
       class_names: the required classes in the order of their indices; None uses those found, sorted.
 
     Raises:
-      FileNotFoundError, NotADirectoryError: `folder` does not exist, or is not a directory.
+      FileNotFoundError, NotADirectoryError: `directory` does not exist, or is not a directory.
       ValueError: the files are not laid out like that.
     """
-    folder = as_path(folder)
-    if not folder.exists():
-        raise FileNotFoundError(f"there is no folder {folder}")
-    if not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file, not a folder of class folders")
-    train = folder / "train" if subfolders(folder / "train") else folder
-    tests = [folder / test for test in HELD_OUT if subfolders(folder / test)]
+    directory = as_path(directory)
+    if not directory.exists():
+        raise FileNotFoundError(f"there is no folder {directory}")
+    if not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is a file, not a folder of class folders")
+    train = directory / "train" if subdirectories(directory / "train") else directory
+    tests = [directory / test for test in HELD_OUT if subdirectories(directory / test)]
     used = {train.name, *(test.name for test in tests[:1])}
-    left_out = [] if train == folder else [each.name for each in subfolders(folder) if each.name not in used]
+    left_out = [] if train == directory else [each.name for each in subdirectories(directory) if each.name not in used]
     files = _files_by_class(train, class_names)
-    if train == folder or not tests:
-        splits = [_split(class_folder, paths) for class_folder, paths in files.items()]
+    if train == directory or not tests:
+        splits = [_split(class_directory, paths) for class_directory, paths in files.items()]
         train_paths, eval_paths = ([path for paths in side for path in paths] for side in zip(*splits, strict=True))
     else:
         eval_files = _files_by_class(tests[0], class_names)
@@ -159,38 +166,40 @@ def paths_by_class(paths: Iterable[str], class_names: Sequence[str]) -> dict[str
     return by_class
 
 
-def subfolders(folder: Path | RemotePath) -> list[Path | RemotePath]:
-    """Returns the sorted subdirectories, except hidden ones and __MACOSX; none if `folder` is not a directory."""
-    if not folder.is_dir():
+def subdirectories(directory: Path | RemotePath) -> list[Path | RemotePath]:
+    """Returns the sorted subdirectories, except hidden ones and __MACOSX; none if `directory` is not a directory."""
+    if not directory.is_dir():
         return []
     return sorted(
-        as_path(entry) for entry in scandir(folder) if entry.is_dir() and not entry.name.startswith((".", "__"))
+        as_path(entry) for entry in scandir(directory) if entry.is_dir() and not entry.name.startswith((".", "__"))
     )
 
 
-def _files_by_class(folder, class_names):
+def _files_by_class(directory, class_names):
     """Returns {class name: sorted paths of its images}, in order of the names."""
-    files = {class_folder.name: _image_files(class_folder) for class_folder in subfolders(folder)}
+    files = {class_directory.name: _image_files(class_directory) for class_directory in subdirectories(directory)}
     if not files:
-        raise ValueError(f"{folder} has no class folders: put the images of each class into a separate folder")
+        raise ValueError(f"{directory} has no class folders: put the images of each class into a separate folder")
     if not any(files.values()):
-        raise ValueError(f"none of the class folders in {folder} has JPEG or PNG files: {', '.join(files)}")
+        raise ValueError(f"none of the class folders in {directory} has JPEG or PNG files: {', '.join(files)}")
     for class_name, paths in files.items():
         if not paths:
-            raise ValueError(f"class folder {folder / class_name} has no JPEG or PNG files: fill or remove it")
+            raise ValueError(f"class folder {directory / class_name} has no JPEG or PNG files: fill or remove it")
     if len(files) == 1:
-        raise ValueError(f"{folder} has only one class, {next(iter(files))}: at least two are needed")
+        raise ValueError(f"{directory} has only one class, {next(iter(files))}: at least two are needed")
     if class_names and sorted(files) != sorted(class_names):
         raise ValueError(
-            f"{folder} must hold the classes {', '.join(class_names)}, but holds {', '.join(files)}; the dataset "
+            f"{directory} must hold the classes {', '.join(class_names)}, but holds {', '.join(files)}; the dataset "
             "images takes any classes"
         )
     return files
 
 
-def _image_files(folder):
+def _image_files(directory):
     entries = [
-        entry for entry in scandir(folder) if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
+        entry
+        for entry in scandir(directory)
+        if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
     ]
     for entry in entries:
         if not (is_remote(entry) or entry.is_file()):  # checking each remote file takes too long

@@ -29,8 +29,8 @@ class CredentialsError(PermissionError):
         super().__init__("\n".join(self.lines))
 
 
-def download(dataset: str, folder: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
-    """Downloads a dataset into `folder`, with a progress bar on standard error, and returns the path of its archive.
+def download(dataset: str, directory: str | os.PathLike[str]) -> Path:  # type: ignore[return]  # the last try ends it
+    """Downloads a dataset into `directory`, with a progress bar on standard error, and returns the path of its archive.
 
     An interrupted download is resumed. The client finds credentials itself: in KAGGLE_API_TOKEN, in KAGGLE_USERNAME and
     KAGGLE_KEY, or in its files.
@@ -46,9 +46,9 @@ def download(dataset: str, folder: str | os.PathLike[str]) -> Path:  # type: ign
     """
     for attempt in range(1, _TRIES + 1):
         try:
-            with contextlib.redirect_stdout(sys.stderr), full_disk_in_one_line(folder):
-                _client(dataset).dataset_download_files(dataset, path=str(folder), quiet=False)
-            return Path(folder, f"{dataset.rpartition('/')[2]}.zip")
+            with contextlib.redirect_stdout(sys.stderr), full_disk_in_one_line(directory):
+                _client(dataset).dataset_download_files(dataset, path=str(directory), quiet=False)
+            return Path(directory, f"{dataset.rpartition('/')[2]}.zip")
         except CredentialsError:
             raise
         except Exception as error:  # errors of the client, requests and urllib3 have no common base

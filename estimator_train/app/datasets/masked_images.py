@@ -1,7 +1,7 @@
 """Images and their masks in a directory, read and augmented one by one, without TensorFlow so that workers start fast.
 
-FOLDER/images/NAME.png, .jpg or .jpeg
-FOLDER/masks/MASK/NAME.png, of the image's size; every pixel that is not black belongs to the mask
+DIRECTORY/images/NAME.png, .jpg or .jpeg
+DIRECTORY/masks/MASK/NAME.png, of the image's size; every pixel that is not black belongs to the mask
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     masks: list[Path]
 
 
-def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> list[Sample]:
+def list_samples(directory: str | os.PathLike[str], mask_names: Iterable[str]) -> list[Sample]:
     """Returns the `Sample` of every image, sorted by name.
 
         >>> from estimator_train.app.datasets import drawn_tables
@@ -47,11 +47,11 @@ def list_samples(folder: str | os.PathLike[str], mask_names: Iterable[str]) -> l
       ValueError: a mask and its image differ in size, or an image or mask is a directory, pipe or device. The size of
         an unreadable file is not checked.
     """
-    images = sorted(path for path in Path(folder, "images").glob("*") if path.suffix.lower() in _SUFFIXES)
+    images = sorted(path for path in Path(directory, "images").glob("*") if path.suffix.lower() in _SUFFIXES)
     if not images:
-        raise FileNotFoundError(f"there are no images ({', '.join(_SUFFIXES)}) in {Path(folder, 'images')}")
-    folders = [Path(folder, "masks", name) for name in mask_names]
-    samples = [Sample(image, [masks / f"{image.stem}.png" for masks in folders]) for image in images]
+        raise FileNotFoundError(f"there are no images ({', '.join(_SUFFIXES)}) in {Path(directory, 'images')}")
+    directories = [Path(directory, "masks", name) for name in mask_names]
+    samples = [Sample(image, [masks / f"{image.stem}.png" for masks in directories]) for image in images]
     for path in (path for image, masks in samples for path in (image, *masks)):
         if path.exists() and not path.is_file():
             # Opening a pipe that nothing writes to would block forever.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
@@ -10,14 +9,14 @@ import sys
 import zipfile
 from pathlib import Path
 
-import filelock
 import platformdirs
 
+from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.paths import RemotePath, as_path, local
 from estimator_train.app.datasets import kaggle
 from estimator_train.app.datasets.archive import unpack
 from estimator_train.app.datasets.dataset import About
-from estimator_train.app.datasets.images import ImageDataset, open_folder, subfolders
+from estimator_train.app.datasets.images import ImageDataset, open_directory, subdirectories
 from estimator_train.app.datasets.patients import shared_patients, split_by_patient
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
@@ -48,14 +47,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, split: str |
     """
     if split not in (None, "patient"):
         raise ValueError(f'split must be "patient" or None, got {split!r}')
-    folder = download() if data_dir is None else data_dir
-    tree = _find(folder)
+    directory = download() if data_dir is None else data_dir
+    tree = _find(directory)
     if tree is None:
         raise ValueError(
-            f"{folder} has no folder train/{CLASS_NAMES[0]}, nor have the folders in it; "
-            f"estimator_train datasets download oct2017 --data-dir {folder} fetches it"
+            f"{directory} has no folder train/{CLASS_NAMES[0]}, nor have the folders in it; "
+            f"estimator_train datasets download oct2017 --data-dir {directory} fetches it"
         )
-    data = open_folder(
+    data = open_directory(
         tree,
         name="oct2017",
         class_names=CLASS_NAMES,
@@ -78,13 +77,13 @@ def download(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
     A lock lets one process download at a time, and an interrupted download is resumed. See `kaggle.download`.
     """
-    folder = local(data_dir or _home())
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder / ".lock"):
-        if _find(folder) is None:
-            _fetch(folder, folder / ".download")
-        shutil.rmtree(folder / ".download", ignore_errors=True)
-    return folder
+    directory = local(data_dir or _home())
+    directory.mkdir(parents=True, exist_ok=True)
+    with _alone(directory / ".lock"):
+        if _find(directory) is None:
+            _fetch(directory, directory / ".download")
+        shutil.rmtree(directory / ".download", ignore_errors=True)
+    return directory
 
 
 def is_here() -> bool:
@@ -96,7 +95,7 @@ def _home():
     return Path(platformdirs.user_cache_dir("estimator_train"), "oct2017")
 
 
-def _fetch(folder, downloads):
+def _fetch(directory, downloads):
     archive = downloads / _ARCHIVES[0]
     downloads.mkdir(exist_ok=True)
     try:
@@ -104,7 +103,7 @@ def _fetch(folder, downloads):
             kaggle.download(_KAGGLE_NAME, downloads)
             if not zipfile.is_zipfile(archive):
                 raise ValueError(f"the archive {archive} that Kaggle sent is truncated")
-        unpack(archive, folder / archive.stem, _place)
+        unpack(archive, directory / archive.stem, _place)
     except ValueError as error:
         archive.unlink(missing_ok=True)
         raise ValueError(f"{error}; it was deleted: run again to download it again") from error
@@ -127,22 +126,22 @@ def _find(data_dir):
 
 def _unpacked(archive):
     """Returns the tree extracted from a zip file, next to it."""
-    folder = archive.with_suffix("")
-    if not folder.exists():
+    directory = archive.with_suffix("")
+    if not directory.exists():
         with _alone(archive.with_name(f".{archive.name}.lock")):
-            if not folder.exists():
-                unpack(archive, folder, _place)
-    return _tree(folder)
+            if not directory.exists():
+                unpack(archive, directory, _place)
+    return _tree(directory)
 
 
-def _tree(folder):
+def _tree(directory):
     # The archive contains its tree twice, nested, in a directory whose name ends in a space, which is easily lost.
-    level = [folder, as_path(f"{folder} ")]
+    level = [directory, as_path(f"{directory} ")]
     for _ in range(3):
         for candidate in level:
             if (candidate / "train" / CLASS_NAMES[0]).is_dir():
                 return candidate
-        level = [below for candidate in level for below in subfolders(candidate)]
+        level = [below for candidate in level for below in subdirectories(candidate)]
     return None
 
 
@@ -165,16 +164,7 @@ def _check_counts(data, tree):
         _log.warning("oct2017: %s is not the complete published dataset: %s", tree, held)
 
 
-@contextlib.contextmanager
 def _alone(path):
-    """Lets one process at a time into the block, with a lock on the file `path`."""
-    lock = filelock.FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        print(f"waiting for another process that is downloading to {path.parent}", file=sys.stderr)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+    """Lets one process at a time into a block, with a lock on the file `path`."""
+    waiting = f"waiting for another process that is downloading to {path.parent}"
+    return one_at_a_time(path, lambda: print(waiting, file=sys.stderr))

@@ -89,7 +89,7 @@ class ExampleBatches:
     def __call__(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         context = input_context or tf.distribute.InputContext()
         pipelines, pipeline = context.num_input_pipelines, context.input_pipeline_id
-        of_epoch = self.examples().shard(pipelines, pipeline)
+        epoch_examples = self.examples().shard(pipelines, pipeline)
         first_epoch, first = 0, 0
         if self.first:
             number = self.num_examples or int(self.examples().cardinality())
@@ -97,7 +97,7 @@ class ExampleBatches:
         seed = draw_seed() if self.shuffle and self.seed is None else self.seed
 
         def examples_of(epoch):
-            ordered = shuffled(of_epoch, _BUFFER_SIZE, (seed, epoch)) if self.shuffle else of_epoch
+            ordered = shuffled(epoch_examples, _BUFFER_SIZE, (seed, epoch)) if self.shuffle else epoch_examples
             return ordered.skip(tf.where(epoch > first_epoch, tf.constant(0, tf.int64), first))
 
         last_epoch = tf.int64.max if self.num_epochs is None else self.num_epochs

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from estimator_train._engine.host.paths import local
 from estimator_train.app.datasets.dataset import About
 from estimator_train.app.datasets.disk import whole_directory
-from estimator_train.app.datasets.images import ImageDataset, open_folder
+from estimator_train.app.datasets.images import ImageDataset, open_directory
 
 CLASS_NAMES = ("CNV", "DME", "DRUSEN", "NORMAL")
 ABOUT = About("retinal OCT, 4 classes", "1,000, 60 MB", "drawn on first use")
@@ -61,20 +61,20 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 
         "default_epochs": 12,
         "image_size": (96, 96),
     }
-    folder = local(data_dir or _home(seed))
-    if draw or not _is_to_draw(folder):
-        return open_folder(download(data_dir, seed=seed), **about)
-    paths = [path for path, *_ in _drawings(folder, seed, IMAGES_PER_CLASS)]
+    directory = local(data_dir or _home(seed))
+    if draw or not _is_to_draw(directory):
+        return open_directory(download(data_dir, seed=seed), **about)
+    paths = [path for path, *_ in _drawings(directory, seed, IMAGES_PER_CLASS)]
     train, test = ([str(path) for path in paths if path.parts[-3] == split] for split in IMAGES_PER_CLASS)
     return ImageDataset(**about, train_paths=train, eval_paths=test)
 
 
 def download(data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Path:
     """Draws the images for `seed` if they do not exist yet, see `open_dataset`, and returns their directory."""
-    folder = local(data_dir or _home(seed))
-    if _is_to_draw(folder):
-        draw_dataset(folder, seed=seed)
-    return folder
+    directory = local(data_dir or _home(seed))
+    if _is_to_draw(directory):
+        draw_dataset(directory, seed=seed)
+    return directory
 
 
 def is_here() -> bool:
@@ -83,9 +83,9 @@ def is_here() -> bool:
 
 
 def draw_dataset(
-    folder: str | os.PathLike[str], *, seed: int = 0, images_per_class: Mapping[str, int] | None = None
+    directory: str | os.PathLike[str], *, seed: int = 0, images_per_class: Mapping[str, int] | None = None
 ) -> None:
-    """Draws `folder`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
+    """Draws `directory`/{train,test}/<CLASS>/<CLASS>-<patient>-1.jpeg; the same seed gives the same bytes.
 
     The directory appears only when it is complete; see `disk.whole_directory`.
 
@@ -94,13 +94,13 @@ def draw_dataset(
         ['CNV', 'DME', 'DRUSEN', 'NORMAL']
 
     Args:
-      folder: a directory that does not exist yet or is empty.
+      directory: a directory that does not exist yet or is empty.
       seed: 0 or above.
       images_per_class: {"train": number, "test": number}; None is `IMAGES_PER_CLASS`.
     """
     if seed < 0:
         raise ValueError(f"seed must be 0 or above, got {seed}")
-    with whole_directory(Path(folder)) as unfinished:
+    with whole_directory(Path(directory)) as unfinished:
         _draw_files(unfinished, seed, images_per_class or IMAGES_PER_CLASS)
 
 
@@ -108,23 +108,23 @@ def _home(seed):
     return Path(platformdirs.user_cache_dir("estimator_train"), "synthetic_oct", f"seed-{seed}")
 
 
-def _is_to_draw(folder):
-    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+def _is_to_draw(directory):
+    return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
 
 
-def _drawings(folder, seed, images_per_class):
+def _drawings(directory, seed, images_per_class):
     """Yields (path, class name, key of the random generator) for every image."""
     for split, (split_name, number) in enumerate(images_per_class.items()):
         for label, class_name in enumerate(CLASS_NAMES):
             for index in range(number):
-                path = folder / split_name / class_name / f"{class_name}-{(split + 1) * 100_000 + index}-1.jpeg"
+                path = directory / split_name / class_name / f"{class_name}-{(split + 1) * 100_000 + index}-1.jpeg"
                 yield path, class_name, (seed, label, split, index)
 
 
-def _draw_files(folder, seed, images_per_class):
-    drawings = list(_drawings(folder, seed, images_per_class))
-    for class_folder in {path.parent for path, *_ in drawings}:
-        class_folder.mkdir(parents=True)
+def _draw_files(directory, seed, images_per_class):
+    drawings = list(_drawings(directory, seed, images_per_class))
+    for class_directory in {path.parent for path, *_ in drawings}:
+        class_directory.mkdir(parents=True)
 
     def draw(drawing):
         path, class_name, key = drawing

@@ -57,8 +57,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
     """
     if data_dir is None:
         raise ValueError(f"tfrecord needs --data-dir, {ABOUT.source}")
-    folder = as_path(data_dir)
-    labels = folder / "labels.txt"
+    directory = as_path(data_dir)
+    labels = directory / "labels.txt"
     if not labels.is_file():
         raise FileNotFoundError(f"there is no {labels}: write the name of each class on a line there")
     try:
@@ -67,14 +67,14 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
         raise ValueError(f"{labels} is not UTF-8 text: {error}") from error
     if not names:
         raise ValueError(f"{labels} is empty: write the name of each class on a line there")
-    train_paths, eval_paths = _files(folder, "train"), _files(folder, "test") or _files(folder, "val")
+    train_paths, eval_paths = _files(directory, "train"), _files(directory, "test") or _files(directory, "val")
     numbers = []
     for paths, pattern in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
         if not paths:
-            raise FileNotFoundError(f"{folder} has no TFRecord files named {pattern}")
+            raise FileNotFoundError(f"{directory} has no TFRecord files named {pattern}")
         numbers.append(sum(map(_count, paths)))
         if not numbers[-1]:
-            raise ValueError(f"the TFRecord files in {folder} named {pattern} have no records")
+            raise ValueError(f"the TFRecord files in {directory} named {pattern} have no records")
     return TfrecordDataset(
         name="tfrecord",
         class_names=tuple(re.sub(r"^\d+:", "", line) for line in names),
@@ -88,8 +88,10 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
     )
 
 
-def _files(folder, start):
-    return [str(path) for path in sorted(folder.glob(f"{start}*")) if ".tfrecord" in path.name or "-of-" in path.name]
+def _files(directory, start):
+    return [
+        str(path) for path in sorted(directory.glob(f"{start}*")) if ".tfrecord" in path.name or "-of-" in path.name
+    ]
 
 
 def _count(path):

@@ -71,13 +71,13 @@ class CycleGAN(keras.Model):
             losses, _ = self._measured(*data)
             means = {name: tf.nn.compute_average_loss(values) for name, values in losses.items()}
             # The paper's objective: each generator learns from both cycles.
-            of_generators = means["loss_G/total"] + means["loss_F/total"]
-            of_discriminators = means["loss_X/loss"] + means["loss_Y/loss"]
-        gradients = tape.gradient(of_generators, {name: variables[name] for name in "GF"})
-        gradients |= tape.gradient(of_discriminators, {name: variables[name] for name in "XY"})
+            generator_loss = means["loss_G/total"] + means["loss_F/total"]
+            discriminator_loss = means["loss_X/loss"] + means["loss_Y/loss"]
+        gradients = tape.gradient(generator_loss, {name: variables[name] for name in "GF"})
+        gradients |= tape.gradient(discriminator_loss, {name: variables[name] for name in "XY"})
         for name in _NETWORKS:
             self.optimizer[name].apply_gradients(zip(gradients[name], variables[name], strict=True))
-        return {"loss": of_generators + of_discriminators} | means
+        return {"loss": generator_loss + discriminator_loss} | means
 
     def test_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         losses, errors = self._measured(*data)
@@ -100,16 +100,16 @@ class CycleGAN(keras.Model):
         }
         losses = {}
         for generator, discriminator, real, generated in (("G", "Y", y, generated_y), ("F", "X", x, generated_x)):
-            of_real, of_generated = tf.split(networks[discriminator](tf.concat([real, generated], axis=0)), 2)
+            real_scores, generated_scores = tf.split(networks[discriminator](tf.concat([real, generated], axis=0)), 2)
             parts = {
-                "loss": _squared_error(of_generated, 1.0),
+                "loss": _squared_error(generated_scores, 1.0),
                 "cycle": CYCLE_WEIGHT * errors[f"mae_{generator}/cycle"],
                 "identity": IDENTITY_WEIGHT * errors[f"mae_{generator}/identity"],
             }
             losses |= {f"loss_{generator}/{part}": values for part, values in parts.items()}
             losses[f"loss_{generator}/total"] = sum(parts.values())
             losses[f"loss_{discriminator}/loss"] = (
-                _squared_error(of_real, 1.0) + _squared_error(of_generated, 0.0)
+                _squared_error(real_scores, 1.0) + _squared_error(generated_scores, 0.0)
             ) / 2
         return losses, errors
 

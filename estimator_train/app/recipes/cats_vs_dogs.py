@@ -52,7 +52,7 @@ def train(
 
     Args:
       model_dir: directory for checkpoints and events.
-      data_dir: a directory with a subdirectory of images per class (see `datasets.images.open_folder`),
+      data_dir: a directory with a subdirectory of images per class (see `datasets.images.open_directory`),
         tfds:cats_vs_dogs, or None for drawn faces.
       weights: weights of the convolutions: "imagenet", an HDF5 file, or "none" for random ones; see `build_model`.
       image_size: (height, width) in pixels, 32 or more each.

@@ -121,9 +121,9 @@ def open_images(data_dir: str | os.PathLike[str] | None, image_size: tuple[int, 
     if data_dir is None:
         opened = {part: tf.data.Dataset.from_tensor_slices(draw(part, image_size)) for part in PARTS}
     elif str(data_dir).startswith("tfds:"):
-        opened = _of_tfds(str(data_dir).removeprefix("tfds:"), image_size)
+        opened = _from_tfds(str(data_dir).removeprefix("tfds:"), image_size)
     else:
-        opened = _of_folder(Path(data_dir), image_size)
+        opened = _from_directory(Path(data_dir), image_size)
     images = {}
     for part in PARTS:
         in_memory = opened[part].map(lambda image: 2 * image - 1, num_parallel_calls=tf.data.AUTOTUNE).cache()
@@ -174,23 +174,23 @@ def draw(part: str, image_size: tuple[int, int]) -> np.ndarray:
     return np.clip(images, 0, 1).astype(np.float32)
 
 
-def _of_folder(folder, image_size):
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}")
-    missing = [part for part in PARTS if not (folder / part).is_dir()]
+def _from_directory(directory, image_size):
+    if not directory.is_dir():
+        raise FileNotFoundError(f"there is no folder {directory}")
+    missing = [part for part in PARTS if not (directory / part).is_dir()]
     if missing:
-        raise FileNotFoundError(f"{folder} has no folder {', '.join(missing)}; it needs {', '.join(PARTS)}")
+        raise FileNotFoundError(f"{directory} has no folder {', '.join(missing)}; it needs {', '.join(PARTS)}")
     opened = {}
     for part in PARTS:
-        paths = sorted(str(path) for path in (folder / part).iterdir() if path.suffix.lower() in _SUFFIXES)
+        paths = sorted(str(path) for path in (directory / part).iterdir() if path.suffix.lower() in _SUFFIXES)
         if not paths:
-            raise ValueError(f"{folder / part} has no JPEG or PNG files")
+            raise ValueError(f"{directory / part} has no JPEG or PNG files")
         batches = image_files(paths, [part], image_size, num_epochs=1)()
         opened[part] = batches.map(lambda images, labels: images).unbatch()
     return opened
 
 
-def _of_tfds(name, image_size):
+def _from_tfds(name, image_size):
     builder = tfds.prepared(name)
     missing = [part for part in PARTS if part not in builder.info.splits]
     if missing:

@@ -74,7 +74,7 @@ def train(
       FileNotFoundError: there are no images, or an image lacks a mask.
       ValueError: a mask and its image differ in size, or a setting is out of range.
     """
-    samples, eval_samples = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.folder(), MASKS))
+    samples, eval_samples = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.directory(), MASKS))
     global_batch_size = batch_size * (strategy.num_replicas_in_sync if strategy else 1)
     steps_per_epoch = -(-len(samples) // global_batch_size)
     eval_steps = -(-len(eval_samples) // global_batch_size)
@@ -109,7 +109,7 @@ def train(
 
 def train_examples(data_dir: str | os.PathLike[str] | None = None) -> int:
     """Returns the number of training images."""
-    samples, _ = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.folder(), MASKS))
+    samples, _ = masked_images.split(masked_images.list_samples(data_dir or drawn_tables.directory(), MASKS))
     return len(samples)
 
 

@@ -66,22 +66,22 @@ def macro_averages(classes: Mapping[str, ClassMetrics]) -> dict[str, Any]:
 def class_table(header: str, classes: Mapping[str, ClassMetrics], result: Any) -> str:
     """Formats the metrics of the classes, and their averages in `result`, in at most 80 columns of a terminal."""
     rows = [
-        [shortened(name), *digits(each.precision, each.recall, each.f1, each.roc_auc), each.support]
+        [shortened(name), *map(digits, (each.precision, each.recall, each.f1, each.roc_auc)), each.support]
         for name, each in classes.items()
     ]
-    macro = digits(result.macro_precision, result.macro_recall, result.macro_f1, result.macro_roc_auc)
+    macro = map(digits, (result.macro_precision, result.macro_recall, result.macro_f1, result.macro_roc_auc))
     rows += [tabulate.SEPARATING_LINE, ["macro average", *macro, result.examples]]
     headers = [header, "precision", "recall", "F1", "ROC AUC", "support"]
     return tabulate.tabulate(rows, headers, disable_numparse=True, colalign=["left", *["right"] * 5])
 
 
-def digits(*values: float | None) -> list[str]:
-    """Formats numbers with four decimals, and undefined ones as n/a.
+def digits(value: float | None) -> str:
+    """Formats a number with four decimals, and an undefined one as n/a.
 
-    >>> digits(0.5, None)
-    ['0.5000', 'n/a']
+    >>> digits(0.5), digits(None)
+    ('0.5000', 'n/a')
     """
-    return ["n/a" if value is None else f"{value:.4f}" for value in values]
+    return "n/a" if value is None else f"{value:.4f}"
 
 
 def shortened(name: str) -> str:

@@ -156,8 +156,8 @@ def table(result: Classification) -> str:
     names = [shortened(name) for name in result.classes]
     low, high = result.accuracy_interval
     accuracy = f"accuracy {result.accuracy:.4f}, 95 % Wilson interval {low:.4f} to {high:.4f}"
-    balanced, kappa = digits(result.balanced_accuracy, result.cohen_kappa)
-    area, error = digits(result.macro_pr_auc, result.calibration_error)
+    balanced, kappa = digits(result.balanced_accuracy), digits(result.cohen_kappa)
+    area, error = digits(result.macro_pr_auc), digits(result.calibration_error)
     matrix = _matrix(names, result.confusion_matrix) or _mistakes(names, result.confusion_matrix)
     numbers = [
         f"{accuracy}, of {result.examples} examples",

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import tabulate
 
+from estimator_train.app.report.class_metrics import digits
+
 _WIDTH = 24  # columns of a value on a terminal
-_OF_CLASSES = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
-_OF_A_CLASS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
+_METRICS = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
+_CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
 
 
 class Prediction(NamedTuple):
@@ -86,12 +88,12 @@ def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
 def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns {name: list of each run's value} of the metrics of their last evaluations."""
     rows = {"checkpoint": [str(run.evaluation["checkpoint"]) if run.evaluation else "n/a" for run in runs]}
-    for label, name in _OF_CLASSES.items():
-        rows[label] = [_digits((run.classes or {}).get(name)) for run in runs]
+    for label, name in _METRICS.items():
+        rows[label] = [digits((run.classes or {}).get(name)) for run in runs]
     metrics = [dict(run.evaluation["metrics"]) if run.evaluation else {} for run in runs]
     for name in dict.fromkeys(name for values in metrics for name in values):
-        if name not in _OF_CLASSES and not any(isinstance(values.get(name), list) for values in metrics):
-            rows[name] = [_digits(values.get(name)) for values in metrics]
+        if name not in _METRICS and not any(isinstance(values.get(name), list) for values in metrics):
+            rows[name] = [digits(values.get(name)) for values in metrics]
     return {name: texts for name, texts in rows.items() if set(texts) != {"n/a"}}
 
 
@@ -99,10 +101,13 @@ def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
     """Returns {class: {metric: list of each run's value}}; empty if a run has no metrics per class."""
     if not all(run.classes for run in runs):
         return {}
-    of_runs = [run.classes["classes"] for run in runs if run.classes]
+    tables = [run.classes["classes"] for run in runs if run.classes]
     return {
-        name: {label: [_digits(of.get(name, {}).get(key)) for of in of_runs] for label, key in _OF_A_CLASS.items()}
-        for name in of_runs[0]
+        name: {
+            label: [digits(classes.get(name, {}).get(key)) for classes in tables]
+            for label, key in _CLASS_METRICS.items()
+        }
+        for name in tables[0]
     }
 
 
@@ -142,10 +147,6 @@ def _start_of(text):
 
 def _end_of(name):
     return name if len(name) <= _WIDTH else f"...{name[3 - _WIDTH :]}"
-
-
-def _digits(value):
-    return "n/a" if value is None else f"{value:.4f}"
 
 
 def _text(value):

@@ -37,8 +37,8 @@ def _figures(runs):
     """Draws a figure for each metric that is known over the steps."""
     figures = []
     for name in dict.fromkeys(name for run in runs for name in run.curves):
-        of_runs = {run.name: run.curves[name] for run in runs if name in run.curves}
-        ends = [f"{run} ends at {list(points.values())[-1]:.4g}" for run, points in of_runs.items()]
+        known = {run.name: run.curves[name] for run in runs if name in run.curves}
+        ends = [f"{run} ends at {list(points.values())[-1]:.4g}" for run, points in known.items()]
         alt = f"{name} over the global steps: {', '.join(ends)}."
-        figures.append(draw_figure(name, alt, plots.compared_curves, name, of_runs))
+        figures.append(draw_figure(name, alt, plots.compared_curves, name, known))
     return figures

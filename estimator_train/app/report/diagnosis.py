@@ -54,8 +54,8 @@ def diagnose(
       turned: flags that are already set, which are not suggested.
     """
     wait, rate = timing["input_wait_share"], timing["examples_per_second"]
-    of_steps = rate / max(1 - wait, 1e-9)
-    ceilings = f"the steps alone would reach {of_steps:.1f} examples/s"
+    step_rate = rate / max(1 - wait, 1e-9)
+    ceilings = f"the steps alone would reach {step_rate:.1f} examples/s"
     if input_examples_per_second is not None:
         ceilings += f", the input alone {input_examples_per_second:.1f}"
     is_bound_by_input = wait > _MUCH

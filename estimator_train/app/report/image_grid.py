@@ -7,10 +7,8 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from estimator_train._engine.events import event_writer
 from estimator_train._engine.session.private_tensorflow import eager_mode
-
-v1 = tf.compat.v1
+from estimator_train.app.report.image_events import write_images
 
 
 def write_image_grid(model_dir: str | os.PathLike[str], name: str, step: int, rows: np.ndarray) -> str:
@@ -33,9 +31,5 @@ def write_image_grid(model_dir: str | os.PathLike[str], name: str, step: int, ro
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "wb") as file:
         file.write(png)
-    image = v1.Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=png)
-    with tf.Graph().as_default():  # the Estimator's event writer is TensorFlow 1's
-        writer = event_writer(model_dir)
-    writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag=name, image=image)]), step)
-    writer.flush()
+    write_images(model_dir, step, {name: png})
     return path

@@ -71,8 +71,8 @@ def find_learning_rate(
     copy = model_source(model).copy(tf.distribute.get_strategy())
     compile_with_rising_rate(copy, lowest, highest, steps)
     hook = _KeepLosses()
-    with tempfile.TemporaryDirectory(prefix="estimator_train-rates-") as folder:
-        config = (config or RunConfig()).replace(model_dir=folder, steps_per_loop=1, save_checkpoints_steps=steps)
+    with tempfile.TemporaryDirectory(prefix="estimator_train-rates-") as directory:
+        config = (config or RunConfig()).replace(model_dir=directory, steps_per_loop=1, save_checkpoints_steps=steps)
         estimator = model_to_estimator(copy, config=config)
         with contextlib.suppress(v1.train.NanLossDuringTrainingError):
             estimator.train(input_fn, hooks=[hook], max_steps=steps)

@@ -89,12 +89,12 @@ def write_report(
         mistakes=mistakes,
         note=note,
     )
-    folder = as_path(model_dir, "report")
-    folder.mkdir(exist_ok=True)
+    directory = as_path(model_dir, "report")
+    directory.mkdir(exist_ok=True)
     for figure in sum(figures.values(), []):
-        write_whole(folder / f"{figure.name}.png", figure.light)
-    write_whole(folder / "report.html", page)
-    return str(folder / "report.html")
+        write_whole(directory / f"{figure.name}.png", figure.light)
+    write_whole(directory / "report.html", page)
+    return str(directory / "report.html")
 
 
 class Figure(NamedTuple):
@@ -138,10 +138,10 @@ def _of_training(model_dir):
 
 
 def _sides(training, evaluations):
-    of_evaluations = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
-    names = [name for name in dict.fromkeys(["loss", *training, *of_evaluations]) if name not in _RATES]
-    sides = {name: {"training": training.get(name, {}), "evaluation": of_evaluations.get(name, {})} for name in names}
-    return {name: of_both for name, of_both in sides.items() if any(of_both.values())}
+    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
+    names = [name for name in dict.fromkeys(["loss", *training, *evaluated]) if name not in _RATES]
+    sides = {name: {"training": training.get(name, {}), "evaluation": evaluated.get(name, {})} for name in names}
+    return {name: both for name, both in sides.items() if any(both.values())}
 
 
 def _learning_rate(training):

@@ -115,8 +115,8 @@ def _entry(line):
 def _complete(classification):
     """Adds None for fields that the version which logged the `Classification` did not have."""
     _, optional = _fields(Classification)
-    _, of_class = _fields(ClassMetrics)
-    classes = {name: dict.fromkeys(of_class) | each for name, each in classification["classes"].items()}
+    _, class_optional = _fields(ClassMetrics)
+    classes = {name: dict.fromkeys(class_optional) | each for name, each in classification["classes"].items()}
     return dict.fromkeys(optional) | classification | {"classes": classes}
 
 
@@ -163,8 +163,8 @@ def _is_regression(value):
     return _has(value, examples=int, **errors) and _has_fields(value, Regression)
 
 
-def _has_fields(value, of):
-    names, optional = _fields(of)
+def _has_fields(value, kind):
+    names, optional = _fields(kind)
     return isinstance(value, dict) and names - optional <= value.keys() <= names
 
 

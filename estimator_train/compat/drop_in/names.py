@@ -57,10 +57,10 @@ def _names(table):
 
 
 _V2 = {name: f"estimator_train:{name}" for name in _names(_TOP)}
-_OF_EXPERIMENTAL = {name: f"estimator_train.experimental:{name}" for name in _names(_EXPERIMENTAL)}
-_OF_EXPORT = {name: f"estimator_train.export:{name}" for name in _names(_EXPORT)}
-_OF_INPUTS = {name: f"estimator_train.inputs:{name}" for name in _names(_INPUTS)}
-_OF_TPU = {name: f"estimator_train.compat.drop_in.tpu:{name}" for name in _names(_TPU)}
+_EXPERIMENTAL_NAMES = {name: f"estimator_train.experimental:{name}" for name in _names(_EXPERIMENTAL)}
+_EXPORT_NAMES = {name: f"estimator_train.export:{name}" for name in _names(_EXPORT)}
+_INPUT_NAMES = {name: f"estimator_train.inputs:{name}" for name in _names(_INPUTS)}
+_TPU_NAMES = {name: f"estimator_train.compat.drop_in.tpu:{name}" for name in _names(_TPU)}
 
 # Names that mean another class in tf.compat.v1.
 _CANNED = [name for name in _V2 if name.startswith(("Baseline", "DNN", "Linear"))]
@@ -124,7 +124,7 @@ _BESIDES = {
     "export.export": {"compat.drop_in.export": _EXPORT_FUNCTIONS, "export": "SupervisedInputReceiver"},
     "export.export_lib": {
         "compat.drop_in.export": _EXPORT_FUNCTIONS,
-        "export": f"SupervisedInputReceiver TrainOutput {' '.join(_OF_EXPORT)}",
+        "export": f"SupervisedInputReceiver TrainOutput {' '.join(_EXPORT_NAMES)}",
     },
     "export.export_output": {"export": "TrainOutput"},
     "exporter": {
@@ -164,7 +164,7 @@ _BESIDES = {
 }
 _ESTIMATOR_LIB = {
     **_V1,
-    **_OF_EXPERIMENTAL,
+    **_EXPERIMENTAL_NAMES,
     "export": "tensorflow_estimator.python.estimator.export.export_lib",
     "inputs": "tensorflow_estimator.python.estimator.inputs.inputs",
     "model_to_estimator": "estimator_train.compat.drop_in.keras_lib:model_to_estimator",
@@ -173,7 +173,7 @@ _ESTIMATOR_LIB = {
 
 def _old_library():
     """Returns the modules below tensorflow_estimator.python.estimator, where v2 classes end with V2."""
-    everything = {**_V1, **_OF_EXPERIMENTAL, **_OF_EXPORT, **_OF_INPUTS}
+    everything = {**_V1, **_EXPERIMENTAL_NAMES, **_EXPORT_NAMES, **_INPUT_NAMES}
     modules = {"estimator_lib": dict(_ESTIMATOR_LIB)}
     for module, table in _BESIDES.items():
         held = modules.setdefault(module, {})
@@ -193,13 +193,13 @@ def _old_library():
 
 def _modules():
     """Returns a dict of every old module path to its names."""
-    v2 = {"": _V2, ".experimental": _OF_EXPERIMENTAL, ".export": _OF_EXPORT}
+    v2 = {"": _V2, ".experimental": _EXPERIMENTAL_NAMES, ".export": _EXPORT_NAMES}
     v1 = {
         "": _V1,
-        ".experimental": _OF_EXPERIMENTAL | _LOGIT_FN_BUILDERS,
-        ".export": _OF_EXPORT,
-        ".inputs": _OF_INPUTS,
-        ".tpu": _OF_TPU,
+        ".experimental": _EXPERIMENTAL_NAMES | _LOGIT_FN_BUILDERS,
+        ".export": _EXPORT_NAMES,
+        ".inputs": _INPUT_NAMES,
+        ".tpu": _TPU_NAMES,
         ".tpu.experimental": {},
     }
     faces = {

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from estimator_train._engine.graph.optimizers import Optimizer
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
@@ -74,31 +73,19 @@ class SequentialHeadWrapper(Head):
     def loss_reduction(self) -> str:
         return self._head.loss_reduction
 
-    def loss(
-        self,
-        labels: Any,
-        logits: tf.Tensor,
-        features: dict[str, Any] | None = None,
-        mode: str | None = None,
-        regularization_losses: Sequence[tf.Tensor] | None = None,
-    ) -> tf.Tensor:
+    # The overrides below have the hints and docstrings of `Head`.
+
+    def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
         labels, logits, features = self._flatten(labels, logits, features)
         return self._head.loss(labels, logits, features, mode, regularization_losses)
 
-    def predictions(self, logits: tf.Tensor, keys: Iterable[str] | None = None) -> dict[str, tf.Tensor]:
+    def predictions(self, logits, keys=None):
         return self._head.predictions(logits, keys)
 
-    def metrics(self, regularization_losses: Sequence[tf.Tensor] | None = None) -> dict[str, keras.metrics.Metric]:
+    def metrics(self, regularization_losses=None):
         return self._head.metrics(regularization_losses)
 
-    def update_metrics(
-        self,
-        eval_metrics: dict[str, keras.metrics.Metric],
-        features: dict[str, Any],
-        logits: tf.Tensor,
-        labels: Any,
-        regularization_losses: Sequence[tf.Tensor] | None = None,
-    ) -> dict[str, keras.metrics.Metric]:
+    def update_metrics(self, eval_metrics, features, logits, labels, regularization_losses=None):
         labels, logits, features = self._flatten(labels, logits, features)
         return self._head.update_metrics(eval_metrics, features, logits, labels, regularization_losses)
 

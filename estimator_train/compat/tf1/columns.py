@@ -71,26 +71,9 @@ def crossed_column(
     return _v1.crossed_column(keys, hash_bucket_size, hash_key)
 
 
-def embedding_column(
-    sparse_id_column,
-    dimension,
-    combiner="mean",
-    initializer=None,
-    ckpt_to_load_from=None,
-    tensor_name_in_ckpt=None,
-    max_norm=None,
-    trainable=True,
-):
-    return _v1.embedding_column(
-        sparse_id_column,
-        dimension,
-        combiner,
-        initializer,
-        ckpt_to_load_from,
-        tensor_name_in_ckpt,
-        max_norm,
-        trainable,
-    )
+def embedding_column(sparse_id_column, *args, **kwargs):
+    """Calls tf.feature_column.embedding_column, whose other arguments have the same names and order."""
+    return _v1.embedding_column(sparse_id_column, *args, **kwargs)
 
 
 def input_from_feature_columns(

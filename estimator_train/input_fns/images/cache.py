@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from estimator_train._engine.host.array_store import Column, Room, read_manifest, room
+from estimator_train._engine.host.array_store import Column, free_bytes, read_manifest
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.host_memory import aligned_empty
@@ -126,15 +126,15 @@ def _fill(
     column: Column, images: Images, number: int, image_size: tuple[int, int], directory: Path | None
 ) -> np.ndarray:
     """Appends the channels of the images to the column; returns an array of each image's number of channels."""
-    left = room(directory)
-    _check_room(left, number, image_size)
+    free = free_bytes(directory)
+    _check_room(directory, free, number, image_size)
     channels = np.zeros(number, np.uint8)
     for image, place in images:
         channels[place] = image.shape[-1]
         # A color image is stored as it is, in the place of three gray ones.
         column.append(image.reshape(image.shape[-1], -1), at_most=3 * number)
-        if directory is None and column.nbytes > left.free:
-            _check_room(left, number, image_size, channels=3)
+        if directory is None and column.nbytes > free:
+            _check_room(directory, free, number, image_size, channels=3)
     return channels
 
 
@@ -155,12 +155,15 @@ def _size_and_time(path: str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _check_room(room: Room, number: int, image_size: tuple[int, int], channels: int = 1) -> None:
+def _check_room(
+    directory: Path | None, free: float, number: int, image_size: tuple[int, int], channels: int = 1
+) -> None:
     needed = number * image_size[0] * image_size[1] * channels * 4
-    if needed > room.free:
-        raise room.error(
+    if needed > free:
+        kind, error = ("memory", MemoryError) if directory is None else (f"the disk of {directory}", OSError)
+        raise error(
             f"the cache of {number} images of {image_size[0]} x {image_size[1]} takes at least {needed / 1e9:.2f} GB, "
-            f"but {room.place} has only {room.free / 1e9:.2f} GB free; use another cache, none, or a smaller image_size"
+            f"but {kind} has only {free / 1e9:.2f} GB free; use another cache, none, or a smaller image_size"
         )
 
 

@@ -9,12 +9,12 @@ from estimator_train.app import datasets
 MODULE = """
 from pathlib import Path
 from estimator_train.app.datasets.dataset import About
-from estimator_train.app.datasets.images import open_folder
+from estimator_train.app.datasets.images import open_directory
 
 ABOUT = About("fundus, 2 classes", "any", "elsewhere")
 
 def open_dataset(data_dir=None, *, side="left"):
-    return open_folder(
+    return open_directory(
         Path(data_dir) / side, name="fundus", default_model="small_cnn", default_epochs=1, image_size=(32, 32)
     )
 """

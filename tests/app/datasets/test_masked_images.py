@@ -44,11 +44,11 @@ def test_lines_of_drawn_tables_are_dark_and_in_their_masks(drawn):
 def test_pages_are_drawn_alike_each_time_and_into_the_cache_once(drawn, tmp_path, monkeypatch):
     monkeypatch.setattr(drawn_tables, "PAGES", 1)
     monkeypatch.setattr(drawn_tables.platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
-    folder = drawn_tables.folder()
+    folder = drawn_tables.directory()
     page = folder / "images" / "page-0000.jpeg"
     assert page.read_bytes() == (drawn / "images" / page.name).read_bytes()
     before = page.stat().st_mtime_ns
-    assert drawn_tables.folder() == folder and page.stat().st_mtime_ns == before
+    assert drawn_tables.directory() == folder and page.stat().st_mtime_ns == before
 
 
 def test_masks_are_turned_and_flipped_and_scaled_with_their_image(tmp_path):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import filelock
 import numpy as np
 import tensorflow as tf
 import tqdm
 
 from estimator_train._engine.distribution.replica_input import call_input_fn
-from estimator_train._engine.host.array_store import Column, read_manifest, room
+from estimator_train._engine.host.array_store import Column, free_bytes, read_manifest
 from estimator_train._engine.host.dataset_iterators import iterate
+from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
 from estimator_train._engine.input_fns.protocols import HasFingerprint
@@ -123,20 +123,22 @@ def columns_of(
     """
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError("frozen_features takes each example once, and the examples' input_fn has no end: num_epochs=1")
-    if features.folder is None:
+    if features.directory is None:
         store = _Store()
         _fill(store, features, dataset, compute)
         return store.arrays()
-    has_fingerprint = isinstance(features.examples, HasFingerprint)
-    examples_id = features.examples.fingerprint() if has_fingerprint else _first_example(dataset)
+    examples = features.examples
+    has_fingerprint = isinstance(examples, HasFingerprint)
+    examples_id = examples.fingerprint() if isinstance(examples, HasFingerprint) else _first_example(dataset)
     name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
-    folder = os.path.join(features.folder, name)
-    os.makedirs(folder, exist_ok=True)
-    with _locked(folder):
-        store = _Store(folder)
+    directory = os.path.join(features.directory, name)
+    os.makedirs(directory, exist_ok=True)
+    waiting = functools.partial(log.info, "Waiting for another process to fill %s.", directory)
+    with one_at_a_time(f"{directory}.lock", waiting), explaining_full_disk(directory):
+        store = _Store(directory)
         is_known = store.is_complete and has_fingerprint
         if not is_known and not _fill(store, features, dataset, compute):
-            log.info("The examples of %s have changed; computing its features again.", folder)
+            log.info("The examples of %s have changed; computing its features again.", directory)
             store.clear()
             _fill(store, features, dataset, compute)
         return store.arrays()
@@ -155,7 +157,7 @@ class _Store:
     """
 
     def __init__(self, directory: str | None = None) -> None:
-        self._directory = directory
+        self._directory: Any = directory  # mypy does not see that what needs one is only called with one
         self.rows, self.digest, self.is_complete = 0, None, False
         self._columns: list[Column] = []
         if directory is not None and not self._load():
@@ -198,12 +200,15 @@ class _Store:
     def require_room(self, arrays: list[np.ndarray], rows: int) -> int:
         """Returns the bytes of `rows` rows like those of `arrays`; raises MemoryError or OSError if they do not fit."""
         size = sum(array.nbytes // len(array) for array in arrays) * rows
-        left = room(self._directory)
-        if size > left.free:
-            remedy = "use another directory" if self._directory else "use a directory as cache"
-            there = f"{left.place} has {_mb(left.free)} left"
-            raise left.error(
-                f'The frozen layers\' outputs take {_mb(size)}, and {there}; {remedy}, or dtype="float16".'
+        free = free_bytes(self._directory)
+        if size > free:
+            kind: type[Exception]
+            kind, place, remedy = MemoryError, "memory", "use a directory as cache"
+            if self._directory is not None:
+                kind, place, remedy = OSError, f"the disk of {self._directory}", "use another directory"
+            raise kind(
+                f"The frozen layers' outputs take {_mb(size)}, and {place} has {_mb(free)} left; {remedy}, or "
+                'dtype="float16".'
             )
         return size
 
@@ -217,23 +222,23 @@ class _Store:
         state = read_manifest(path, self._state_in, "the features are computed again")
         if state is None:
             return False
-        *_, columns = state
-        for index, column in enumerate(columns):
+        for index, size in enumerate(state.pop("sizes")):
             path = os.path.join(self._directory, f"{index}.rows")
-            if not os.path.exists(path) or os.path.getsize(path) < column.nbytes:
+            if not os.path.exists(path) or os.path.getsize(path) < size:
                 return False
-            if os.path.getsize(path) > column.nbytes:
-                os.truncate(path, column.nbytes)
-        self.rows, self.digest, self.is_complete, self._columns = state
+            if os.path.getsize(path) > size:
+                os.truncate(path, size)
+        vars(self).update(state)
         return True
 
-    def _state_in(self, manifest: dict) -> tuple[int, str, bool, list[Column]]:
-        rows, digest, is_complete = (manifest[name] for name in ("rows", "digest", "is_complete"))
+    def _state_in(self, manifest: dict) -> dict[str, Any]:
+        """Returns the attributes of a store with this manifest, and the least sizes of its files."""
         columns = [
-            Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), rows)
+            Column(tuple(shape), tf.as_dtype(name).as_numpy_dtype, self._path(index), manifest["rows"])
             for index, (name, shape) in enumerate(manifest["columns"])
         ]
-        return rows, digest, is_complete, columns
+        state = {name: manifest[name] for name in ("rows", "digest", "is_complete")}
+        return state | {"_columns": columns, "sizes": [column.nbytes for column in columns]}
 
     def _kinds(self) -> list[tuple[str, tuple[int, ...]]]:
         return [_kind(column.dtype, column.shape) for column in self._columns]
@@ -399,21 +404,6 @@ def _update(digests: list[Any], leaves: list[np.ndarray], rows: slice) -> None:
 
 def _hex(digests: list[Any]) -> str:
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
-
-
-@contextlib.contextmanager
-def _locked(directory: str) -> Iterator[None]:
-    lock = filelock.FileLock(f"{directory}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        log.info("Waiting for another process to fill %s.", directory)
-        lock.acquire()
-    try:
-        with explaining_full_disk(directory):
-            yield
-    finally:
-        lock.release()
 
 
 def _mb(size: float) -> str:

@@ -17,7 +17,7 @@ from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoin
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.cli.trust import trust_option
-from estimator_train.app.datasets.images import subfolders
+from estimator_train.app.datasets.images import subdirectories
 
 _EXAMPLES = """\b
 Examples:
@@ -96,7 +96,7 @@ def _files_below(folder):
     """Returns the paths of the JPEG and PNG files in a directory and its subdirectories, except hidden ones."""
     files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
     here = sorted(path for path in files if path.lower().endswith((".jpg", ".jpeg", ".png")))
-    return here + [path for subfolder in subfolders(folder) for path in _files_below(subfolder)]
+    return here + [path for subfolder in subdirectories(folder) for path in _files_below(subfolder)]
 
 
 def _write_table(kind, names, predicted):

@@ -37,24 +37,21 @@ class ExportSavedModelApiVersion(enum.Enum):
     V2 = 2
 
 
-class TPUEstimatorSpec(
-    NamedTuple(
-        "TPUEstimatorSpec",
-        [
-            ("mode", str),
-            ("predictions", Any),
-            ("loss", tf.Tensor | None),
-            ("train_op", tf.Operation | tf.Tensor | None),
-            ("eval_metrics", HostCall | None),
-            ("export_outputs", dict[str, ExportOutput] | None),
-            ("scaffold_fn", Callable[[], tf.compat.v1.train.Scaffold] | None),
-            ("host_call", HostCall | None),
-            ("training_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
-            ("evaluation_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
-            ("prediction_hooks", tuple[tf.compat.v1.train.SessionRunHook, ...]),
-        ],
-    )
-):
+class _TPUEstimatorSpec(NamedTuple):
+    mode: str
+    predictions: Any = None
+    loss: tf.Tensor | None = None
+    train_op: tf.Operation | tf.Tensor | None = None
+    eval_metrics: HostCall | None = None
+    export_outputs: dict[str, ExportOutput] | None = None
+    scaffold_fn: Callable[[], tf.compat.v1.train.Scaffold] | None = None
+    host_call: HostCall | None = None
+    training_hooks: Iterable[tf.compat.v1.train.SessionRunHook] = ()
+    evaluation_hooks: Iterable[tf.compat.v1.train.SessionRunHook] = ()
+    prediction_hooks: Iterable[tf.compat.v1.train.SessionRunHook] = ()
+
+
+class TPUEstimatorSpec(_TPUEstimatorSpec):
     """The spec that a `TPUEstimator`'s model_fn returns: an `EstimatorSpec` with functions for metrics and scaffold.
 
         def metric_fn(labels, logits):
@@ -79,35 +76,17 @@ class TPUEstimatorSpec(
 
     __slots__ = ()
 
-    def __new__(
-        cls,
-        mode: str,
-        predictions: tf.Tensor | dict[Any, Any] | None = None,
-        loss: tf.Tensor | None = None,
-        train_op: tf.Operation | tf.Tensor | None = None,
-        eval_metrics: HostCall | None = None,
-        export_outputs: dict[str, ExportOutput] | None = None,
-        scaffold_fn: Callable[[], tf.compat.v1.train.Scaffold] | None = None,
-        host_call: HostCall | None = None,
-        training_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
-        evaluation_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
-        prediction_hooks: Iterable[tf.compat.v1.train.SessionRunHook] | None = None,
-    ) -> TPUEstimatorSpec:
-        _check_host_call("eval_metrics", eval_metrics)
-        _check_host_call("host_call", host_call)
-        return super().__new__(
-            cls,
-            mode,
-            {} if predictions is None else predictions,
-            loss,
-            train_op,
-            eval_metrics,
-            export_outputs,
-            scaffold_fn,
-            host_call,
-            check_hooks(training_hooks),
-            check_hooks(evaluation_hooks),
-            check_hooks(prediction_hooks),
+    __signature__ = inspect.signature(_TPUEstimatorSpec)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TPUEstimatorSpec:
+        spec = super().__new__(cls, *args, **kwargs)
+        _check_host_call("eval_metrics", spec.eval_metrics)
+        _check_host_call("host_call", spec.host_call)
+        return spec._replace(
+            predictions={} if spec.predictions is None else spec.predictions,
+            training_hooks=check_hooks(spec.training_hooks),
+            evaluation_hooks=check_hooks(spec.evaluation_hooks),
+            prediction_hooks=check_hooks(spec.prediction_hooks),
         )
 
     def as_estimator_spec(self) -> EstimatorSpec:

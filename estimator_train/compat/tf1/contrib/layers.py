@@ -158,26 +158,27 @@ def _finished(outputs, scope, normalizer_fn, normalizer_params, activation_fn, o
     return outputs
 
 
-def _with_weights(default_scope):
-    """Decorates a function that applies a layer of tf.layers: adds the arguments of `_apply` to its own."""
+class _WithWeights:
+    """Wraps a function that applies a layer of tf.layers: adds the arguments of `_apply` to its own."""
 
-    def decorate(apply_layer):
+    def __init__(self, apply_layer, default_scope):
+        functools.update_wrapper(self, apply_layer)
         own = [each for each in inspect.signature(apply_layer).parameters.values() if each.kind != each.VAR_KEYWORD]
         shared = [each for each in inspect.signature(_apply).parameters.values() if each.default is not each.empty]
-        signature = inspect.Signature([*own, *shared])
+        self.__signature__ = inspect.Signature([*own, *shared])
+        self._own = [each.name for each in own]
+        self._apply_layer = apply_layer
+        self._default_scope = default_scope
 
-        @functools.wraps(apply_layer)
-        def layer(*args, **kwargs):
-            arguments = signature.bind(*args, **kwargs).arguments
-            layer_arguments = {each.name: arguments.pop(each.name) for each in own if each.name in arguments}
-            return _apply(
-                functools.partial(apply_layer, **layer_arguments), layer_arguments["inputs"], default_scope, **arguments
-            )
+    def __call__(self, *args, **kwargs):
+        arguments = self.__signature__.bind(*args, **kwargs).arguments
+        own = {name: arguments.pop(name) for name in self._own if name in arguments}
+        apply_layer = functools.partial(self._apply_layer, **own)
+        return _apply(apply_layer, own["inputs"], self._default_scope, **arguments)
 
-        layer.__signature__ = signature
-        return add_arg_scope(layer)
 
-    return decorate
+def _with_weights(default_scope):
+    return lambda apply_layer: add_arg_scope(_WithWeights(apply_layer, default_scope))
 
 
 def _apply(

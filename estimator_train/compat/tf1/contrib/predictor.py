@@ -57,8 +57,8 @@ def from_saved_model(
 def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=None, config=None):
     """Returns a predictor for an Estimator's newest checkpoint."""
     # Exporting a SavedModel is the only public way to get a graph from any Estimator.
-    with tempfile.TemporaryDirectory() as folder:
-        path = estimator.export_saved_model(folder, serving_input_receiver_fn)
+    with tempfile.TemporaryDirectory() as directory:
+        path = estimator.export_saved_model(directory, serving_input_receiver_fn)
         return from_saved_model(tf.compat.as_str(path), output_key, graph=graph, config=config)
 
 
