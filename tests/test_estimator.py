@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched, events, scalars
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -64,18 +65,6 @@ def rows(examples=12, batch_size=1, epochs=1):
     x = np.eye(examples, dtype="float32")
     tensors = (x, np.zeros([examples, 1], "float32"))
     return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(epochs).batch(batch_size)
-
-
-def events(folder):
-    """(step, tag, value) of every scalar and string in the folder's event files."""
-    found = []
-    for path in sorted(glob.glob(os.path.join(folder, "events.out.tfevents.*"))):
-        for event in tf.compat.v1.train.summary_iterator(path):
-            for value in event.summary.value:
-                is_tensor = value.WhichOneof("value") == "tensor"
-                content = tf.make_ndarray(value.tensor).item() if is_tensor else value.simple_value
-                found.append((event.step, value.tag, content))
-    return found
 
 
 class OnStep(et.SessionRunHook):
@@ -240,7 +229,7 @@ def test_two_runs_with_tf_random_seed_drop_out_the_same(data, batches, tmp_path)
         config = et.RunConfig(tf_random_seed=seed, save_summary_steps=1)
         estimator = et.model_to_estimator(model, model_dir=tmp_path / name, config=config)
         estimator.train(batches(data, 16), steps=3)
-        return [value for _, tag, value in events(estimator.model_dir) if tag == "loss"]
+        return [value for _, value in scalars(estimator.model_dir)]
 
     first, again, other = loss(11, "first"), loss(11, "again"), loss(12, "other")
     assert len(first) == 3
@@ -499,17 +488,6 @@ def test_a_second_call_does_not_trace_and_reads_only_a_changed_checkpoint(replic
     assert restored() - before == (2 if replicas is None else 3)
 
 
-class FetchesTwiceTheStep(v1.train.SessionRunHook):
-    def begin(self):
-        self.twice = 2 * v1.train.get_global_step()
-
-    def before_run(self, run_context):
-        return v1.train.SessionRunArgs(self.twice)
-
-    def after_run(self, run_context, run_values):
-        self.fetched = run_values.results
-
-
 @pytest.mark.slow
 def test_runs_without_hooks_share_a_graph_and_hooks_get_their_own(tmp_path, monkeypatch):
     graphs = []
@@ -530,10 +508,10 @@ def test_runs_without_hooks_share_a_graph_and_hooks_get_their_own(tmp_path, monk
 
     (first, made), (again, made_again) = graphs_of([]), graphs_of([])
     assert (made, made_again) == (2, 0)
-    hooks = [FetchesTwiceTheStep()]
+    hooks = [Fetched(lambda: 2 * v1.train.get_global_step())]
     (hooked, made_for_hooks), (last, made_at_last) = graphs_of(hooks), graphs_of([])
     assert (made_for_hooks, made_at_last) == (2, 0)
-    assert hooks[0].fetched == 6
+    assert hooks[0].values[-1] == 6
     for other in (again, hooked, last):
         np.testing.assert_equal(other, first)
 
@@ -604,20 +582,11 @@ def test_an_aborted_evaluation_starts_again_and_counts_every_example_once(classi
 
 
 def test_a_hook_of_an_evaluation_sees_the_checkpoints_global_step(tmp_path):
-    class Steps(et.SessionRunHook):
-        seen = []
-
-        def before_run(self, run_context):
-            return et.SessionRunArgs(tf.compat.v1.train.get_global_step())
-
-        def after_run(self, run_context, run_values):
-            self.seen.append(int(run_values.results))
-
-    estimator = counting_estimator(tmp_path)
+    steps, estimator = Fetched(v1.train.get_global_step), counting_estimator(tmp_path)
     estimator.train(rows(), steps=2)
-    estimator.evaluate(rows(batch_size=6), hooks=[Steps()])
-    list(estimator.predict(rows(batch_size=6), hooks=[Steps()]))
-    assert Steps.seen == [2, 2, 2, 2]
+    estimator.evaluate(rows(batch_size=6), hooks=[steps])
+    list(estimator.predict(rows(batch_size=6), hooks=[steps]))
+    assert steps.values == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize("replicas", [None, slow(2)])
