@@ -95,6 +95,7 @@ def test_steps_of_two_calls_add_up(tmp_path):
     assert counts(estimator) == [2, 2, 2, 1] + [0] * 8
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("steps_per_loop", [1, 7])
 def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, log_lines):
     for _ in range(2):  # the second Estimator finds the first one's checkpoint
@@ -165,6 +166,7 @@ def test_asynchronous_checkpoints_are_complete_when_listeners_see_them(own_saver
     assert global_step(estimator) == 15
 
 
+@pytest.mark.smoke
 def test_a_resumed_run_equals_an_unbroken_one(classifier, data, batches, tmp_path):
     half = tuple(array[:48] for array in data)  # three batches: the data restarts with each epoch
     config = et.RunConfig(save_checkpoints_steps=1000)
@@ -403,6 +405,7 @@ def test_evaluate_refuses_empty_data(replicas, tmp_path, mirrored):
         estimator.evaluate(lambda: rows()().take(0))
 
 
+@pytest.mark.smoke
 def test_evaluate_takes_so_many_steps(classifier, data, batches, tmp_path, log_lines):
     model = classifier()
     estimator = et.model_to_estimator(model, model_dir=tmp_path)
@@ -622,6 +625,7 @@ def test_evaluating_and_predicting_inside_training_disturbs_nothing(replicas, mi
 # predict
 
 
+@pytest.mark.smoke
 def test_predict_is_lazy(tmp_path):
     calls = []
 

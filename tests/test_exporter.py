@@ -90,6 +90,7 @@ def test_keeping_no_export_is_refused(kind):
 # FinalExporter
 
 
+@pytest.mark.smoke
 def test_final_exporter_exports_once_with_assets(trained, tmp_path):
     (tmp_path / "labels.txt").write_text("NORMAL\n")
     exporter = et.FinalExporter("final", receiver, {"more/labels.txt": str(tmp_path / "labels.txt")}, as_text=True)

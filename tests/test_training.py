@@ -111,6 +111,7 @@ def test_added_metrics_are_part_of_evaluations_during_training(tmp_path):
     assert found == [5, 5]
 
 
+@pytest.mark.smoke
 @of_model_fn
 def test_skipped_evaluations_are_logged(make_estimator, log_lines):
     et.train_and_evaluate(make_estimator(), et.TrainSpec(FAR, max_steps=9), et.EvalSpec(AT_5))

@@ -96,6 +96,7 @@ def only(calls, *starts):
 # order
 
 
+@pytest.mark.smoke
 def test_hooks_and_listeners_are_called_in_the_order_of_tf_estimator(make_estimator, calls):
     estimator = make_estimator(save_checkpoints_steps=2)
     hooks = [RecordingHook(calls, "first"), RecordingHook(calls, "second")]

@@ -135,6 +135,7 @@ def test_subclasses_may_add_members_but_override_none():
 # train, evaluate, predict
 
 
+@pytest.mark.smoke
 def test_training_resumes_from_the_newest_checkpoint(make_estimator):
     estimator = make_estimator()
     estimator.train(numbers(4, epochs=None), max_steps=2)
@@ -144,6 +145,7 @@ def test_training_resumes_from_the_newest_checkpoint(make_estimator):
     assert estimator.get_variable_value("global_step") == 5
 
 
+@pytest.mark.smoke
 def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator):
     estimator = make_estimator()
     estimator.train(numbers(4), steps=1)  # w is 1.5
@@ -154,6 +156,7 @@ def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator
     assert sorted(results) == ["count", "global_step", "loss", "mean"]
 
 
+@pytest.mark.smoke
 def test_predictions_come_one_by_one_with_the_trained_variables(make_estimator):
     estimator = make_estimator().train(numbers(4), steps=1)
     assert [example["y"] for example in estimator.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]

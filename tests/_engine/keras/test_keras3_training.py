@@ -61,6 +61,7 @@ def test_training_and_evaluation_give_the_numbers_of_fit_and_evaluate(name, data
         assert ours == pytest.approx(model.evaluate(batches(data, 20)(), verbose=0, return_dict=True), abs=1e-7)
 
 
+@pytest.mark.smoke
 def test_two_replicas_with_half_the_batch_give_the_weights_of_one(data, batches, mirrored, tmp_path):
     weights, metrics = [], []
     for replicas in (1, 2):

@@ -399,6 +399,7 @@ def test_keras_model_path_loads_what_keras_saved(name, data, batches, tmp_path):
     estimator.train(batches(data, 50), steps=1)
 
 
+@pytest.mark.smoke
 def test_tf_train_checkpoint_reads_ours_and_damaged_ones_are_reported(classifier, data, batches, tmp_path):
     model = classifier(metrics=())
     estimator = estimator_of(model, tmp_path)
