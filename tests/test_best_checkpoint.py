@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import KINDS, one_weight
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -30,18 +31,12 @@ def model_fn(features, labels, mode):
     return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def keras_model():
-    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
-    model.compile(keras.optimizers.SGD(0.05), "mse")
-    return model
-
-
-@pytest.fixture(params=["keras", "model_fn"])
+@pytest.fixture(params=KINDS)
 def estimator(request, tmp_path):
     """Overshoots its best loss: of the evaluations at steps 2, 4, ..., step 6 is best."""
     config = et.RunConfig(str(tmp_path / "run"), save_checkpoints_steps=2)
     if request.param == "keras":
-        return et.model_to_estimator(keras_model(), config=config)
+        return et.model_to_estimator(one_weight(keras.optimizers.SGD(0.05), "mse"), config=config)
     return et.Estimator(model_fn, config=config)
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import platformdirs
 import pytest
-import tensorflow as tf
 import tf_keras as keras
 import warm_python
 from PIL import Image
+from records import write_records
 
 from benchmarks.works import WORKS
 from estimator_train import distribution
@@ -151,7 +151,7 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     draw_image(tmp_path / "scans" / "scan.png")
     images, labels = np.zeros((8, 20, 20), np.uint8), np.arange(8) % 2
     np.savez(tmp_path / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
-    write_records(tmp_path / "records")
+    write_tfrecord_files(tmp_path / "records")
 
     (tmp_path / "package").mkdir()
     for script in ("script.py", "old_script.py", "package/module.py"):
@@ -335,15 +335,8 @@ def zip_oct2017(path):
     return path
 
 
-def write_records(folder):
-    image = tf.io.encode_png(np.zeros((8, 8, 1), np.uint8)).numpy()
+def write_tfrecord_files(folder):
     folder.mkdir()
     (folder / "labels.txt").write_text("healthy\nill\n")
     for name in ("train", "test"):
-        with tf.io.TFRecordWriter(str(folder / f"{name}.tfrecord")) as file:
-            for label in (0, 1):
-                features = {
-                    "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
-                    "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
-                }
-                file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+        write_records(folder / f"{name}.tfrecord", [(np.zeros((8, 8, 1), np.uint8), label) for label in (0, 1)])

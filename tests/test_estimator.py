@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched, events, scalars
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -66,18 +67,6 @@ def rows(examples=12, batch_size=1, epochs=1):
     return lambda: tf.data.Dataset.from_tensor_slices(tensors).repeat(epochs).batch(batch_size)
 
 
-def events(folder):
-    """(step, tag, value) of every scalar and string in the folder's event files."""
-    found = []
-    for path in sorted(glob.glob(os.path.join(folder, "events.out.tfevents.*"))):
-        for event in tf.compat.v1.train.summary_iterator(path):
-            for value in event.summary.value:
-                is_tensor = value.WhichOneof("value") == "tensor"
-                content = tf.make_ndarray(value.tensor).item() if is_tensor else value.simple_value
-                found.append((event.step, value.tag, content))
-    return found
-
-
 class OnStep(et.SessionRunHook):
     """Calls a function at one call of after_run."""
 
@@ -106,6 +95,7 @@ def test_steps_of_two_calls_add_up(tmp_path):
     assert counts(estimator) == [2, 2, 2, 1] + [0] * 8
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("steps_per_loop", [1, 7])
 def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, log_lines):
     for _ in range(2):  # the second Estimator finds the first one's checkpoint
@@ -176,6 +166,7 @@ def test_asynchronous_checkpoints_are_complete_when_listeners_see_them(own_saver
     assert global_step(estimator) == 15
 
 
+@pytest.mark.smoke
 def test_a_resumed_run_equals_an_unbroken_one(classifier, data, batches, tmp_path):
     half = tuple(array[:48] for array in data)  # three batches: the data restarts with each epoch
     config = et.RunConfig(save_checkpoints_steps=1000)
@@ -240,7 +231,7 @@ def test_two_runs_with_tf_random_seed_drop_out_the_same(data, batches, tmp_path)
         config = et.RunConfig(tf_random_seed=seed, save_summary_steps=1)
         estimator = et.model_to_estimator(model, model_dir=tmp_path / name, config=config)
         estimator.train(batches(data, 16), steps=3)
-        return [value for _, tag, value in events(estimator.model_dir) if tag == "loss"]
+        return [value for _, value in scalars(estimator.model_dir)]
 
     first, again, other = loss(11, "first"), loss(11, "again"), loss(12, "other")
     assert len(first) == 3
@@ -414,6 +405,7 @@ def test_evaluate_refuses_empty_data(replicas, tmp_path, mirrored):
         estimator.evaluate(lambda: rows()().take(0))
 
 
+@pytest.mark.smoke
 def test_evaluate_takes_so_many_steps(classifier, data, batches, tmp_path, log_lines):
     model = classifier()
     estimator = et.model_to_estimator(model, model_dir=tmp_path)
@@ -499,17 +491,6 @@ def test_a_second_call_does_not_trace_and_reads_only_a_changed_checkpoint(replic
     assert restored() - before == (2 if replicas is None else 3)
 
 
-class FetchesTwiceTheStep(v1.train.SessionRunHook):
-    def begin(self):
-        self.twice = 2 * v1.train.get_global_step()
-
-    def before_run(self, run_context):
-        return v1.train.SessionRunArgs(self.twice)
-
-    def after_run(self, run_context, run_values):
-        self.fetched = run_values.results
-
-
 @pytest.mark.slow
 def test_runs_without_hooks_share_a_graph_and_hooks_get_their_own(tmp_path, monkeypatch):
     graphs = []
@@ -530,10 +511,10 @@ def test_runs_without_hooks_share_a_graph_and_hooks_get_their_own(tmp_path, monk
 
     (first, made), (again, made_again) = graphs_of([]), graphs_of([])
     assert (made, made_again) == (2, 0)
-    hooks = [FetchesTwiceTheStep()]
+    hooks = [Fetched(lambda: 2 * v1.train.get_global_step())]
     (hooked, made_for_hooks), (last, made_at_last) = graphs_of(hooks), graphs_of([])
     assert (made_for_hooks, made_at_last) == (2, 0)
-    assert hooks[0].fetched == 6
+    assert hooks[0].values[-1] == 6
     for other in (again, hooked, last):
         np.testing.assert_equal(other, first)
 
@@ -604,20 +585,11 @@ def test_an_aborted_evaluation_starts_again_and_counts_every_example_once(classi
 
 
 def test_a_hook_of_an_evaluation_sees_the_checkpoints_global_step(tmp_path):
-    class Steps(et.SessionRunHook):
-        seen = []
-
-        def before_run(self, run_context):
-            return et.SessionRunArgs(tf.compat.v1.train.get_global_step())
-
-        def after_run(self, run_context, run_values):
-            self.seen.append(int(run_values.results))
-
-    estimator = counting_estimator(tmp_path)
+    steps, estimator = Fetched(v1.train.get_global_step), counting_estimator(tmp_path)
     estimator.train(rows(), steps=2)
-    estimator.evaluate(rows(batch_size=6), hooks=[Steps()])
-    list(estimator.predict(rows(batch_size=6), hooks=[Steps()]))
-    assert Steps.seen == [2, 2, 2, 2]
+    estimator.evaluate(rows(batch_size=6), hooks=[steps])
+    list(estimator.predict(rows(batch_size=6), hooks=[steps]))
+    assert steps.values == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize("replicas", [None, slow(2)])
@@ -653,6 +625,7 @@ def test_evaluating_and_predicting_inside_training_disturbs_nothing(replicas, mi
 # predict
 
 
+@pytest.mark.smoke
 def test_predict_is_lazy(tmp_path):
     calls = []
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 import warm_python
+from models import FAR, KINDS, approaching, label, maker, receiver
 
 import estimator_train as et
 from estimator_train import export
@@ -18,56 +18,23 @@ from estimator_train import export
 v1 = tf.compat.v1
 
 
-def keras_estimator(config):
-    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
-    model.compile(keras.optimizers.SGD(1.0), "mae")
-    return et.model_to_estimator(model, config=config)
+QUIET = {"save_checkpoints_steps": 1, "save_summary_steps": None}
 
 
-def model_fn(features, labels, mode):
-    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
-    if mode == et.ModeKeys.PREDICT:
-        return et.EstimatorSpec(mode, predictions={"dense": prediction})
-    loss = tf.reduce_mean(tf.abs(labels - prediction))
-    with tf.control_dependencies([loss]):  # else it may be read after the update
-        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
-    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-@pytest.fixture(params=["keras", "model_fn"])
+@pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    """Gives an Estimator of a model with one weight w and the loss |y - wx|; far labels let w grow by 1 a step."""
-
-    def make():
-        config = et.RunConfig(tmp_path / "run", save_checkpoints_steps=1, save_summary_steps=None)
-        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
-
-    return make
+    return maker(approaching, request.param, tmp_path / "run", **QUIET)
 
 
 @pytest.fixture
 def trained(tmp_path):
     """An estimator with the checkpoints of steps 0 to 4, in which w is the step."""
-    config = et.RunConfig(tmp_path / "run", save_checkpoints_steps=1, save_summary_steps=None)
-    return et.Estimator(model_fn, config=config).train(FAR, steps=4)
-
-
-def label(value, batches=None):
-    """An input_fn of so many batches of one example, whose feature is 1."""
-    return lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], value))).repeat(batches)
-
-
-FAR = label(1e3)
+    return maker(approaching, "model_fn", tmp_path / "run", **QUIET)().train(FAR, steps=4)
 
 
 def evaluated(at_label, exporter, name=None):
     """An EvalSpec with the loss |label - step|, evaluated at every checkpoint."""
     return et.EvalSpec(label(at_label, 1), name=name, exporters=exporter, throttle_secs=0)
-
-
-def receiver():
-    x = v1.placeholder(tf.float32, [None, 1])
-    return et.export.TensorServingInputReceiver(x, x)
 
 
 def step_of(path):
@@ -123,6 +90,7 @@ def test_keeping_no_export_is_refused(kind):
 # FinalExporter
 
 
+@pytest.mark.smoke
 def test_final_exporter_exports_once_with_assets(trained, tmp_path):
     (tmp_path / "labels.txt").write_text("NORMAL\n")
     exporter = et.FinalExporter("final", receiver, {"more/labels.txt": str(tmp_path / "labels.txt")}, as_text=True)
@@ -346,7 +314,7 @@ def test_a_kill_between_evaluation_and_export_loses_no_best_export(tmp_path):
     script.write_text(KILLED)
     killed = warm_python.run([script, model_dir], tmp_path, timeout=100)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    estimator = et.Estimator(model_fn, model_dir)
+    estimator = approaching("model_fn", et.RunConfig(model_dir))
     assert estimator.latest_checkpoint().endswith("-3")
     metrics, exports = runpy.run_path(str(script))["train"](model_dir, killed_export=None)
     assert metrics["global_step"] == 5

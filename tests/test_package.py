@@ -14,6 +14,7 @@ import estimator_train as et
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.smoke
 def test_every_public_name_is_there():
     for name in et.__all__:
         assert getattr(et, name) is not None
@@ -37,6 +38,7 @@ def test_stock_hooks_are_tensorflows_own(name):
 IS_X86 = platform.machine() in ("x86_64", "AMD64")  # oneDNN's kernels are those of x86
 
 
+@pytest.mark.smoke
 def test_import_is_lazy_selects_legacy_keras_and_turns_on_onednn():
     program = (
         "import sys, estimator_train; assert 'tensorflow' not in sys.modules\n"

@@ -1,13 +1,13 @@
 """train_and_evaluate evaluates and exports the checkpoints that its specs ask for, of Keras models and model_fns."""
 
 import copy
-import glob
 import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import FAR, KINDS, approaching, approaching_model_fn, label, maker, receiver, scalars
 
 import estimator_train as et
 from estimator_train._engine.checkpoints import object_based
@@ -15,33 +15,10 @@ from estimator_train._engine.checkpoints import object_based
 v1 = tf.compat.v1
 
 
-def keras_estimator(config):
-    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
-    model.compile(keras.optimizers.SGD(1.0), "mae", metrics=["mse"])
-    return et.model_to_estimator(model, config=config)
-
-
-def model_fn(features, labels, mode):
-    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
-    if mode == et.ModeKeys.PREDICT:
-        return et.EstimatorSpec(mode, predictions={"dense": prediction})
-    loss = tf.reduce_mean(tf.abs(labels - prediction))
-    with tf.control_dependencies([loss]):  # else it may be read after the update
-        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
-    metrics = {"mse": v1.metrics.mean_squared_error(labels, prediction)}
-    return et.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
-
-
-@pytest.fixture(params=["keras", "model_fn"])
+@pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    """Gives an Estimator of a model with one weight w and the loss |y - wx|; far labels let w grow by 1 a step."""
-
-    def make(folder="run", **config):
-        settings = {"save_checkpoints_steps": 3, "log_step_count_steps": None, "save_summary_steps": None} | config
-        config = et.RunConfig(tmp_path / folder, **settings)
-        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
-
-    return make
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None}
+    return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=3, **quiet)
 
 
 # Tests that do not depend on the kind of model use the faster one.
@@ -50,32 +27,14 @@ of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=T
 
 @pytest.fixture
 def estimator(tmp_path):
-    return et.Estimator(model_fn, tmp_path / "run")
+    return et.Estimator(approaching_model_fn, tmp_path / "run")
 
 
-def label(value, batches=None):
-    """An input_fn of so many batches of one example, whose feature is 1."""
-    return lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], value))).repeat(batches)
-
-
-FAR = label(1e3)
 AT_5 = label(5.0, 1)  # its loss is |5 - step|
 
 
 def evaluations(estimator, name=None):
-    """Returns (step, loss) of each evaluation, in order."""
-    return [
-        (event.step, value.simple_value)
-        for path in sorted(glob.glob(os.path.join(estimator.eval_dir(name), "*.tfevents.*")))
-        for event in v1.train.summary_iterator(path)
-        for value in event.summary.value
-        if value.tag == "loss"
-    ]
-
-
-def receiver():
-    x = v1.placeholder(tf.float32, [None, 1])
-    return et.export.TensorServingInputReceiver(x, x)
+    return scalars(estimator.eval_dir(name))
 
 
 class Recorder(et.Exporter):
@@ -142,7 +101,7 @@ def test_evaluations_every_so_many_steps_need_no_checkpoints_by_steps(make_estim
 
 def test_added_metrics_are_part_of_evaluations_during_training(tmp_path):
     estimator = et.add_metrics(
-        keras_estimator(et.RunConfig(tmp_path)), lambda labels: {"label": v1.metrics.mean(labels)}
+        approaching("keras", et.RunConfig(tmp_path)), lambda labels: {"label": v1.metrics.mean(labels)}
     )
     found = []
     exporter = et.FinalExporter("unused", receiver)
@@ -152,6 +111,7 @@ def test_added_metrics_are_part_of_evaluations_during_training(tmp_path):
     assert found == [5, 5]
 
 
+@pytest.mark.smoke
 @of_model_fn
 def test_skipped_evaluations_are_logged(make_estimator, log_lines):
     et.train_and_evaluate(make_estimator(), et.TrainSpec(FAR, max_steps=9), et.EvalSpec(AT_5))
@@ -159,10 +119,10 @@ def test_skipped_evaluations_are_logged(make_estimator, log_lines):
 
 
 @pytest.mark.slow
-def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, batches):
+def test_metrics_are_those_of_separate_train_and_evaluate_calls(make_estimator, batches, tmp_path):
     x = np.random.default_rng(3).normal(size=(24, 1)).astype("float32")
     train, evaluate = batches((x, 2 * x), 4), batches((x, 3 * x), 7)
-    together, apart = make_estimator("together"), make_estimator("apart")
+    together, apart = (make_estimator(model_dir=tmp_path / name) for name in ("together", "apart"))
     metrics, _ = et.train_and_evaluate(together, et.TrainSpec(train), et.EvalSpec(evaluate, None, throttle_secs=0))
     assert metrics == apart.train(train).evaluate(evaluate)
     assert metrics["global_step"] == 6

@@ -87,6 +87,7 @@ def test_the_classifier_learns_resumes_and_predicts_classes(generation, model, c
     assert prediction["classes"].shape == (1,)
 
 
+@pytest.mark.smoke
 @every_model(("v2", "DNNLinearCombined"), ("v1", "DNNLinearCombined"))
 def test_three_classes_have_three_probabilities(generation, model, few_columns, examples):
     estimator = make(generation, "Classifier", model, few_columns, n_classes=3)

@@ -33,6 +33,7 @@ def uninstalled(monkeypatch):
     monkeypatch.delattr(tf.compat.v1, "estimator")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "statement",
     [
@@ -51,6 +52,7 @@ def test_every_way_to_the_v2_namespace_leads_to_estimator_train(statement):
     assert _found(statement) is et.Estimator
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "statement",
     [

@@ -38,6 +38,7 @@ def test_a_head_needs_all_of_the_interface():
         Head()
 
 
+@pytest.mark.smoke
 def test_a_head_of_ones_own_makes_every_spec(run, evaluate):
     logits = v1.get_variable("logits", initializer=[[1.0, 2.0]])
     head = SumHead()

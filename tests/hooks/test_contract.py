@@ -1,51 +1,20 @@
 """Hooks and listeners are called in tf.estimator's order with its values, and TensorFlow's own hooks all work."""
 
-import glob
 import json
-import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
+from models import KINDS, Fetched, growing, maker, scalars
 
 import estimator_train as et
 
 v1 = tf.compat.v1
 
 
-class MinusMean(keras.losses.Loss):
-    def call(self, y_true, y_pred):
-        return 0 - y_pred[:, 0]
-
-
-def keras_estimator(config):
-    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
-    model.compile(keras.optimizers.SGD(1.0), MinusMean(), metrics=["mae"])
-    return et.model_to_estimator(model, config=config)
-
-
-def model_fn(features, labels, mode):
-    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
-    if mode == et.ModeKeys.PREDICT:
-        return et.EstimatorSpec(mode, predictions={"dense": prediction})
-    loss = tf.identity(-tf.reduce_mean(prediction), name="loss")
-    with tf.control_dependencies([loss]):  # else it may be read after the update
-        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
-    metrics = {"mae": v1.metrics.mean_absolute_error(labels, prediction)}
-    return et.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
-
-
-@pytest.fixture(params=["keras", "model_fn"])
+@pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    """Gives an Estimator of a model with one weight w, whose loss is -w and which grows by 1 a step."""
-
-    def make(**config):
-        settings = {"save_checkpoints_steps": 1000, "model_dir": tmp_path / "run"} | config
-        config = et.RunConfig(**settings)
-        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
-
-    return make
+    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000)
 
 
 # In a model_fn's graph, a hook's fetches may be computed before or after the step's updates, and a separate session run
@@ -106,23 +75,6 @@ class RecordingListener(et.CheckpointSaverListener):
         self.calls.append(f"listener end {global_step_value}")
 
 
-class Fetching(et.SessionRunHook):
-    """Fetches what `begin` returns with every step, and keeps it."""
-
-    def __init__(self, begin):
-        self._begin = begin
-        self.values = []
-
-    def begin(self):
-        self._fetches = self._begin()
-
-    def before_run(self, run_context):
-        return et.SessionRunArgs(self._fetches)
-
-    def after_run(self, run_context, run_values):
-        self.values.append(run_values.results)
-
-
 class AfterRun(et.SessionRunHook):
     """Calls a function of the run context after every step."""
 
@@ -141,20 +93,10 @@ def only(calls, *starts):
     return [line for line in calls if line.startswith(starts)]
 
 
-def scalars(folder, tag):
-    """Steps and values of a tag in the folder's event files."""
-    return [
-        (event.step, value.simple_value)
-        for path in glob.glob(os.path.join(folder, "events.out.tfevents.*"))
-        for event in v1.train.summary_iterator(path)
-        for value in event.summary.value
-        if value.tag == tag
-    ]
-
-
 # order
 
 
+@pytest.mark.smoke
 def test_hooks_and_listeners_are_called_in_the_order_of_tf_estimator(make_estimator, calls):
     estimator = make_estimator(save_checkpoints_steps=2)
     hooks = [RecordingHook(calls, "first"), RecordingHook(calls, "second")]
@@ -244,7 +186,7 @@ def test_a_hook_fetches_loss_global_step_and_its_own_ops_and_variables(make_esti
         add = v1.assign_add(total, loss)
         return {"loss": loss, "step": step, "nested": (10 * loss, [tf.cast(step, tf.float32) / 2]), "total": add}
 
-    hook = Fetching(begin)
+    hook = Fetched(begin)
     make_estimator().train(ones(), hooks=[hook], steps=3)
     assert hook.values == [
         {"loss": 0, "step": 0, "nested": (0, [0]), "total": 0},
@@ -271,7 +213,7 @@ def test_feed_fn_hook_feeds_what_a_hook_added(make_estimator):
         feed.feed_fn = lambda: {fed: 7.0}
         return v1.get_default_graph().get_tensor_by_name("loss:0") + fed
 
-    hook, feed = Fetching(begin), et.FeedFnHook(None)
+    hook, feed = Fetched(begin), et.FeedFnHook(None)
     make_estimator().train(ones(), hooks=[hook, feed], steps=2)
     assert hook.values == [7, 6]
 

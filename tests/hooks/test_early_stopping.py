@@ -2,7 +2,7 @@
 
 import pytest
 import tensorflow as tf
-import tf_keras as keras
+from models import FAR, KINDS, approaching, approaching_model_fn, label, maker
 
 import estimator_train as et
 from estimator_train import experimental as early
@@ -12,30 +12,10 @@ v1 = tf.compat.v1
 EVERY_STEP = {"run_every_secs": None, "run_every_steps": 1}
 
 
-def keras_estimator(config):
-    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
-    model.compile(keras.optimizers.SGD(1.0), "mae")
-    return et.model_to_estimator(model, config=config)
-
-
-def model_fn(features, labels, mode):
-    w = v1.get_variable("w", [], initializer=v1.zeros_initializer(), aggregation=tf.VariableAggregation.MEAN)
-    loss = tf.reduce_mean(tf.abs(labels - features * w))
-    with tf.control_dependencies([loss]):  # else it may be read after the update
-        train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
-    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-@pytest.fixture(params=["keras", "model_fn"])
+@pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    """Gives an Estimator of a model with one weight w and the loss |y - wx|; far labels let w grow by 1 a step."""
-
-    def make(folder="run", **config):
-        settings = {"save_checkpoints_steps": 2, "log_step_count_steps": None, "save_summary_steps": None} | config
-        config = et.RunConfig(tmp_path / folder, **settings)
-        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
-
-    return make
+    quiet = {"log_step_count_steps": None, "save_summary_steps": None}
+    return maker(approaching, request.param, tmp_path / "run", save_checkpoints_steps=2, **quiet)
 
 
 # Hooks see the same with both kinds of models; tests that do not depend on the kind use the faster one.
@@ -44,15 +24,9 @@ of_model_fn = pytest.mark.parametrize("make_estimator", ["model_fn"], indirect=T
 
 @pytest.fixture
 def estimator(tmp_path):
-    return et.Estimator(model_fn, tmp_path / "run")
+    return et.Estimator(approaching_model_fn, tmp_path / "run")
 
 
-def label(value, batches=None):
-    """An input_fn of so many batches of one example, whose feature is 1."""
-    return lambda: tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.fill([1, 1], value))).repeat(batches)
-
-
-FAR = label(1e3)
 AT_5 = et.EvalSpec(label(5.0, 1), throttle_secs=0)  # the loss of step 2 is 3, of 4 it is 1, of 6 1, of 8 3, of 10 5
 
 
@@ -158,7 +132,7 @@ def test_periodic_hooks_keep_their_interval_with_several_steps_a_call(tmp_path):
     config = et.RunConfig(
         tmp_path, steps_per_loop=4, save_checkpoints_steps=4, save_summary_steps=None, log_step_count_steps=None
     )
-    estimator = keras_estimator(config)
+    estimator = approaching("keras", config)
     calls = []
     hook = early.make_early_stopping_hook(
         estimator, lambda: calls.append(steps_trained(estimator)), run_every_secs=None, run_every_steps=4
@@ -205,7 +179,7 @@ def test_the_hooks_work_under_a_strategy_with_both_intervals(make_estimator, mir
 def test_an_unknown_metric_is_an_error_before_training(make_estimator):
     estimator = make_estimator()
     hook = early.stop_if_lower_hook(estimator, "los", 2)
-    with pytest.raises(ValueError, match=r"monitors the metric 'los', but the evaluation has \['loss'\]"):
+    with pytest.raises(ValueError, match=r"monitors the metric 'los', but the evaluation has \['loss', 'mse'\]"):
         et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[hook], max_steps=4), AT_5)
     assert steps_trained(estimator) == 0
 
@@ -224,7 +198,7 @@ def test_evaluations_are_read_once_however_often_the_hook_is_asked(make_estimato
 
 def test_an_unknown_metric_is_an_error_outside_of_train_and_evaluate(estimator):
     write_losses(estimator.eval_dir(), {1: 1.0})
-    with pytest.raises(ValueError, match=r"monitors the metric 'los', but the evaluation has \['loss'\]"):
+    with pytest.raises(ValueError, match=r"monitors the metric 'los', but the evaluation has \['loss', 'mse'\]"):
         estimator.train(FAR, hooks=[early.stop_if_lower_hook(estimator, "los", 2)], steps=1)
 
 
@@ -240,7 +214,7 @@ def test_the_only_evaluation_is_watched_whatever_its_name(make_estimator):
 @pytest.mark.slow
 def test_the_unnamed_evaluation_or_the_one_in_eval_dir_is_watched(estimator):
     far = et.EvalSpec(FAR, steps=1, name="far", throttle_secs=0)
-    estimator = et.Estimator(model_fn, estimator.model_dir, et.RunConfig(save_checkpoints_steps=2))
+    estimator = et.Estimator(approaching_model_fn, estimator.model_dir, et.RunConfig(save_checkpoints_steps=2))
     unnamed = early.stop_if_lower_hook(estimator, "loss", 2, **EVERY_STEP)
     et.train_and_evaluate(estimator, et.TrainSpec(FAR, hooks=[unnamed], max_steps=8), [far, AT_5])
     assert steps_trained(estimator) == 4
@@ -288,7 +262,7 @@ def test_a_worker_stops_once_the_step_is_in_a_checkpoint(estimator, monkeypatch)
         '{"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "task": {"type": "worker", "index": 0}}'
     )
     monkeypatch.setenv("TF_CONFIG", cluster)
-    worker = et.Estimator(model_fn, estimator.model_dir)
+    worker = et.Estimator(approaching_model_fn, estimator.model_dir)
     hook = early.make_stop_at_checkpoint_step_hook(worker, 3, wait_after_file_check_secs=0)
     estimator.train(FAR, hooks=[hook], max_steps=4)  # the newest checkpoint is from step 0
     assert steps_trained(estimator) == 4

@@ -4,6 +4,7 @@ import os
 
 import pytest
 import tensorflow as tf
+from models import scalars
 
 import estimator_train as et
 
@@ -20,22 +21,11 @@ def input_fn(batches):
     return lambda: tf.data.Dataset.from_tensors((tf.ones([1]), tf.zeros([1]))).repeat(batches)
 
 
-def evaluations(folder, tag="loss"):
-    """Dict of steps to a metric's values."""
-    return {
-        event.step: value.simple_value
-        for path in tf.io.gfile.glob(os.path.join(folder, "events*"))
-        for event in v1.train.summary_iterator(path)
-        for value in event.summary.value
-        if value.tag == tag
-    }
-
-
 def test_it_evaluates_before_the_first_step_every_so_many_and_at_the_end(tmp_path):
     estimator = et.Estimator(model_fn, tmp_path)
     hook = et.experimental.InMemoryEvaluatorHook(estimator, input_fn(2), name="inner", every_n_iter=2)
     estimator.train(input_fn(None), hooks=[hook], steps=5)
-    assert evaluations(estimator.eval_dir("inner")) == {0: 0, 2: 2, 4: 4, 5: 5}
+    assert dict(scalars(estimator.eval_dir("inner"))) == {0: 0, 2: 2, 4: 4, 5: 5}
     state = tf.train.get_checkpoint_state(estimator.model_dir)  # training's own checkpoints are all that there are
     assert [os.path.basename(path) for path in state.all_model_checkpoint_paths] == ["model.ckpt-0", "model.ckpt-5"]
 
@@ -47,7 +37,7 @@ def test_a_keras_model_is_evaluated_as_it_is_at_the_step(async_checkpoints, clas
     estimator = et.model_to_estimator(classifier(metrics=()), config=config)
     hook = et.experimental.InMemoryEvaluatorHook(estimator, batches(data, 32), name="inner", every_n_iter=2)
     estimator.train(batches(data, 16), hooks=[hook], steps=4)
-    losses = evaluations(estimator.eval_dir("inner"))
+    losses = dict(scalars(estimator.eval_dir("inner")))
     assert list(losses) == [0, 2, 4]
     for step, loss in losses.items():
         results = estimator.evaluate(batches(data, 32), checkpoint_path=str(tmp_path / f"model.ckpt-{step}"))

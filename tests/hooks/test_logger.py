@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched
 
 import estimator_train as et
 
@@ -20,23 +21,10 @@ class Logged(et.loggers.Logger):
         self.lines.append((step, dict(metrics)))
 
 
-class Losses(tf.compat.v1.train.SessionRunHook):
-    """Keeps the loss of each step."""
-
-    def __init__(self):
-        self.values = []
-
-    def before_run(self, run_context):
-        return tf.compat.v1.train.SessionRunArgs("loss:0")
-
-    def after_run(self, run_context, run_values):
-        self.values.append(run_values.results)
-
-
 @pytest.mark.slow
 def test_a_line_has_the_means_of_its_steps_and_val_metrics_of_evaluations(classifier, data, batches, tmp_path):
     estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
-    every, table, losses = Logged(), et.loggers.CSVLogger(tmp_path / "run"), Losses()
+    every, table, losses = Logged(), et.loggers.CSVLogger(tmp_path / "run"), Fetched()
     hooks = [
         losses,
         et.LoggerHook(every, every_n_steps=4),

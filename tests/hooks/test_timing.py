@@ -1,13 +1,13 @@
 """TimingHook counts every step and example, separates warm-up, and shows where the time went."""
 
 import contextlib
-import glob
 import json
 import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from models import events
 
 import estimator_train as et
 from estimator_train._engine.host import time_spent
@@ -152,12 +152,7 @@ def test_the_end_writes_timing_json_and_the_steps_write_events(tmp_path):
     assert timing == hook.summary()
     assert timing.items() <= session.items() and (session["first_step"], session["last_step"]) == (0, 12)
     v1.summary.FileWriterCache.get(str(tmp_path)).flush()
-    tags = [
-        (event.step, value.tag)
-        for path in glob.glob(f"{tmp_path}/events.out.tfevents.*")
-        for event in v1.train.summary_iterator(path)
-        for value in event.summary.value
-    ]
+    tags = [(step, tag) for step, tag, _ in events(tmp_path)]
     assert tags == [(step, tag) for step in (6, 10) for tag in ("examples/sec", "input_wait_share")]
 
 

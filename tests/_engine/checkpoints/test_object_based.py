@@ -54,6 +54,7 @@ def flip_a_byte(path):
     path.write_bytes(content)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("file", [data_file, index_file])
 @pytest.mark.parametrize("damage", [truncate, os.remove, flip_a_byte, lambda path: path.write_bytes(b"")])
 def test_a_damaged_checkpoint_is_passed_over_with_one_warning(file, damage, model_dir, warnings):
@@ -172,6 +173,7 @@ def restore(model, path):
     object_based.restore(adapter_of(model).saved_parts(model), {}, path)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("trained", [True, False])
 def test_a_checkpoint_of_the_model_is_restored(trained, tmp_path):
     model, other = dense(3, 2), dense(3, 2)

@@ -6,6 +6,7 @@ import shutil
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import KINDS, one_weight, receiver
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -30,12 +31,7 @@ def model_fn(features, labels, mode):
     return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def receiver():
-    x = v1.placeholder(tf.float32, [None, 1])
-    return et.export.TensorServingInputReceiver(x, x)
-
-
-@pytest.fixture(params=["keras", "model_fn"], scope="module")
+@pytest.fixture(params=KINDS, scope="module")
 def kind(request):
     return request.param
 
@@ -48,11 +44,7 @@ def estimator_in(kind):
         config = et.RunConfig(folder, save_checkpoints_steps=1, save_summary_steps=None, keep_checkpoint_max=3)
         if kind == "model_fn":
             return et.Estimator(model_fn, config=config)
-        model = keras.Sequential(
-            [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,), name="dense")]
-        )
-        model.compile(keras.optimizers.SGD(0.05), "mse")
-        return et.model_to_estimator(model, config=config)
+        return et.model_to_estimator(one_weight(keras.optimizers.SGD(0.05), "mse", name="dense"), config=config)
 
     return make
 

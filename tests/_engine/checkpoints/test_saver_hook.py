@@ -9,7 +9,7 @@ import time
 import nbformat
 import pytest
 import tensorflow as tf
-import tf_keras as keras
+from models import KINDS, growing, maker
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
@@ -21,27 +21,9 @@ from estimator_train._engine.keras.model import KerasModel
 v1 = tf.compat.v1
 
 
-def keras_estimator(config):
-    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,))])
-    model.compile(keras.optimizers.SGD(1.0), lambda y_true, y_pred: 0 - y_pred[:, 0])
-    return et.model_to_estimator(model, config=config)
-
-
-def model_fn(features, labels, mode):
-    loss = -tf.reduce_mean(features * v1.get_variable("w", [], initializer=v1.zeros_initializer()))
-    train_op = v1.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=v1.train.get_global_step())
-    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-@pytest.fixture(params=["keras", "model_fn"])
+@pytest.fixture(params=KINDS)
 def make_estimator(request, tmp_path):
-    """Gives an Estimator of a model with one weight w, which grows by 1 a step."""
-
-    def make(**config):
-        config = et.RunConfig(**({"save_checkpoints_steps": 1000, "model_dir": tmp_path / "run"} | config))
-        return keras_estimator(config) if request.param == "keras" else et.Estimator(model_fn, config=config)
-
-    return make
+    return maker(growing, request.param, tmp_path / "run", save_checkpoints_steps=1000)
 
 
 of_keras = pytest.mark.parametrize("make_estimator", ["keras"], indirect=True)

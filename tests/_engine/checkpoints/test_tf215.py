@@ -8,23 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched
 
 import estimator_train as et
 
 v1 = tf.compat.v1
 FOLDER = Path(__file__).parents[2] / "data" / "tf215"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
-
-
-class Losses(et.SessionRunHook):
-    def __init__(self):
-        self.values = []
-
-    def before_run(self, run_context):
-        return et.SessionRunArgs("loss:0")
-
-    def after_run(self, run_context, run_values):
-        self.values.append(float(run_values.results))
 
 
 @pytest.fixture
@@ -71,7 +61,7 @@ def check_goes_on(estimator, kind, input_fn):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():
             np.testing.assert_allclose(ours[key], value, atol=1e-5)
-    losses = Losses()
+    losses = Fetched()
     estimator.train(input_fn, hooks=[losses], steps=3)
     assert losses.values == pytest.approx(expected["next_losses"], abs=1e-5)
     assert estimator.evaluate(input_fn) == pytest.approx(expected["metrics_after"], abs=1e-5)

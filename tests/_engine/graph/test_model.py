@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched, events
 
 import estimator_train as et
 from estimator_train._engine.session.private_tensorflow import global_step_read
@@ -134,6 +135,7 @@ def test_subclasses_may_add_members_but_override_none():
 # train, evaluate, predict
 
 
+@pytest.mark.smoke
 def test_training_resumes_from_the_newest_checkpoint(make_estimator):
     estimator = make_estimator()
     estimator.train(numbers(4, epochs=None), max_steps=2)
@@ -143,6 +145,7 @@ def test_training_resumes_from_the_newest_checkpoint(make_estimator):
     assert estimator.get_variable_value("global_step") == 5
 
 
+@pytest.mark.smoke
 def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator):
     estimator = make_estimator()
     estimator.train(numbers(4), steps=1)  # w is 1.5
@@ -153,6 +156,7 @@ def test_evaluation_reads_the_checkpoint_and_weighs_batches_alike(make_estimator
     assert sorted(results) == ["count", "global_step", "loss", "mean"]
 
 
+@pytest.mark.smoke
 def test_predictions_come_one_by_one_with_the_trained_variables(make_estimator):
     estimator = make_estimator().train(numbers(4), steps=1)
     assert [example["y"] for example in estimator.predict(numbers(6))] == [0, 1.5, 3, 4.5, 6, 7.5]
@@ -504,7 +508,8 @@ def test_summaries_of_the_model_and_the_loss_are_written_in_training(make_estima
         return mean_spec(mode, tf.reduce_mean(features["x"]))
 
     estimator = make_estimator(with_summary, save_summary_steps=1).train(numbers(8), steps=2)
-    assert events(estimator.model_dir) >= {(1, "largest", 3.0), (2, "largest", 7.0), (1, "loss", 1.5), (2, "loss", 5.5)}
+    written = set(events(estimator.model_dir))
+    assert written >= {(1, "largest", 3.0), (2, "largest", 7.0), (1, "loss", 1.5), (2, "loss", 5.5)}
 
 
 @pytest.mark.parametrize(
@@ -523,36 +528,16 @@ def test_hooks_fetch_the_global_step_from_before_the_update(kind, replicas, mirr
         }
         return spec._replace(train_op=updates[kind]())
 
-    class Steps(et.SessionRunHook):
-        def begin(self):
-            self.read, self.seen = global_step_read(), []
-
-        def before_run(self, run_context):
-            return et.SessionRunArgs([self.read, v1.train.get_global_step()])
-
-        def after_run(self, run_context, run_values):
-            self.seen.append(run_values.results)
-
-    hook, strategy = Steps(), mirrored(replicas)
-    estimator = make_estimator(model_fn, {"rate": 1.0}, train_distribute=strategy)
+    hook = Fetched(lambda: [global_step_read(), v1.train.get_global_step()])
+    estimator = make_estimator(model_fn, {"rate": 1.0}, train_distribute=mirrored(replicas))
     estimator.train(numbers(4, epochs=None), hooks=[hook], steps=50)
-    assert hook.seen == [[step, step] for step in range(50)]
+    assert hook.values == [[step, step] for step in range(50)]
 
 
 def test_hooks_find_the_loss_in_its_collection(make_estimator):
-    class Finds(et.SessionRunHook):
-        def begin(self):
-            (self.loss,) = v1.get_collection(v1.GraphKeys.LOSSES)
-
-        def before_run(self, run_context):
-            return et.SessionRunArgs(self.loss)
-
-        def after_run(self, run_context, run_values):
-            self.value = run_values.results
-
-    hook = Finds()
+    hook = Fetched(lambda: v1.get_collection(v1.GraphKeys.LOSSES)[0])
     make_estimator().train(numbers(8), hooks=[hook])
-    assert hook.value == -1.5 * 5.5
+    assert hook.values[-1] == -1.5 * 5.5
 
 
 def test_metrics_may_be_vectors_and_serialized_summaries(make_estimator, log_lines):
@@ -571,17 +556,6 @@ def test_metrics_may_be_vectors_and_serialized_summaries(make_estimator, log_lin
     tags = {tag for _, tag, _ in events(estimator.eval_dir())}
     assert {"sums", "picture/0"} <= tags
     assert any("words" in line and "skipping it" in line for line in log_lines)
-
-
-def events(folder):
-    """(step, tag, value) of a folder's scalar events, and of the others with None."""
-    found = set()
-    for path in tf.io.gfile.glob(os.path.join(folder, "events*")):
-        for event in v1.train.summary_iterator(path):
-            for value in event.summary.value:
-                number = value.simple_value if value.HasField("simple_value") else None
-                found.add((event.step, value.tag, number))
-    return found
 
 
 def test_a_scaffold_has_its_say(make_estimator):

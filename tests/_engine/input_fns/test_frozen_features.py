@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched
 from PIL import Image
 
 import estimator_train as et
@@ -49,19 +50,8 @@ def images(scans, **kwargs):
     return input_fns.image_files(scans, CLASSES, (8, 8), **kwargs)
 
 
-class Losses(et.SessionRunHook):
-    def __init__(self):
-        self.values = []
-
-    def before_run(self, run_context):
-        return et.SessionRunArgs({"loss": "loss:0", "accuracy": "accuracy:0"})
-
-    def after_run(self, run_context, run_values):
-        self.values.append([run_values.results["loss"], run_values.results["accuracy"]])
-
-
 def train(model_dir, input_fn, strategy=None, **kwargs):
-    hook = Losses()
+    hook = Fetched(["loss:0", "accuracy:0"])
     estimator = et.model_to_estimator(build(), model_dir=model_dir, config=et.RunConfig(train_distribute=strategy))
     estimator.train(input_fn, hooks=[hook], **kwargs)
     return estimator, np.array(hook.values)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched
 
 import estimator_train as et
 from estimator_train._engine.session import step_outputs
@@ -15,19 +16,10 @@ LABELS = np.eye(3, dtype="float32")[rng.integers(3, size=24)]
 WEIGHTS = [0.5, 1.0, 3.0]
 
 
-class KeepValues(et.SessionRunHook):
-    """Keeps the loss and the metrics of each step."""
-
-    def begin(self):
-        tensors = tf.compat.v1.get_default_graph().get_collection(step_outputs.MODEL_VALUES)
-        self._fetches = {tensor.op.name: tensor for tensor in tensors}
-        self.values = []
-
-    def before_run(self, run_context):
-        return et.hooks.SessionRunArgs(self._fetches)
-
-    def after_run(self, run_context, run_values):
-        self.values.append(run_values.results)
+def model_values():
+    """Returns the tensors of the loss and the metrics of a step, by name."""
+    tensors = tf.compat.v1.get_default_graph().get_collection(step_outputs.MODEL_VALUES)
+    return {tensor.op.name: tensor for tensor in tensors}
 
 
 @pytest.fixture
@@ -55,7 +47,7 @@ def weights_of(estimator):
 def test_training_sees_changed_images_and_evaluation_the_original_ones(brightness):
     plain = arrays(IMAGES, np.zeros((24, 1), np.float32), batch_size=8)
     changed = augmented(plain, "brightness")
-    hook, estimator = KeepValues(), et.model_to_estimator(brightness)
+    hook, estimator = Fetched(model_values), et.model_to_estimator(brightness)
     estimator.train(changed, hooks=[hook])
     means = IMAGES.reshape(3, -1).mean(axis=1)
     assert all(abs(step["loss"] - mean) > 1e-3 for step, mean in zip(hook.values, means, strict=True))
@@ -68,7 +60,7 @@ def test_training_sees_changed_images_and_evaluation_the_original_ones(brightnes
 def test_replicas_change_images_differently(brightness, mirrored):
     same = np.full((4, 6, 6, 1), 0.5, np.float32)
     config = et.RunConfig(train_distribute=mirrored(2))
-    hook = KeepValues()
+    hook = Fetched(model_values)
     estimator = et.model_to_estimator(brightness, config=config)
     estimator.train(augmented(arrays(same, np.zeros((4, 1)), batch_size=1), "brightness"), hooks=[hook])
     # The mean of squares exceeds the square of the mean if the two images of a step differ.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched, assert_close, eagerly
 
 import estimator_train as et
 
@@ -23,17 +24,6 @@ def trained_weights(estimator, model):
     """Returns the weights of the newest checkpoint, loaded by Keras itself."""
     model.load_weights(estimator.latest_checkpoint()).expect_partial()
     return model.get_weights()
-
-
-def eagerly(model):
-    """Keras' own numbers, of eager mode: tracing its functions, too, would take as long as tracing ours."""
-    model.run_eagerly = True
-    return model
-
-
-def assert_close(ours, theirs, tolerance):
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
 OPTIMIZERS = {
@@ -131,17 +121,6 @@ def test_training_starts_from_the_given_optimizers_slots(classifier, data, batch
     assert_close(trained_weights(estimator, classifier(metrics=())), expected, 1e-6)
 
 
-class LossCatcher(et.SessionRunHook):
-    def __init__(self):
-        self.losses = []
-
-    def before_run(self, run_context):
-        return et.SessionRunArgs("loss:0")
-
-    def after_run(self, run_context, run_values):
-        self.losses.append(run_values.results)
-
-
 class OwnSteps(keras.Model):
     """Overrides train_step and test_step, with its own metric and a Python number in the logs."""
 
@@ -174,12 +153,12 @@ def own_steps():
 
 @pytest.mark.slow
 def test_own_train_step_and_test_step_are_used_with_all_replicas_losses(data, batches, mirrored, tmp_path):
-    model, hook, hook_of_two = own_steps(), LossCatcher(), LossCatcher()
+    model, hook, hook_of_two = own_steps(), Fetched(), Fetched()
     estimator = estimator_of(model, tmp_path)
     estimator.train(batches(data, 32), hooks=[hook])
     results = estimator.evaluate(batches(data, 32))
     estimator_of(own_steps(), tmp_path / "2", mirrored(2)).train(batches(data, 16), hooks=[hook_of_two])
-    np.testing.assert_allclose(hook_of_two.losses, hook.losses, rtol=1e-5)
+    np.testing.assert_allclose(hook_of_two.values, hook.values, rtol=1e-5)
     eagerly(model).fit(*data, batch_size=32, shuffle=False, verbose=0)
     expected = model.evaluate(*data, batch_size=32, verbose=0, return_dict=True)
     assert results == {"error": pytest.approx(expected["error"], rel=1e-6), "global_step": 3}
@@ -420,6 +399,7 @@ def test_keras_model_path_loads_what_keras_saved(name, data, batches, tmp_path):
     estimator.train(batches(data, 50), steps=1)
 
 
+@pytest.mark.smoke
 def test_tf_train_checkpoint_reads_ours_and_damaged_ones_are_reported(classifier, data, batches, tmp_path):
     model = classifier(metrics=())
     estimator = estimator_of(model, tmp_path)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched
+from records import write_records
 
 import estimator_train as et
 from estimator_train import input_fns
@@ -160,7 +162,7 @@ def test_frozen_features_resume_where_they_stopped(tmp_path):
         keras.utils.set_random_seed(7)
         model = keras.Sequential([keras.layers.Dense(3, input_shape=(1,), trainable=False), keras.layers.Dense(1)])
         model.compile("sgd", "mse")
-        hook = Losses()
+        hook = Fetched()
         for steps in goes:
             features = input_fns.frozen_features(numbers(**rows), 5, shuffle=True, seed=1)
             config = et.RunConfig(str(tmp_path / name), resume_input=True)
@@ -170,35 +172,18 @@ def test_frozen_features_resume_where_they_stopped(tmp_path):
     assert losses("one", 7) == losses("two", 3, 4)
 
 
-class Losses(et.SessionRunHook):
-    def __init__(self):
-        self.values = []
-
-    def before_run(self, run_context):
-        return tf.compat.v1.train.SessionRunArgs("loss:0")
-
-    def after_run(self, run_context, run_values):
-        self.values.append(run_values.results)
-
-
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     """A tfrecord dataset and one of image files whose images all differ."""
     folder = tmp_path_factory.mktemp("records")
     (folder / "labels.txt").write_text("cat\ndog\n")
+    pixels = [np.full((1, 1, 3), number, np.uint8) for number in range(NUMBER)]
+    for number, image in enumerate(pixels):
+        directory = folder / "images" / ["cat", "dog"][number % 2]
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{number}.png").write_bytes(tf.io.encode_png(image).numpy())
     for side in ("train", "test"):
-        with tf.io.TFRecordWriter(str(folder / f"{side}.tfrecord")) as writer:
-            for number in range(NUMBER):
-                encoded = tf.io.encode_png(np.full((1, 1, 3), number, np.uint8)).numpy()
-                label = number % 2
-                (folder / "images" / ["cat", "dog"][label]).mkdir(parents=True, exist_ok=True)
-                (folder / "images" / ["cat", "dog"][label] / f"{number}.png").write_bytes(encoded)
-                feature = {
-                    "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded])),
-                    "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
-                }
-                example = tf.train.Example(features=tf.train.Features(feature=feature))
-                writer.write(example.SerializeToString())
+        write_records(folder / f"{side}.tfrecord", ((image, number % 2) for number, image in enumerate(pixels)))
     return folder
 
 

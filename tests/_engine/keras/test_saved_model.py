@@ -82,6 +82,7 @@ def test_classification_has_its_method_and_text_can_be_had(classifier, data, bat
     np.testing.assert_allclose(scores, model(data[0][:1]), atol=1e-6)
 
 
+@pytest.mark.smoke
 def test_an_untrained_model_is_exported_as_given(classifier, data, tmp_path):
     model = classifier()
     folder = et.model_to_estimator(model, model_dir=tmp_path / "run").export_saved_model(tmp_path, raw()).decode()

@@ -399,6 +399,7 @@ def plan(run, tmp_path):
     return plan
 
 
+@pytest.mark.smoke
 def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
     flags = ["--image-size", "24x32", "--batch-size", "2", "--epochs", "4", "--gpus", "2"]
     flags += ["--evaluate-every", "9", "--early-stopping", "2", "--save-checkpoints-steps", "6"]

@@ -110,6 +110,7 @@ def test_csv_holds_the_numbers_of_json(outputs, entry):
     assert int(values["confusion", "dark", "bright"]) == of_classes["confusion_matrix"][1][0]
 
 
+@pytest.mark.smoke
 def test_all_checkpoints_are_ranked_by_accuracy_then_loss(outputs, expected):
     best_first = sorted(expected, key=lambda name: (-expected[name]["accuracy"], expected[name]["loss"]))
     entries = json.loads(outputs["--all --json"])

@@ -175,6 +175,7 @@ def test_one_directory_takes_both_files_and_loses_a_killed_exports_files(keras_f
     assert sorted(os.listdir(keras_files)) == ["model.keras", "weights.h5"]
 
 
+@pytest.mark.smoke
 def test_the_checkpoint_can_be_chosen(command, trained, images, expected):
     arguments = ["--model-dir", trained.model_dir, "--format", "keras", "--out", "out"]
     assert command("export", *arguments, "--checkpoint", f"{trained.model_dir}/model.ckpt-6")[0] == 0

@@ -47,6 +47,7 @@ def test_files_folders_and_patterns_give_each_file_once_in_the_order_given(comma
     assert all(np.isclose(float(row[2]) + float(row[3]), 1) for row in rows)
 
 
+@pytest.mark.smoke
 def test_unreadable_images_are_named_and_the_others_predicted(command, trained, scans, tmp_path):
     whole = (scans / "dark" / "0.jpeg").read_bytes()
     for name, content in {"a cut.jpeg": whole[:200], "b[1].jpeg": whole, "c empty.png": b"", "d.txt": b"text"}.items():

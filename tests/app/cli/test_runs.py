@@ -17,6 +17,14 @@ pytestmark = pytest.mark.slow
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 COMMAND = ["-m", "estimator_train"]
 
+OWN_FLAGS = [
+    "--input-fn",
+    "own.py:train_input_fn",
+    "--eval-input-fn",
+    "own.py:eval_input_fn",
+    "--model",
+    "own.py:build",
+]
 OWN_CODE = """
 import numpy as np
 import tensorflow as tf
@@ -79,15 +87,7 @@ def test_train_resume_and_evaluate_a_folder_on_two_replicas(run, folder, tmp_pat
 
 def test_a_killed_run_resumes_from_its_last_whole_checkpoint(run, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
-    flags = [
-        "--input-fn",
-        "own.py:train_input_fn",
-        "--eval-input-fn",
-        "own.py:eval_input_fn",
-        "--model",
-        "own.py:build",
-    ]
-    flags += ["--model-dir", "run", "--save-checkpoints-steps", "20"]
+    flags = [*OWN_FLAGS, "--model-dir", "run", "--save-checkpoints-steps", "20"]
     process = warm_python.Popen([*COMMAND, *flags, "--max-steps", "1000000"], cwd=tmp_path)
     try:
         deadline = time.monotonic() + 120
@@ -160,17 +160,9 @@ def test_more_gpus_than_there_are_says_how_many_and_what_instead(run, folder):
 
 def test_a_checkpoint_of_another_model_names_the_variables(run, tmp_path):
     (tmp_path / "own.py").write_text(OWN_CODE)
-    flags = [
-        "--input-fn",
-        "own.py:train_input_fn",
-        "--eval-input-fn",
-        "own.py:eval_input_fn",
-        "--model",
-        "own.py:build",
-    ]
-    assert run(*flags, "--max-steps", "2").returncode == 0
+    assert run(*OWN_FLAGS, "--max-steps", "2").returncode == 0
     (tmp_path / "own.py").write_text(OWN_CODE.replace("keras.layers.Dense(1,", "keras.layers.Dense(3,"))
-    result = run(*flags, "--max-steps", "4", "--resume")
+    result = run(*OWN_FLAGS, "--max-steps", "4", "--resume")
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert "layer_with_weights-0/kernel is (1, 1) in the checkpoint and (1, 3) in the model" in result.stderr

@@ -15,6 +15,7 @@ def evaluated(output):
     return [int(step) for step in re.findall(r"^evaluated \S+model\.ckpt-(\d+): loss", output, re.MULTILINE)]
 
 
+@pytest.mark.smoke
 def test_it_evaluates_every_n_steps_and_at_the_end(command, own_flags, tmp_path):
     code, output, _ = command(*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "7", "--evaluate-every", "3")
     assert code == 0

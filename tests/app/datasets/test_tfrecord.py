@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from records import write_records
 
 from estimator_train.app import datasets
 
@@ -8,14 +9,7 @@ from estimator_train.app import datasets
 @pytest.fixture
 def records(tmp_path):
     def write(name, labels):
-        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
-            for label in labels:
-                encoded = tf.io.encode_png(np.full((6, 8, 1), 50 * label, np.uint8)).numpy()
-                features = {
-                    "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded])),
-                    "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
-                }
-                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+        write_records(tmp_path / name, ((np.full((6, 8, 1), 50 * label, np.uint8), label) for label in labels))
 
     write("train-00000-of-00002", [0, 1, 0])
     write("train-00001-of-00002", [1, 1])
@@ -67,13 +61,8 @@ def test_bad_tfrecord_files_are_refused(records):
 
 def test_an_encoded_image_of_another_format_is_refused(tmp_path):
     gif = b"GIF89a" + bytes(20)
-    feature = {
-        "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[gif])),
-        "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[0])),
-    }
     for name in ("train.tfrecord", "test.tfrecord"):
-        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+        write_records(tmp_path / name, [(gif, 0)])
     (tmp_path / "labels.txt").write_text("a\nb\n")
     data = datasets.open_dataset("tfrecord", tmp_path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="not a JPEG or PNG of at most 89478485 pixels"):

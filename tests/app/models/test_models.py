@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 import tf_keras as keras
+from models import eagerly
 
 from estimator_train.app import datasets, models
 
@@ -23,12 +24,6 @@ SLOW_NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "mobilenet_v
 
 def build(name, num_classes=3, image_size=SIZE, weights="none", **options):
     return models.build_model(name, image_size=image_size, num_classes=num_classes, weights=weights, **options)
-
-
-def eagerly(model):
-    """Builds a model in eager mode, because tracing a backbone for one batch takes ten times as long."""
-    model.run_eagerly = True
-    return model
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """Differences between runs are computed from their files, and shown on a terminal and as a page."""
 
-import html.parser
-from pathlib import Path
-
 import pytest
+from pages import Page
 
 from estimator_train.app.report.comparison import (
     Prediction,
@@ -79,25 +77,12 @@ def test_a_run_without_evaluations_can_be_compared(runs):
     assert "examples" not in table([runs[0], begun])
 
 
-class Page(html.parser.HTMLParser):
-    def __init__(self, path):
-        super().__init__()
-        self.text, self.tags = "", []
-        self.feed(Path(path).read_text())
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def test_the_page_has_all_of_it_and_needs_nothing_else(runs, tmp_path):
     path = write_comparison(tmp_path / "comparison.html", runs)
     page = Page(path)
     for text in ("runs/a and runs/b", "imagenet", "0.7500", "<A>/1.png", "B/3.png", "Right only in runs/b: 2"):
         assert text in page.text
-    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    images = page.images()
     assert [image["alt"].split(" over")[0] for image in images] == ["loss", "loss of training"]
     assert all(image["src"].startswith("data:image/png;base64,") for image in images)
     assert not [value for _, attributes in page.tags for value in attributes.values() if value and "://" in value]

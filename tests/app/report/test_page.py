@@ -1,7 +1,6 @@
 """The report shows what a run has, names what it lacks, and is self-contained."""
 
 import base64
-import html.parser
 import io
 import json
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from pages import Page
 from PIL import Image
 
 from estimator_train.app.report import classification, image_events, plots
@@ -23,24 +23,6 @@ RUN = {
     "command": "estimator_train --dataset oct2017 --model-dir run",
     "settings": {"dataset": "oct2017", "input_fn": None, "model": "small_cnn", "image_size": [24, 32], "seed": None},
 }
-
-
-class Page(html.parser.HTMLParser):
-    """Parses a page into its text, and its tags as (name, attributes)."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.text, self.tags = "", []
-        self.feed(Path(path).read_text())
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data):
-        self.text += data
-
-    def images(self):
-        return [attributes for tag, attributes in self.tags if tag == "img"]
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ def test_the_module_paths_of_the_old_library_can_be_found_and_listed():
     assert "estimator" in dir(tf) and "estimator" in dir(tf.compat.v1)
 
 
+@pytest.mark.smoke
 def test_every_name_of_every_old_module_is_there():
     for module in names.MODULES:
         for name in names.MODULES[module]:

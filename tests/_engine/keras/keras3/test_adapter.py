@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from models import Fetched, assert_close, eagerly
 
 import estimator_train as et
 
@@ -36,17 +37,6 @@ def trained_weights(estimator, model):
     return model.get_weights()
 
 
-def eagerly(model):
-    """Keras' own numbers, of eager mode: tracing its functions, too, would take as long as tracing ours."""
-    model.run_eagerly = True
-    return model
-
-
-def assert_close(ours, theirs, tolerance):
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
-
-
 OPTIMIZERS = {
     "adam": lambda: optimizers.Adam(0.02),
     "adamw": lambda: optimizers.AdamW(0.02),
@@ -71,6 +61,7 @@ def test_training_and_evaluation_give_the_numbers_of_fit_and_evaluate(name, data
         assert ours == pytest.approx(model.evaluate(batches(data, 20)(), verbose=0, return_dict=True), abs=1e-7)
 
 
+@pytest.mark.smoke
 def test_two_replicas_with_half_the_batch_give_the_weights_of_one(data, batches, mirrored, tmp_path):
     weights, metrics = [], []
     for replicas in (1, 2):
@@ -340,14 +331,7 @@ def test_a_second_run_traces_nothing(data, batches, tmp_path):
 
 @pytest.mark.slow
 def test_hooks_run_in_train_and_evaluate_whose_export_takes_image_bytes(tmp_path):
-    class Losses(et.SessionRunHook):
-        values = []
-
-        def before_run(self, run_context):
-            return et.SessionRunArgs({"loss": "loss:0"})
-
-        def after_run(self, run_context, run_values):
-            self.values.append(float(run_values.results["loss"]))
+    losses = Fetched()
 
     def image_receiver():
         encoded = tf.compat.v1.placeholder(tf.string, [None], name="image_bytes")
@@ -368,11 +352,11 @@ def test_hooks_run_in_train_and_evaluate_whose_export_takes_image_bytes(tmp_path
 
     metrics, exported = et.train_and_evaluate(
         estimator,
-        et.TrainSpec(input_fn, max_steps=6, hooks=[Losses()]),
+        et.TrainSpec(input_fn, max_steps=6, hooks=[losses]),
         et.EvalSpec(input_fn, steps=2, exporters=et.FinalExporter("final", image_receiver)),
     )
     assert metrics.keys() == {"loss", "mae", "global_step"} and metrics["global_step"] == 6
-    assert len(Losses.values) == 6
+    assert len(losses.values) == 6
     served = tf.saved_model.load(exported[0].decode()).signatures["serving_default"](
         image_bytes=tf.stack([tf.io.encode_png(image) for image in images])
     )

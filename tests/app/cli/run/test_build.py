@@ -7,6 +7,7 @@ import threading
 import click
 import pytest
 import tensorflow as tf
+from records import write_records
 
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train.app import datasets
@@ -128,13 +129,8 @@ def test_an_encoded_image_that_is_cut_off_is_one_line():
 
 
 def test_a_label_of_a_record_that_is_no_class_is_one_line(tmp_path):
-    feature = {
-        "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes(8)])),
-        "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[7])),
-    }
     for name in ("train.tfrecord", "test.tfrecord"):
-        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+        write_records(tmp_path / name, [(bytes(8), 7)])
     (tmp_path / "labels.txt").write_text("a\nb\n")
     data = datasets.open_dataset("tfrecord", tmp_path)
     with pytest.raises(click.ClickException) as error, run_errors():
