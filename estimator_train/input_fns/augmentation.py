@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
-from estimator_train.input_fns.changed_batches import ChangedBatches
+from estimator_train.input_fns.changed_batches import ChangedBatches, UnsuitableBatchError
 from estimator_train.input_fns.frozen_features import FrozenFeatures
 
 _DEGREES = 15.0
@@ -88,8 +88,9 @@ class Augmentation:
         """Returns a batch of the same structure; `seed` is an int64 tensor of shape (2,)."""
         images, *rest = batch
         if not (tf.is_tensor(images) and images.dtype.is_floating and images.shape.rank == 4):
-            raise ValueError(
-                f"augmented takes batches of float images of shape (batch, height, width, channels), got {images}"
+            raise UnsuitableBatchError(
+                "augmentation takes float images of shape (batch, height, width, channels); leave it out for "
+                f"{images!r}"
             )
         seeds = dict(zip(NAMES, tf.unstack(tf.random.split(seed, len(NAMES))), strict=True))
         if "flip" in self.names:
@@ -170,7 +171,9 @@ def _cut_out(images, seed):
 
 def _mixed(images, rest, seed):
     if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
-        raise ValueError(f"mixup needs float labels, such as one-hot ones, got {rest or 'none'}; leave out mixup")
+        raise UnsuitableBatchError(
+            f"mixup needs float labels, such as one-hot ones, got {rest or 'none'}; leave out mixup"
+        )
     seeds = tf.unstack(tf.random.split(seed, 3))
     # For gamma variables a and b, a / (a + b) has a beta distribution.
     count = tf.shape(images)[0]

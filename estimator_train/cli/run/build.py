@@ -23,6 +23,7 @@ from estimator_train.distribution.completion import FailedChiefError
 from estimator_train.distribution.synchronous import LostWorkerError
 from estimator_train.hooks.early_stopping import MissingMetricError
 from estimator_train.host.training_lock import ModelDirInUseError
+from estimator_train.input_fns.changed_batches import UnsuitableBatchError
 from estimator_train.keras.unsuitable import UnsuitableModelError
 from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.models.compilation import recompile
@@ -178,7 +179,14 @@ def run_errors():
     except tf.compat.v1.train.NanLossDuringTrainingError:
         click.echo(f"estimator_train: {_NAN_LOSS}", err=True)
         sys.exit(1)
-    except (checkpoints.CheckpointError, FullDiskError, MemoryError, ModelDirInUseError, UnsuitableModelError) as error:
+    except (
+        checkpoints.CheckpointError,
+        FullDiskError,
+        MemoryError,
+        ModelDirInUseError,
+        UnsuitableBatchError,
+        UnsuitableModelError,
+    ) as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
         raise click.ClickException(error.message.splitlines()[0]) from error
