@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures
-from estimator_train.input_fns.changed_batches import ChangedBatches
+from estimator_train.input_fns.changed_batches import ChangedBatches, UnsuitableBatchError
 
 _DEGREES = 15.0
 _ZOOM = 0.15  # share of the sides
@@ -88,8 +88,9 @@ class Augmentation:
         """Returns a batch of the same structure; `seed` is an int64 tensor of shape (2,)."""
         images, *rest = batch
         if not (tf.is_tensor(images) and images.dtype.is_floating and images.shape.rank == 4):
-            raise ValueError(
-                f"augmented takes batches of float images of shape (batch, height, width, channels), got {images}"
+            raise UnsuitableBatchError(
+                "augmentation takes float images of shape (batch, height, width, channels); leave it out for "
+                f"{images!r}"
             )
         seeds = dict(zip(NAMES, tf.unstack(tf.random.split(seed, len(NAMES))), strict=True))
         if "flip" in self.names:
@@ -170,7 +171,9 @@ def _cut_out(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 def _mixed(images: tf.Tensor, rest: list[tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
     if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
-        raise ValueError(f"mixup needs float labels, such as one-hot ones, got {rest or 'none'}; leave out mixup")
+        raise UnsuitableBatchError(
+            f"mixup needs float labels, such as one-hot ones, got {rest or 'none'}; leave out mixup"
+        )
     seeds = tf.unstack(tf.random.split(seed, 3))
     # For gamma variables a and b, a / (a + b) has a beta distribution.
     count = tf.shape(images)[0]

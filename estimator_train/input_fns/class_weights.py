@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from estimator_train.input_fns.changed_batches import ChangedBatches
+from estimator_train.input_fns.changed_batches import ChangedBatches, UnsuitableBatchError
 
 
 def class_weighted(input_fn: Callable[..., tf.data.Dataset], weights: Sequence[float]) -> ChangedBatches:
@@ -45,11 +45,13 @@ class ClassWeights:
     def __call__(self, batch: tuple, seed: tf.Tensor) -> tuple:
         features, *rest = batch
         if not rest or not tf.is_tensor(rest[0]) or rest[0].shape.rank not in (1, 2):
-            raise ValueError(f"class weights need labels, one-hot or class indices, got {rest[0] if rest else 'none'}")
+            raise UnsuitableBatchError(
+                f"class weights need labels, one-hot or class indices, got {rest[0] if rest else 'none'}"
+            )
         labels, *given = rest
         is_one_hot = labels.shape.rank == 2 and labels.shape[1] != 1
         if is_one_hot and labels.shape[1] not in (None, len(self.weights)):
-            raise ValueError(f"there are {len(self.weights)} class weights and {labels.shape[1]} classes")
+            raise UnsuitableBatchError(f"there are {len(self.weights)} class weights and {labels.shape[1]} classes")
         classes = tf.argmax(labels, axis=1) if is_one_hot else tf.cast(tf.reshape(labels, [-1]), tf.int64)
         weights = tf.gather(tf.constant(self.weights), classes)
         return features, labels, weights * tf.cast(given[0], weights.dtype) if given else weights

@@ -3,8 +3,7 @@
 Each command must end with exit code 0, or with one line. A training that ends well must have reached its last step, and
 what --json prints must be JSON. Most cases keep to the rules of `cli/conflicts.py` and to what the dataset can do.
 
-Left out: several processes, killed trainings (tests/faults), packages that are not installed, and --augment with an
-input_fn without images, whose error has a traceback.
+Left out: several processes, killed trainings (tests/faults), and packages that are not installed.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def draw(rng: random.Random) -> dict:
  {"trust-run": True}, {"augment": "flip"}, {"optimizer": "adam"},
         ]  # fmt: skip
         for more in rng.sample(changes, rng.choice([0, 0, 1, 2])):
-            if not (careful and _is_refused({**flags, **more})) and ("augment" not in more or dataset != "own_vectors"):
+            if not (careful and _is_refused({**flags, **more})):
                 resumed |= more
     return {
         "dataset": dataset,
@@ -227,7 +226,7 @@ def _add(flags, more, carefully):
     except click.ClickException:
         if carefully:
             return
-    if not (carefully and _is_refused(added)) and not ("augment" in more and flags["model"] == "own.py:of_vectors"):
+    if not (carefully and _is_refused(added)):
         flags.update(more)
 
 
@@ -239,6 +238,7 @@ def _is_refused(flags):
     return (
         ("dropout" in flags and model in ("plain", "without_metrics", "of_logits", "subclassed", "of_vectors"))
         or ("label-smoothing" in flags and (task == "regression" or model == "of_vectors"))
+        or ("augment" in flags and model == "of_vectors")
         or ("recompute" in flags and (of_keras_3 or model == "subclassed"))
         or ("jit-compile" in flags and several)
         or ("mixed-precision" in flags and (model == "subclassed" or (of_keras_3 and several)))

@@ -121,9 +121,9 @@ def test_a_gpu_changes_images_as_a_cpu_does(name, images, gpus):
         (
             "flip",
             [np.zeros((4, 3), np.float32)],
-            r"batches of float images of shape \(batch, height, width, channels\)",
+            r"augmentation takes float images of shape \(batch, height, width, channels\)",
         ),
-        ("flip", [np.zeros((4, 3, 3, 1), np.uint8)], "batches of float images"),
+        ("flip", [np.zeros((4, 3, 3, 1), np.uint8)], "takes float images"),
         (
             "mixup",
             [np.zeros((4, 3, 3, 1), np.float32)],

@@ -52,7 +52,7 @@ class StopOnSignal(SavingHook):
 
     def __init__(self, strategy=None, say_stopped=lambda number: None):
         self._say_stopped = say_stopped
-        self._sessions = []  # of the training, then of the last evaluation in it
+        self._training = self._evaluation = None  # the sessions of the training and of the last evaluation
         self._waiting = None  # for which batch of which session, since when
         self.received = None  # the first signal received, by this process or another
         self._is_said = False
@@ -89,11 +89,11 @@ class StopOnSignal(SavingHook):
         self._waits_for_step = True
 
     def after_create_session(self, session, coord):
-        self._sessions = [session]
+        self._training = session
 
     def watch_evaluation(self, session):
         """Ends the process after a signal if the input of an evaluation hangs."""
-        self._sessions = [*self._sessions[:1], session]
+        self._evaluation = session
 
     def after_run(self, run_context, run_values):
         if self.received:
@@ -136,13 +136,13 @@ class StopOnSignal(SavingHook):
             os._exit(128 + number)
 
     def _end_if_input_hangs(self):
-        sessions = [each for each in self._sessions if isinstance(each, FunctionSession)]
+        sessions = [each for each in (self._training, self._evaluation) if isinstance(each, FunctionSession)]
         idle = [(each, each.batches_if_idle()) for each in sessions if each.batches_if_idle() is not None]
         if self._waiting is None or self._waiting[0] != idle:
             self._waiting = idle, time.monotonic()
         elif idle and time.monotonic() - self._waiting[1] > _HANGING_SECS:
             ((session, batch),) = idle
-            if session is not self._sessions[0]:  # the evaluation's: the training is saved
+            if session is self._evaluation:  # the training is saved
                 self._leave()
             with session.steps_done():
                 try:

@@ -514,3 +514,12 @@ def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_
 def test_a_run_that_has_lost_its_checkpoints_says_that_it_starts_at_step_0(run, files):
     code, _, errors = run("--model-dir", "run", "--resume", "--dry-run")
     assert (code, errors) == (0, "estimator_train: run holds a run but no checkpoint: it starts at step 0\n")
+
+
+def test_augmentation_of_what_is_no_image_is_one_line(command, own_flags):
+    code, _, errors = command(*own_flags, "--max-steps", "1", "--augment", "flip", "--quiet")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert (
+        "augmentation takes float images of shape (batch, height, width, channels); leave it out for <tf.Tensor"
+        in errors
+    )

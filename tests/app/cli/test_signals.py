@@ -179,6 +179,17 @@ def test_sigterm_while_the_input_hangs_saves_the_steps_done_within_seconds(flags
     assert abs((2 - last) - (2 - first) * 0.9**steps) < 1e-5
 
 
+def test_sigterm_while_the_evaluation_of_a_complete_training_hangs_ends_it(start, errors, tmp_path):
+    assert start("--max-steps", "3").wait(LIMIT) == 0
+    (tmp_path / "own.py").write_text(f"{OWN_CODE}\neval_input_fn = hanging_eval_input_fn\n")
+    process = start("--max-steps", "3", "--resume")
+    wait_for_file(process, tmp_path, "waiting", errors)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=LIMIT) == 143
+    assert "stopped by SIGTERM with run/model.ckpt-3 saved; continue with: " in errors()
+    assert "Traceback" not in errors()
+
+
 def weight_at(checkpoint):
     (name,) = (name for name, _ in tf.train.list_variables(str(checkpoint)) if "kernel/.ATTR" in name)
     return float(tf.train.load_variable(str(checkpoint), name).squeeze())

@@ -28,6 +28,7 @@ from estimator_train.app.cli.monitor import OF_CLASSES
 from estimator_train.app.cli.settings import check_function, one_line_errors, optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.hooks.early_stopping import MissingMetricError
+from estimator_train.input_fns.changed_batches import UnsuitableBatchError
 from estimator_train.keras_estimator import model_to_estimator
 
 _NAN_LOSS = (
@@ -180,7 +181,14 @@ def run_errors():
     except tf.compat.v1.train.NanLossDuringTrainingError:
         click.echo(f"estimator_train: {_NAN_LOSS}", err=True)
         sys.exit(1)
-    except (checkpoints.CheckpointError, FullDiskError, MemoryError, ModelDirInUseError, UnsuitableModelError) as error:
+    except (
+        checkpoints.CheckpointError,
+        FullDiskError,
+        MemoryError,
+        ModelDirInUseError,
+        UnsuitableBatchError,
+        UnsuitableModelError,
+    ) as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
         raise click.ClickException(error.message.splitlines()[0]) from error
