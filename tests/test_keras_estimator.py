@@ -50,3 +50,9 @@ def test_a_file_without_a_lambda_is_loaded(classifier, data, batches, tmp_path):
     classifier().save(tmp_path / "model.h5")
     estimator = et.model_to_estimator(keras_model_path=tmp_path / "model.h5", model_dir=tmp_path / "run")
     assert estimator.evaluate(batches(data, 48))["global_step"] == 0
+
+
+def test_the_model_fn_of_a_keras_model_is_not_for_calls(classifier, tmp_path):
+    estimator = et.model_to_estimator(classifier(), model_dir=tmp_path)
+    with pytest.raises(ValueError, match="^The Estimator of a Keras model has no model_fn to call"):
+        estimator.model_fn({}, None, et.ModeKeys.PREDICT, None)
