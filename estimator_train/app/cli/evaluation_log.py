@@ -11,7 +11,7 @@ import numpy as np
 
 from estimator_train._engine.host.files import no_link, write_whole
 from estimator_train._engine.host.paths import RemotePath, as_path
-from estimator_train.app.cli.settings import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors
 
 
 def append(model_dir, checkpoint, metrics, result=None):

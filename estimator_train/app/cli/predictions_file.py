@@ -12,7 +12,8 @@ import numpy as np
 
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.cli.settings import Settings, one_line_errors
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.settings import Settings
 from estimator_train.app.report import tasks
 from estimator_train.app.report.comparison import Prediction
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from estimator_train.app.cli import predictions_file
-from estimator_train.app.cli.settings import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.report import run_files
 from estimator_train.app.report.comparison import Run
 from estimator_train.app.report.comparison_page import write_comparison

@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_train.app.cli.plan import newest_checkpoint
+from estimator_train.app.cli.directories import newest_checkpoint
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])
