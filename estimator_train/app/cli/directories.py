@@ -51,14 +51,6 @@ def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
     return names[-1] if names else None
 
 
-def check_no_run(model_dir: str) -> None:
-    """Rejects a directory that already holds a run."""
-    checkpoint = newest_checkpoint(model_dir)
-    if checkpoint or run_file(model_dir).exists():
-        where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
-        raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
-
-
 def warn_of_lost_checkpoints(model_dir: str) -> None:
     """Says that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
     if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
@@ -84,6 +76,16 @@ def check_parent(file: str, flag: str) -> None:
     """Checks that the directory of a file to write exists."""
     if not Path(file).parent.is_dir():
         raise click.ClickException(f"{flag} {file}: there is no folder {Path(file).parent}")
+
+
+def check_place(model_dir: str, is_new: bool) -> None:
+    """Checks that a training can write to `model_dir`, and, if it is new, that no run is there."""
+    check_model_dir(model_dir)
+    check_directory(model_dir, "--model-dir")
+    checkpoint = newest_checkpoint(model_dir)
+    if is_new and (checkpoint or run_file(model_dir).exists()):
+        where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
+        raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
 
 
 def check_model_dir(model_dir: str) -> None:

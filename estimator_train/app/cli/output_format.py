@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,21 +27,14 @@ def format_options(csv_help: str) -> Callable[[Any], Any]:
     return decorate
 
 
-def write(flags: SimpleNamespace, **forms: Callable[[], str]) -> None:
-    """Prints what the function for the format returns; `forms` are those for `json`, `csv` and `table`."""
-    click.echo(forms["json" if flags.json else "csv" if flags.csv else "table"]())
-
-
-def as_json(value: Any) -> str:
-    """Returns JSON over several lines."""
-    return json.dumps(value, indent=2)
-
-
-def as_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Returns comma-separated values; the first row has the names."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().removesuffix("\n")
+def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[], Any], text: Callable[[], str]) -> None:
+    """Prints entries as JSON, or rows as comma-separated values, the first with their names, or else a text."""
+    if flags.json:
+        click.echo(json.dumps(entries(), indent=2))
+    elif flags.csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(rows())
+    else:
+        click.echo(text())
 
 
 def as_table(rows: Iterable[Any], headers: Any = "keys") -> str:

@@ -107,11 +107,12 @@ class Model(OneOf):
     """The name of a model, or FILE:FUNCTION."""
 
     def convert(self, value, param, ctx):
-        if ":" in value:
-            return Function().convert(value, param, ctx)
+        name = super().convert(value, param, ctx)
+        if ":" in name:
+            return Function().convert(name, param, ctx)
         with one_line_errors():
-            models.check_name(super().convert(value, param, ctx))
-        return value
+            models.check_name(name)
+        return name
 
 
 class Weights(Directory):

@@ -14,28 +14,10 @@ from estimator_train._engine.distribution.cluster_task import this_task
 from estimator_train._engine.host.files import CONTROL, printable
 from estimator_train.app import datasets, models, recipes
 from estimator_train.app.cli import environment
+from estimator_train.app.cli import parameters as kinds
 from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import Metric
-from estimator_train.app.cli.parameters import (
-    SEED,
-    Augmentations,
-    Cache,
-    ClassWeights,
-    Count,
-    Directory,
-    File,
-    Function,
-    ImageSize,
-    Loggers,
-    Model,
-    Number,
-    OneOf,
-    Phases,
-    Steps,
-    Text,
-    Weights,
-)
 from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.models import Optimization, parse_phases
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
@@ -63,19 +45,23 @@ class Settings:
     """
 
     dataset: str | None = setting(
-        MOST_USED, OneOf(datasets.names), Replaces(("data_dir", "split", "task")), names=datasets.NAMES, plan="data"
+        MOST_USED,
+        kinds.OneOf(datasets.names),
+        Replaces(("data_dir", "split", "task")),
+        names=datasets.NAMES,
+        plan="data",
     )
     """{names}, tfds:NAME or hf:NAME.  [default: synthetic_oct]"""
-    data_dir: str | None = setting(MOST_USED, Directory(), may_change=True, plan="files")
+    data_dir: str | None = setting(MOST_USED, kinds.Directory(), may_change=True, plan="files")
     """Directory of the dataset's files, or its single file."""
-    model: str = setting(MOST_USED, Model(lambda: models.NAMES, "TEXT"), plan="model")
+    model: str = setting(MOST_USED, kinds.Model(lambda: models.NAMES, "TEXT"), plan="model")
     """small_cnn, fashion_mnist_cnn, a classifier of keras.applications such as mobilenet_v2 or resnet50, or
     FILE:FUNCTION that returns a compiled Keras model."""
-    batch_size: int | None = setting(MOST_USED, Count(), plan="batch")
+    batch_size: int | None = setting(MOST_USED, kinds.Count(), plan="batch")
     """Images per step on each replica.  [default: the dataset's own]"""
-    image_size: tuple[int, int] | None = setting(DATA, ImageSize(), plan="model")
+    image_size: tuple[int, int] | None = setting(DATA, kinds.ImageSize(), plan="model")
     """Image size in pixels: one side, or height x width."""
-    limit: int | None = setting(DATA, Count(2), plan="")
+    limit: int | None = setting(DATA, kinds.Count(2), plan="")
     """Use at most N images, keeping class proportions."""
     split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
     """Evaluate on patients held out from training."""
@@ -92,7 +78,7 @@ class Settings:
     """Let the JPEG decoder scale large images down; pixel values differ."""
     input_fn: str | None = setting(
         DATA,
-        Function(),
+        kinds.Function(),
         Excludes(
             ("dataset", "data_dir"),
             "--input-fn replaces --dataset and --data-dir; give one or the other",
@@ -110,13 +96,13 @@ class Settings:
         plan="data",
     )
     """Your own training input_fn, instead of a dataset."""
-    eval_input_fn: str | None = setting(DATA, Function(), Needs(("input_fn",), _NEEDS_BOTH), plan="data")
+    eval_input_fn: str | None = setting(DATA, kinds.Function(), Needs(("input_fn",), _NEEDS_BOTH), plan="data")
     """Your own evaluation input_fn."""
-    weights: str | None = setting(MODEL, Weights("FILE"), plan="model")
+    weights: str | None = setting(MODEL, kinds.Weights("FILE"), plan="model")
     """Initial weights: a file, imagenet or none."""
     freeze: str | None = setting(
         MODEL,
-        Text("all|none|N|LAYER"),
+        kinds.Text("all|none|N|LAYER"),
         Excludes(("cache=features",), _NEEDS_FREEZING, "freeze=none"),
         may_change=True,
         plan="model",
@@ -126,7 +112,7 @@ class Settings:
     none, else the model's own]"""
     phases: str | None = setting(
         MODEL,
-        Phases(),
+        kinds.Phases(),
         Excludes(("epochs", "max_steps"), _HAS_PHASES, mutual=True),
         Excludes(("freeze", "learning_rate", "find_learning_rate"), _HAS_PHASES),
         Excludes(("early_stopping", "schedule", "warmup_steps"), _HAS_EPOCHS),
@@ -135,21 +121,21 @@ class Settings:
         may_change=True,
     )
     """Fine-tune in phases, such as "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5"."""
-    dropout: float | None = setting(MODEL, Number("SHARE", below=1), plan="model", phrase="dropout={:g}")
+    dropout: float | None = setting(MODEL, kinds.Number("SHARE", below=1), plan="model", phrase="dropout={:g}")
     """Dropout rate before the last layer."""
     optimizer: str | None = setting(
         TRAINING, click.Choice(list(OPTIMIZERS)), metavar="NAME", names=OPTIMIZERS, plan="optimizer"
     )
     """{names}, with Keras' defaults.  [default: the model's own]"""
     ema: float | None = setting(
-        TRAINING, Number("MOMENTUM", below=1), plan="optimizer", phrase="averages with momentum {:g}"
+        TRAINING, kinds.Number("MOMENTUM", below=1), plan="optimizer", phrase="averages with momentum {:g}"
     )
     """Evaluate and export a moving average of the weights, with a momentum such as 0.999."""
     label_smoothing: float | None = setting(
-        TRAINING, Number("SHARE", below=1), plan="optimizer", phrase="labels smoothed by {:g}"
+        TRAINING, kinds.Number("SHARE", below=1), plan="optimizer", phrase="labels smoothed by {:g}"
     )
     """Share of each label to spread over all classes."""
-    seed: int | None = setting(TRAINING, SEED, metavar="N")
+    seed: int | None = setting(TRAINING, kinds.SEED, metavar="N")
     """Seed of the initial weights and the order of the images."""
 
     class_names: tuple[str, ...]
@@ -184,15 +170,17 @@ class Settings:
 class Recipe:
     """What only recipes have; their other settings are among those of the other classes."""
 
-    recipe: str | None = setting(MODEL, OneOf(lambda: recipes.NAMES), Excludes(("phases", "freeze"), _NEEDS_BACKBONE))
+    recipe: str | None = setting(
+        MODEL, kinds.OneOf(lambda: recipes.NAMES), Excludes(("phases", "freeze"), _NEEDS_BACKBONE)
+    )
     """A complete training program instead of a dataset and a model; see estimator_train recipes."""
-    filters: int | None = setting(MODEL, Count(), Needs(("recipe",), _NEEDS_RECIPE))
+    filters: int | None = setting(MODEL, kinds.Count(), Needs(("recipe",), _NEEDS_RECIPE))
     """Filters in the first convolution of the recipe's model."""
-    volume: int | None = setting(MODEL, Count(), Needs(("recipe",), _NEEDS_RECIPE))
+    volume: int | None = setting(MODEL, kinds.Count(), Needs(("recipe",), _NEEDS_RECIPE))
     """Side length of the recipe's volumes in voxels."""
     split_over: int | None = setting(
         DEVICES,
-        Count(2),
+        kinds.Count(2),
         Needs(("recipe",), _NEEDS_RECIPE),
         Excludes(
             ("gpus", "replicas"),
@@ -211,46 +199,46 @@ class Training:
     A resumed run may change them.
     """
 
-    epochs: int | None = setting(MOST_USED, Count(), Excludes(("max_steps",), mutual=True), plan="steps")
+    epochs: int | None = setting(MOST_USED, kinds.Count(), Excludes(("max_steps",), mutual=True), plan="steps")
     """Passes over the data.  [default: the dataset's own]"""
-    learning_rate: float | None = setting(MOST_USED, Number("RATE", positive=True), plan="rate")
+    learning_rate: float | None = setting(MOST_USED, kinds.Number("RATE", positive=True), plan="rate")
     """Learning rate, or the peak rate of --schedule.  [default: the model's own]"""
     augment: str | None = setting(
         MOST_USED,
-        Augmentations(),
+        kinds.Augmentations(),
         Excludes(
             ("cache=features",),
             "--cache features computes features once, but --augment changes them every epoch; leave one of them out",
         ),
-        names=Augmentations.NAMES,
+        names=kinds.Augmentations.NAMES,
         plan="augmentation",
     )
     """Random changes to training images, separated by commas: {names}."""
-    gpus: int | None = setting(MOST_USED, Count(), Excludes(("replicas",), mutual=True), plan="devices")
+    gpus: int | None = setting(MOST_USED, kinds.Count(), Excludes(("replicas",), mutual=True), plan="devices")
     """Train on the first N GPUs."""
-    cache: str | None = setting(DATA, Cache("memory|features|FOLDER"), plan="")
+    cache: str | None = setting(DATA, kinds.Cache("memory|features|FOLDER"), plan="")
     """Cache decoded images in memory or in a directory, or cache the outputs of the model's frozen layers."""
-    max_steps: int | None = setting(TRAINING, Steps(), plan="steps")
+    max_steps: int | None = setting(TRAINING, kinds.Steps(), plan="steps")
     """Global step to stop at, instead of --epochs."""
-    accumulate_steps: int = setting(TRAINING, Count(), default=1, plan="batch", is_of_config=True)
+    accumulate_steps: int = setting(TRAINING, kinds.Count(), default=1, plan="batch", is_of_config=True)
     """Batches per replica that are combined into one update.  [default: 1]"""
     schedule: str | None = setting(TRAINING, click.Choice(SCHEDULES), plan="rate")
     """Learning-rate schedule up to the last step.  [default: as the model is compiled]"""
-    warmup_steps: int | None = setting(TRAINING, Steps(), plan="rate")
+    warmup_steps: int | None = setting(TRAINING, kinds.Steps(), plan="rate")
     """Raise the learning rate from 0 over the first N steps."""
     scale_learning_rate: bool = setting(TRAINING, plan="rate")
     """Multiply the learning rate by the number of replicas."""
-    weight_decay: float | None = setting(TRAINING, Number("RATE"), plan="optimizer", phrase="weight decay {:g}")
+    weight_decay: float | None = setting(TRAINING, kinds.Number("RATE"), plan="optimizer", phrase="weight decay {:g}")
     """Decoupled weight decay, Keras' weight_decay."""
     clip_norm: float | None = setting(
-        TRAINING, Number("NORM", positive=True), plan="optimizer", phrase="gradients clipped to {:g}"
+        TRAINING, kinds.Number("NORM", positive=True), plan="optimizer", phrase="gradients clipped to {:g}"
     )
     """Clip gradients to this global norm, Keras' global_clipnorm."""
-    class_weights: str | None = setting(TRAINING, ClassWeights("balanced|FILE"), plan="class weight")
+    class_weights: str | None = setting(TRAINING, kinds.ClassWeights("balanced|FILE"), plan="class weight")
     """Weight classes by their counts, or by a JSON or CSV file of names and weights."""
-    callbacks: str | None = setting(TRAINING, Function())
+    callbacks: str | None = setting(TRAINING, kinds.Function())
     """Function that returns Keras callbacks."""
-    replicas: int | None = setting(DEVICES, Count(), plan="devices")
+    replicas: int | None = setting(DEVICES, kinds.Count(), plan="devices")
     """Train on N CPU replicas, without GPUs."""
     all_reduce: str | None = setting(
         DEVICES,
@@ -265,16 +253,16 @@ class Training:
     """Recompute activations in the backward pass, to save memory."""
     jit_compile: bool = setting(DEVICES, plan="", is_of_config=True)
     """Compile the step with XLA; one replica only."""
-    steps_per_loop: int = setting(DEVICES, Count(), default=1, plan="", is_of_config=True)
+    steps_per_loop: int = setting(DEVICES, kinds.Count(), default=1, plan="", is_of_config=True)
     """Steps per compiled call.  [default: 1]"""
-    save_checkpoints_steps: int | None = setting(CHECKPOINTS, Steps(), plan="checkpoints")
+    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.Steps(), plan="checkpoints")
     """Steps between checkpoints.  [default: every 10 minutes]"""
     async_checkpoints: bool = setting(CHECKPOINTS, plan="", is_of_config=True)
     """Continue training while a checkpoint is written."""
-    evaluate_every: int | None = setting(CHECKPOINTS, Steps(), metavar="STEPS", plan="evaluation")
+    evaluate_every: int | None = setting(CHECKPOINTS, kinds.Steps(), metavar="STEPS", plan="evaluation")
     """Steps between evaluations during training."""
     early_stopping: int | None = setting(
-        CHECKPOINTS, Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
+        CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
     )
     """Stop after N evaluations without a better loss."""
     keep_best: bool = setting(CHECKPOINTS, None, Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation")
@@ -289,7 +277,7 @@ class Training:
         plan="evaluation",
     )
     """Metric for these two flags instead of the loss: accuracy, macro_f1, macro_roc_auc or any other."""
-    log: tuple[str, ...] | None = setting(OUTPUT, Loggers(), names=loggers.NAMES)
+    log: tuple[str, ...] | None = setting(OUTPUT, kinds.Loggers(), names=loggers.NAMES)
     """Where to log metrics besides TensorBoard's events: {names}."""
 
     @property
@@ -334,11 +322,11 @@ class RateTest:
 class Invocation:
     """What belongs to one call of the command, not to the run."""
 
-    model_dir: str | None = setting(MOST_USED, Directory(), envvar=environment.MODEL_DIR)
+    model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=environment.MODEL_DIR)
     """Directory for checkpoints and events.  [default: runs/DATASET]"""
     resume: bool = setting(MOST_USED)
     """Continue the run in --model-dir, or start one if there is none."""
-    config: str | None = setting(OUTPUT, File("FILE"))
+    config: str | None = setting(OUTPUT, kinds.File("FILE"))
     """The run.json of a run to repeat; other flags override it."""
     trust_run: bool = setting(OUTPUT)
     """Run the functions and write to the folders that an unknown run.json names."""

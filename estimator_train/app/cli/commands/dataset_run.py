@@ -16,9 +16,7 @@ from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
 from estimator_train.app.cli import environment, trust
 from estimator_train.app.cli.directories import (
-    check_directory,
-    check_model_dir,
-    check_no_run,
+    check_place,
     model_dir_of,
     newest_checkpoint,
     run_file,
@@ -164,15 +162,12 @@ def _check_cluster(flags, task):
 
 def _check_place(flags, model_dir, task):
     """Rejects a directory that cannot take the run, or that holds another one."""
-    check_model_dir(model_dir)
-    check_directory(model_dir, "--model-dir")
+    check_place(model_dir, is_new=task.is_chief and not (flags.resume or flags.find_learning_rate))
     trackers = [name for name in flags.log or () if name != "csv"]
     if trackers and is_remote(model_dir):
         raise click.ClickException(
             f"--log {trackers[0]} needs a local --model-dir, and {model_dir} is remote; leave it out"
         )
-    if task.is_chief and not flags.resume and not flags.find_learning_rate:
-        check_no_run(model_dir)
     if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
         raise click.ClickException(
             f"{model_dir} holds a run whose run.json is missing; give --dataset or --input-fn, and its other flags"

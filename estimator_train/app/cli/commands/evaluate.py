@@ -73,9 +73,9 @@ def evaluate(**flags):
     results.sort(key=_rank)
     output_format.write(
         flags,
-        json=lambda: output_format.as_json([entry for entry, _ in results]),
-        csv=lambda: output_format.as_csv(_rows(results)),
-        table=lambda: _ranking(results) if flags.all else _tables(*results),
+        entries=lambda: [entry for entry, _ in results],
+        rows=lambda: _rows(results),
+        text=lambda: _ranking(results) if flags.all else _tables(*results),
     )
     return 1 if flags.predictions and result is None else 0
 

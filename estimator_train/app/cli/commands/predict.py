@@ -63,9 +63,9 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     header = ["file", kind, *names]
     output_format.write(
         flags,
-        json=lambda: output_format.as_json([_entry(kind, names, *row) for row in zip(predictions, rows, strict=True)]),
-        csv=lambda: output_format.as_csv([header, *rows]),
-        table=lambda: output_format.as_table(rows, header),
+        entries=lambda: [_entry(kind, names, *each) for each in zip(predictions, rows, strict=True)],
+        rows=lambda: [header, *rows],
+        text=lambda: output_format.as_table(rows, header),
     )
     undecodable = [path for path in paths if path not in predictions]
     for argument in absent:

@@ -13,14 +13,7 @@ from estimator_train._engine.host.paths import absolute
 from estimator_train.app import recipes
 from estimator_train.app.cli import trust
 from estimator_train.app.cli.conflicts import flag_of
-from estimator_train.app.cli.directories import (
-    check_directory,
-    check_model_dir,
-    check_no_run,
-    model_dir_of,
-    run_file,
-    warn_of_lost_checkpoints,
-)
+from estimator_train.app.cli.directories import check_place, model_dir_of, run_file, warn_of_lost_checkpoints
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import on_terminal
 from estimator_train.app.cli.run_file import check_same, read
@@ -69,11 +62,8 @@ def check(run: RecipeRun) -> None:
             raise click.ClickException(f"the recipe {run.recipe} takes no {flag_of(name)}; it takes {flags}")
     if not task.is_alone:
         raise click.ClickException("a recipe trains in one process; unset TF_CONFIG")
-    check_model_dir(run.model_dir)
-    check_directory(run.model_dir, "--model-dir")
-    if not run.resume:
-        check_no_run(run.model_dir)
-    elif run_file(run.model_dir).exists():
+    check_place(run.model_dir, is_new=not run.resume)
+    if run_file(run.model_dir).exists():
         check_same(run.settings, read(run_file(run.model_dir))["settings"], run.model_dir)
     warn_of_lost_checkpoints(run.model_dir)
 
