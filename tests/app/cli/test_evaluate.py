@@ -17,9 +17,9 @@ import tensorflow as tf
 
 from estimator_train import model_to_estimator
 from estimator_train.app import datasets
-from estimator_train.app.cli import evaluation_log
 from estimator_train.app.cli.run import evaluation
 from estimator_train.app.cli.run_file import save_run
+from estimator_train.app.report import evaluation_log
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 

@@ -84,7 +84,7 @@ else:
     main()
 """
 FIELD = '''
-    paper: str | None = setting(MODEL, Text())
+    paper: str | None = setting(MODEL, kinds.Text())
     """Paper to cite."""
 
     class_names: tuple[str, ...]

@@ -9,6 +9,7 @@ import click
 
 from estimator_train._engine.host.files import printable
 from estimator_train.app.cli.directories import check_parent
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, OutputFile
 from estimator_train.app.cli.run_file import settings_of_run
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -51,10 +52,11 @@ def compare(model_dirs, out):
             )
 
     with starting_tensorflow():
-        from estimator_train.app.cli import predictions_file
-        from estimator_train.app.cli.run import comparing
+        from estimator_train.app.report import compared_runs, comparison_page, predictions_file
 
-    runs = comparing.compare(folders, out)
+    with one_line_errors():
+        runs = compared_runs.read_runs(folders)
+        comparison_page.write_comparison(out, runs)
     click.echo("\n".join(map(printable, comparison.table(runs).splitlines())))
     for run in runs:
         if run.classes and run.predictions is None:

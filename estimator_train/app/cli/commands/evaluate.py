@@ -60,8 +60,8 @@ def evaluate(**flags):
     data = data_of_run(settings, model_dir)
 
     with starting_tensorflow():
-        from estimator_train.app.cli import predictions_file
         from estimator_train.app.cli.run import build, evaluation
+        from estimator_train.app.report import predictions_file
 
     paths = build.checkpoint_paths(model_dir, checkpoint, every=flags.all)
     results = []
@@ -69,7 +69,8 @@ def evaluate(**flags):
         entry, result = evaluation.keep(settings, data, model_dir, path, evaluated)
         results.append((entry, result))
         if flags.predictions and result:
-            predictions_file.write_all(flags.predictions, settings, data, evaluated.labels, evaluated.outputs)
+            columns = settings.task, settings.class_names
+            predictions_file.write_all(flags.predictions, *columns, data, evaluated.labels, evaluated.outputs)
     results.sort(key=_rank)
     output_format.write(
         flags,

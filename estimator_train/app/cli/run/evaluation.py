@@ -8,9 +8,9 @@ import click
 import numpy as np
 import tensorflow as tf
 
-from estimator_train.app.cli import evaluation_log, predictions_file
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.run.build import build_estimator, build_input_fns, run_errors
-from estimator_train.app.report import tasks
+from estimator_train.app.report import evaluation_log, predictions_file, tasks
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
 
@@ -43,9 +43,10 @@ def keep(settings, data, model_dir, checkpoint, evaluation):
     """
     metrics, labels, outputs = evaluation
     result = None if labels is None else tasks.result(settings.task, settings.class_names, labels, outputs)
-    entry = evaluation_log.append(model_dir, checkpoint, metrics, result)
-    if result and settings.task == "classification":
-        predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
+    with one_line_errors():
+        entry = evaluation_log.append(model_dir, checkpoint, metrics, result)
+        if result and settings.task == "classification":
+            predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
     return entry, result
 
 

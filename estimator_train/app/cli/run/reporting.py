@@ -11,11 +11,10 @@ from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.session.private_names import eager_mode
-from estimator_train.app.cli import predictions_file
 from estimator_train.app.cli.run.build import build_input_fns
 from estimator_train.app.cli.run.evaluation import keep
 from estimator_train.app.cli.run.export import trained_model
-from estimator_train.app.report import image_events, plots, tasks
+from estimator_train.app.report import image_events, plots, predictions_file, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.input_fns.decoding import decode_pixels
