@@ -1,7 +1,7 @@
 """Random flags of `estimator_train train`, then --resume and the commands that follow.
 
 Each command must end with exit code 0, or with one line. A training that ends well must have reached its last step, and
-what --json prints must be JSON. Most cases keep to the rules of `cli/conflicts.py` and to what the dataset can do.
+what --json prints must be JSON. Most cases keep to the rules of `app/cli/settings.py` and to what the dataset can do.
 
 Left out: several processes, killed trainings (tests/faults), and packages that are not installed.
 """
@@ -26,6 +26,7 @@ import click
 
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.conflicts import check_conflicts
+from estimator_train.app.cli.settings import RULES
 from estimator_train.app.models import TASKS
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 from tests.fuzz import command_data
@@ -222,7 +223,7 @@ def _add(flags, more, carefully):
     given = {parameter.name: None for parameter in train.params}
     given |= {flag.replace("-", "_"): value for flag, value in added.items()}
     try:
-        check_conflicts(types.SimpleNamespace(**given))
+        check_conflicts(types.SimpleNamespace(**given), RULES)
     except click.ClickException:
         if carefully:
             return

@@ -43,7 +43,8 @@ class Monitor(NamedTuple):
 class Metric(Text):
     """METRIC:min or METRIC:max; METRIC alone gets its usual direction."""
 
-    name = "METRIC[:min|max]"
+    def __init__(self):
+        super().__init__("METRIC[:min|max]")
 
     def convert(self, value, param, ctx):
         value = super().convert(value, param, ctx).removeprefix("val_")  # Keras' prefix of validation metrics

@@ -1,4 +1,7 @@
-"""Parameter types for flags, with checks beyond click's own. An invalid value is reported in one line."""
+"""Parameter types for flags: what help calls their values, how a shell completes them, and checks beyond click's own.
+
+An invalid value is reported in one line.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,14 @@ import math
 import os
 
 import click
+from click.shell_completion import CompletionItem
 
 from estimator_train import loggers
 from estimator_train._engine.host.paths import absolute, is_remote, is_utf_8
+from estimator_train.app import models
+from estimator_train.app.cli.conflicts import flag_of
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.functions import check_function
 from estimator_train.app.models.phases import parse_phases
 
 _MOST = 2**31 - 1
@@ -16,19 +24,50 @@ _MOST_STEPS = 2**63 - 1  # the global step is an int64
 _MOST_PIXELS = 2**16 - 1  # on a side of a JPEG
 
 
-class Text(click.ParamType):
+class _Named:
+    """A type whose `name` is what help shows for a value, in the same letters."""
+
+    def get_metavar(self, param, ctx=None):
+        return self.name
+
+
+class Text(_Named, click.ParamType):
     """A name or a path. An empty one, which usually comes from an unset shell variable, is rejected."""
 
-    name = "TEXT"
+    def __init__(self, name="TEXT"):
+        self.name = name
 
     def convert(self, value, param, ctx):
+        if not isinstance(value, str):  # run.json may hold anything
+            self.fail(f"{value!r} is not a text.", param, ctx)
         if not value:
             self.fail("it is empty; give a value, or leave out the flag.", param, ctx)
         return value
 
 
-class Folder(Text):
-    """A path that means the same to TensorFlow, which needs UTF-8 and takes link/.. for the folder of the link."""
+class OneOf(Text):
+    """One of the names that the function `names` returns, or others that only the command understands."""
+
+    def __init__(self, names, name="NAME"):
+        super().__init__(name)
+        self._names = names
+
+    def shell_complete(self, ctx, param, incomplete):
+        return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
+
+
+class File(Text):
+    """The path of a file, or one of a few words instead of it."""
+
+    def shell_complete(self, ctx, param, incomplete):
+        return [CompletionItem(incomplete, type="file")]
+
+
+class Directory(Text):
+    """A path that means the same to TensorFlow, which needs UTF-8 and takes link/.. for the directory of the link."""
+
+    def __init__(self, name="FOLDER"):
+        super().__init__(name)
 
     def convert(self, value, param, ctx):
         path = super().convert(value, param, ctx)
@@ -39,8 +78,64 @@ class Folder(Text):
         follows_link = os.path.realpath(path) != os.path.realpath(os.path.normpath(path))
         return absolute(path) if follows_link else path
 
+    def shell_complete(self, ctx, param, incomplete):
+        return [CompletionItem(incomplete, type="dir")]
 
-class Loggers(click.ParamType):
+
+class Cache(Directory):
+    """memory, features, or a local directory."""
+
+    def convert(self, value, param, ctx):
+        path = super().convert(value, param, ctx)
+        if is_remote(path):
+            raise click.ClickException(f"--cache {path}: give a folder on this machine, or memory")
+        return path
+
+
+class Function(Text):
+    """FILE:FUNCTION, a function of the user's that exists; the path becomes absolute."""
+
+    def __init__(self):
+        super().__init__("FILE:FUNCTION")
+
+    def convert(self, value, param, ctx):
+        check_function(super().convert(value, param, ctx), flag_of(param.name))
+        return os.path.abspath(value)
+
+
+class Model(OneOf):
+    """The name of a model, or FILE:FUNCTION."""
+
+    def convert(self, value, param, ctx):
+        name = super().convert(value, param, ctx)
+        if ":" in name:
+            return Function().convert(name, param, ctx)
+        with one_line_errors():
+            models.check_name(name)
+        return name
+
+
+class Weights(Directory):
+    """imagenet, none, or a file of weights; its path becomes absolute."""
+
+    def convert(self, value, param, ctx):
+        path = super().convert(value, param, ctx)
+        with one_line_errors():
+            models.check_weights(path)
+        return os.path.abspath(path) if models.is_file(path) else path
+
+    shell_complete = File.shell_complete
+
+
+class ClassWeights(File):
+    """balanced, or a file of weights; its path becomes absolute."""
+
+    def convert(self, value, param, ctx):
+        value = super().convert(value, param, ctx)
+        return value if value == "balanced" else os.path.abspath(value)
+
+
+class Loggers(_Named, click.ParamType):
     """A tuple of logger names, given separated by commas; the packages that they need must be installed."""
 
     name = "NAME,NAME"
@@ -76,6 +171,9 @@ class Count(click.IntRange):
         super().__init__(least)
         self._most = most
 
+    def get_metavar(self, param, ctx=None):
+        return "N"
+
     def convert(self, value, param, ctx):
         number = super().convert(value, param, ctx)
         if number > self._most:
@@ -93,8 +191,12 @@ class Steps(Count):
 class Number(click.FloatRange):
     """A finite number of 0 or more, or above 0 if `positive`, and less than `below` if that is given."""
 
-    def __init__(self, *, positive=False, below=None):
+    def __init__(self, metavar, *, positive=False, below=None):
         super().__init__(0, below, min_open=positive, max_open=True)
+        self._metavar = metavar
+
+    def get_metavar(self, param, ctx=None):
+        return self._metavar
 
     def convert(self, value, param, ctx):
         number = super().convert(value, param, ctx)
@@ -103,14 +205,16 @@ class Number(click.FloatRange):
         return number
 
 
-class Augmentations(click.ParamType):
+class Augmentations(Text):
     """Some of `NAMES`, the augmentations of `input_fns.augmented`, separated by commas; the text is kept unparsed."""
 
-    name = "NAMES"
     NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "light", "medium")
 
+    def __init__(self):
+        super().__init__("NAMES")
+
     def convert(self, value, param, ctx):
-        for name in value.split(","):
+        for name in super().convert(value, param, ctx).split(","):
             if name.strip() not in self.NAMES:
                 self.fail(f"there is no {name.strip()!r}; give some of {', '.join(self.NAMES)}.", param, ctx)
         return value
@@ -122,7 +226,8 @@ class ImageSize(click.ParamType):
     name = "HxW"
 
     def convert(self, value, param, ctx):
-        sides = value.lower().split("x")
+        text = "x".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)  # run.json stores a list
+        sides = text.lower().split("x")
         if len(sides) > 2 or not all(side.isdecimal() and 0 < int(side) <= _MOST_PIXELS for side in sides):
             self.fail(f"{value!r} is not a size in pixels such as 96 or 224x224.", param, ctx)
         return (int(sides[0]), int(sides[-1]))
@@ -131,7 +236,8 @@ class ImageSize(click.ParamType):
 class Phases(Text):
     """Fine-tuning phases in the syntax of `models.parse_phases`; the value stays text."""
 
-    name = "PHASES"
+    def __init__(self):
+        super().__init__("PHASES")
 
     def convert(self, value, param, ctx):
         text = super().convert(value, param, ctx)

@@ -4,66 +4,43 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from estimator_train._engine.distribution.cluster_task import this_task
-from estimator_train._engine.host.model_dirs import checkpoints_among
-from estimator_train._engine.host.paths import as_path, is_remote
+from estimator_train._engine.host.paths import is_remote
 from estimator_train.app import datasets
+from estimator_train.app.cli.directories import newest_checkpoint
 from estimator_train.app.cli.monitor import Monitor
 from estimator_train.app.cli.settings import optimization_of
+from estimator_train.app.cli.table import lines_of, phrases_of
 from estimator_train.app.datasets.images import HELD_OUT
 from estimator_train.app.models.backbones import CLASSES
 
-
-def newest_checkpoint(model_dir):
-    """Returns the name of the newest checkpoint in `model_dir`, or None; TensorFlow checks later that it is intact."""
-    folder = as_path(model_dir)
-    state = folder / "checkpoint"
-    text = state.read_text(errors="replace") if state.is_file() else ""
-    named = re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE)
-    if named:
-        return Path(named.group(1)).name
-    names = checkpoints_among(path.name for path in (folder.iterdir() if folder.is_dir() else ()))
-    return names[-1] if names else None
+if TYPE_CHECKING:
+    from estimator_train.app.cli.commands.dataset_run import Run
 
 
-def steps_per_epoch(settings, training, data):
-    """Returns the number of global steps in one pass over the training data."""
-    return math.ceil(data.train_examples / (settings.batch_size * _batches(training)))
-
-
-def plan(settings, training, data, model_dir, last_step, variables):
-    """Returns the lines of the plan.
-
-    Args:
-      data: the dataset, or None for an input_fn.
-      last_step: global step at which training ends; None if it ends with the input_fn's data.
-      variables: dict of facts in the plan to the environment variables that set them.
-    """
-    checkpoint = newest_checkpoint(model_dir)
-    facts = {
+def plan(run: Run) -> list[str]:
+    """Returns the lines of the plan: those that several settings make together, then one for each other setting."""
+    settings, training, data = run.settings, run.training, run.data
+    checkpoint = newest_checkpoint(run.model_dir)
+    together = {
         "data": _data(settings, data),
         _kind(data): _classes(data),
         "files": _files(settings, data),
         "model": _model(settings, resumes=checkpoint is not None),
-        "phases": settings.phases,
-        "steps": _steps(settings, training, data, last_step),
+        "steps": _steps(run),
         "batch": _batch(settings, training, data),
         "devices": _devices(training),
         "optimizer": _optimizer(settings, training),
         "rate": None if settings.phases else _learning_rate(settings, training),
-        "augmentation": training.augment,
         "class weight": _class_weights(training, data),
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training, data),
-        "callbacks": training.callbacks,
-        "log": ", ".join(training.log) if training.log else None,
-        "seed": settings.seed,
-        "folder": f"{model_dir}, continuing from {checkpoint}" if checkpoint else model_dir,
     }
-    for name, variable in variables.items():
+    facts = together | lines_of(settings) | lines_of(training) | together  # in this order
+    facts["folder"] = f"{run.model_dir}, continuing from {checkpoint}" if checkpoint else run.model_dir
+    for name, variable in run.variables.items():
         facts[name] = f"{facts[name]}, from {variable}"
     return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
 
@@ -113,19 +90,16 @@ def _model(settings, resumes):
     size = f" for images of {'x'.join(map(str, settings.image_size))}" if settings.image_size else ""
     start = settings.weights or ("imagenet" if settings.model in CLASSES else None)
     weights = f", starting from {'random weights' if start == 'none' else start}" if start and not resumes else ""
-    freeze = f", freeze={settings.freeze}" if settings.freeze else ""
-    dropout = f", dropout={settings.dropout:g}" if settings.dropout is not None else ""
-    return f"{settings.model}{size}{weights}{freeze}{dropout}"
+    return ", ".join([f"{settings.model}{size}{weights}", *phrases_of(settings, "model")])
 
 
-def _steps(settings, training, data, last_step):
-    if last_step is None:
+def _steps(run):
+    if run.last_step is None:
         return "until the data ends"
-    if data is None:
-        return last_step
-    per_epoch = steps_per_epoch(settings, training, data)
-    epochs = f"{last_step / per_epoch:.4g}"
-    return f"{last_step}: {epochs} epoch{'s' * (epochs != '1')} of {per_epoch}"
+    if run.data is None:
+        return run.last_step
+    epochs = f"{run.last_step / run.steps_per_epoch:.4g}"
+    return f"{run.last_step}: {epochs} epoch{'s' * (epochs != '1')} of {run.steps_per_epoch}"
 
 
 def _batch(settings, training, data):
@@ -134,7 +108,8 @@ def _batch(settings, training, data):
     times = f", {training.accumulate_steps} times" if training.accumulate_steps > 1 else ""
     if data is None:
         return f"one of the input_fn's{on_each}{times}" if on_each or times else "the input_fn's"
-    a_step = f": {settings.batch_size * _batches(training)} a step" if on_each or times else ""
+    batches = training.accumulate_steps * replicas
+    a_step = f": {settings.batch_size * batches} a step" if batches > 1 else ""
     return f"{settings.batch_size} images{on_each}{times}{a_step}"
 
 
@@ -151,25 +126,16 @@ def _devices(training):
 
 def _optimizer(settings, training):
     """Lists the optimizer settings that flags change, except the learning rate; None if there are none."""
-    optimization = optimization_of(settings, training)
-    named = {
-        "weight decay": optimization.weight_decay,
-        "gradients clipped to": optimization.clip_norm,
-        "averages with momentum": optimization.ema,
-        "labels smoothed by": optimization.label_smoothing,
-    }
-    asked = [f"{name} {value:g}" for name, value in named.items() if value is not None]
-    return ", ".join([optimization.optimizer or "the model's", *asked]) if optimization.optimizer or asked else None
+    changes = phrases_of(training, "optimizer") + phrases_of(settings, "optimizer")
+    return ", ".join([settings.optimizer or "the model's", *changes]) if settings.optimizer or changes else None
 
 
 def _learning_rate(settings, training):
     """Describes the rate and its schedule; with several replicas always, to say whether the rate is scaled by them."""
     optimization, replicas = optimization_of(settings, training), training.num_replicas
-    rate, of_optimizer = (
-        optimization.learning_rate,
-        "the model's" if optimization.optimizer is None else "Keras' default",
-    )
-    text = of_optimizer if rate is None else f"{rate:g}"
+    rate = optimization.learning_rate
+    default = "the model's" if optimization.optimizer is None else "Keras' default"
+    text = default if rate is None else f"{rate:g}"
     if training.scale_learning_rate:
         text += f", times {replicas} replicas" + (f": {rate * replicas:g}" if rate else "")
     elif replicas > 1:
@@ -203,8 +169,3 @@ def _evaluation(training, data):
     unused = [name for name in getattr(data, "left_out", ()) if name in HELD_OUT] if stop or best else []
     same = f"; on the same images as the final metrics, since {unused[0]} is not used" if unused else ""
     return f"every {training.evaluate_every} steps and at the end{stop}{best}{same}"
-
-
-def _batches(training):
-    """Returns the number of batches per step."""
-    return training.accumulate_steps * training.num_replicas

@@ -1,161 +1,349 @@
-"""The settings of a run: read from flags, saved in its directory and checked, all without TensorFlow."""
+"""The table of settings: each field is a flag of `train`, and its docstring is the help; see `table.Setting`.
+
+The classes say where a value goes. docs/command.md lists them all: `python -m tests.app.cli.flag_tables` writes it.
+"""
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import dataclasses
-import json
-import os
-import types
-import typing
-from pathlib import Path
 
 import click
 
+from estimator_train import loggers
 from estimator_train._engine.distribution.cluster_task import this_task
-from estimator_train._engine.host.files import CONTROL, printable, write_whole
-from estimator_train._engine.host.model_dirs import absolute
-from estimator_train._engine.host.paths import as_path, is_remote
-from estimator_train.app import datasets
-from estimator_train.app.cli import trust
+from estimator_train._engine.host.files import CONTROL, printable
+from estimator_train.app import datasets, models, recipes
+from estimator_train.app.cli import environment
+from estimator_train.app.cli import parameters as kinds
+from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.monitor import Metric
+from estimator_train.app.cli.table import rules_of, setting, settings_in
 from estimator_train.app.models import Optimization, parse_phases
+from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
+
+MOST_USED, DATA, MODEL, TRAINING = "Most used", "Data", "Model", "Training"
+DEVICES, CHECKPOINTS, OUTPUT = "Devices", "Checkpoints and evaluation", "Output"
+
+_HAS_BATCHES = "--input-fn decides what is in its batches; leave out {other}"
+_HAS_WEIGHTS = "--class-weights is for classification; give the weights of examples in the manifest's column weight"
+_NEEDS_BACKBONE = "{other} needs a dataset and a model with a backbone of keras.applications; leave out {flag}"
+_NEEDS_BOTH = "--input-fn and --eval-input-fn go together; give both"
+_HAS_PHASES = "each of the --phases has its own freeze=, epochs= and lr=; leave out {other}"
+_HAS_EPOCHS = "each of the --phases has a number of epochs and one learning rate; leave out {other}"
+_NEEDS_FREEZING = "--cache features keeps the outputs of frozen layers; leave it out, or freeze all"
+_NEEDS_RECIPE = "{flag} is for recipes; give --recipe NAME, too"
+_NEEDS_EVALUATIONS = "{flag} needs evaluations during training; give --evaluate-every STEPS, too"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The data and the model of a run, as given or by the dataset's defaults.
+    """The data and the model of a run, as given or by the dataset's defaults; run.json has them as its "settings".
 
     `input_fn` and `eval_input_fn`, and `model` if it is not a name, refer to the user's code as FILE:FUNCTION. With an
     input_fn, `batch_size` is None.
     """
 
-    dataset: str | None
-    data_dir: str | None
-    input_fn: str | None
-    eval_input_fn: str | None
-    model: str
-    weights: str | None
-    image_size: tuple[int, int] | None
-    class_names: tuple[str, ...]
-    batch_size: int | None
-    seed: int | None
-    limit: int | None = None
-    split: str | None = None
-    fast: bool = False
-    optimizer: str | None = None
-    ema: float | None = None
-    label_smoothing: float | None = None
-    dropout: float | None = None
-    freeze: str | None = None
-    phases: str | None = None
-    task: str = "classification"  # or another of models.TASKS
-    label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
+    dataset: str | None = setting(
+        MOST_USED,
+        kinds.OneOf(datasets.names),
+        Replaces(("data_dir", "split", "task")),
+        names=datasets.NAMES,
+        plan="data",
+    )
+    """{names}, tfds:NAME or hf:NAME.  [default: synthetic_oct]"""
+    data_dir: str | None = setting(MOST_USED, kinds.Directory(), may_change=True, plan="files")
+    """Directory of the dataset's files, or its single file."""
+    model: str = setting(MOST_USED, kinds.Model(lambda: models.NAMES, "TEXT"), plan="model")
+    """small_cnn, fashion_mnist_cnn, a classifier of keras.applications such as mobilenet_v2 or resnet50, or
+    FILE:FUNCTION that returns a compiled Keras model."""
+    batch_size: int | None = setting(MOST_USED, kinds.Count(), plan="batch")
+    """Images per step on each replica.  [default: the dataset's own]"""
+    image_size: tuple[int, int] | None = setting(DATA, kinds.ImageSize(), plan="model")
+    """Image size in pixels: one side, or height x width."""
+    limit: int | None = setting(DATA, kinds.Count(2), plan="")
+    """Use at most N images, keeping class proportions."""
+    split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
+    """Evaluate on patients held out from training."""
+    task: str = setting(
+        DATA,
+        click.Choice(models.TASKS),
+        Excludes(("class_weights",), _HAS_WEIGHTS, "task=multilabel"),
+        Excludes(("class_weights",), _HAS_WEIGHTS, "task=regression"),
+        default="classification",
+        plan="data",
+    )
+    """Kind of labels in --dataset manifest: a class, several labels, or a number.  [default: a class]"""
+    fast: bool = setting(DATA, plan="")
+    """Let the JPEG decoder scale large images down; pixel values differ."""
+    input_fn: str | None = setting(
+        DATA,
+        kinds.Function(),
+        Excludes(
+            ("dataset", "data_dir"),
+            "--input-fn replaces --dataset and --data-dir; give one or the other",
+            mutual=True,
+        ),
+        Needs(("eval_input_fn",), _NEEDS_BOTH),
+        Excludes(("epochs",), "--input-fn decides how often it repeats its data; leave out --epochs"),
+        Excludes(("batch_size", "limit", "split", "task", "cache", "fast"), _HAS_BATCHES),
+        Excludes(
+            ("class_weights",),
+            "--class-weights needs a dataset's classes; return weights as the third part of the --input-fn's batches",
+        ),
+        Excludes(("phases", "freeze"), _NEEDS_BACKBONE),
+        Needs(("model",), "--input-fn needs --model, a FILE:FUNCTION that returns a compiled Keras model"),
+        plan="data",
+    )
+    """Your own training input_fn, instead of a dataset."""
+    eval_input_fn: str | None = setting(DATA, kinds.Function(), Needs(("input_fn",), _NEEDS_BOTH), plan="data")
+    """Your own evaluation input_fn."""
+    weights: str | None = setting(MODEL, kinds.Weights("FILE"), plan="model")
+    """Initial weights: a file, imagenet or none."""
+    freeze: str | None = setting(
+        MODEL,
+        kinds.Text("all|none|N|LAYER"),
+        Excludes(("cache=features",), _NEEDS_FREEZING, "freeze=none"),
+        may_change=True,
+        plan="model",
+        phrase="freeze={}",
+    )
+    """Backbone layers to freeze: all, none, the first N, or all up to a named layer.  [default: none with --weights
+    none, else the model's own]"""
+    phases: str | None = setting(
+        MODEL,
+        kinds.Phases(),
+        Excludes(("epochs", "max_steps"), _HAS_PHASES, mutual=True),
+        Excludes(("freeze", "learning_rate", "find_learning_rate"), _HAS_PHASES),
+        Excludes(("early_stopping", "schedule", "warmup_steps"), _HAS_EPOCHS),
+        Excludes(("ema",), "the averages of --ema would start over in each of the --phases; leave one out"),
+        Excludes(("cache=features",), _NEEDS_FREEZING),
+        may_change=True,
+    )
+    """Fine-tune in phases, such as "freeze=all epochs=2 lr=1e-3; freeze=none epochs=5 lr=1e-5"."""
+    dropout: float | None = setting(MODEL, kinds.Number("SHARE", below=1), plan="model", phrase="dropout={:g}")
+    """Dropout rate before the last layer."""
+    optimizer: str | None = setting(
+        TRAINING, click.Choice(list(OPTIMIZERS)), metavar="NAME", names=OPTIMIZERS, plan="optimizer"
+    )
+    """{names}, with Keras' defaults.  [default: the model's own]"""
+    ema: float | None = setting(
+        TRAINING, kinds.Number("MOMENTUM", below=1), plan="optimizer", phrase="averages with momentum {:g}"
+    )
+    """Evaluate and export a moving average of the weights, with a momentum such as 0.999."""
+    label_smoothing: float | None = setting(
+        TRAINING, kinds.Number("SHARE", below=1), plan="optimizer", phrase="labels smoothed by {:g}"
+    )
+    """Share of each label to spread over all classes."""
+    seed: int | None = setting(TRAINING, kinds.SEED, metavar="N")
+    """Seed of the initial weights and the order of the images."""
 
-    def save(self, model_dir, **about):
-        """Saves the settings in `model_dir` atomically, together with other facts `about` the run."""
-        save_run(model_dir, dataclasses.asdict(self), **about)
+    class_names: tuple[str, ...]
+    label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
 
     def in_phases(self):
         """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""
         phases = parse_phases(self.phases) if self.phases else ()
         return [(dataclasses.replace(self, freeze=phase.freeze, phases=None), phase) for phase in phases]
 
-    @classmethod
-    def load(cls, model_dir):
-        """Returns the settings of the run in `model_dir`, or None if there is no run."""
-        path = run_file(model_dir)
-        if not path.exists():
-            return None
-        values = _read(path)["settings"]
-        if isinstance(values.get("recipe"), str):
-            raise click.ClickException(
-                f"{model_dir} holds a run of the recipe {values['recipe']}, which does its own evaluation: "
-                f"estimator_train --model-dir {model_dir} --resume"
-            )
-        try:
-            lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-            settings = cls(**values | lists)
-            _check_types(settings)
-            _check_names(settings.class_names)
-            settings.in_phases()
-        except (TypeError, ValueError) as error:
-            raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
-        return settings
+    def open_data(self, *, draw=True):
+        """Opens the dataset, or returns None for an input_fn.
 
-    @classmethod
-    def of_run(cls, model_dir, trusts=None):
-        """Returns the settings of the run in `model_dir`, which must exist.
-
-        `trusts` is the value of --trust-run, or None if the command neither runs nor writes what run.json names.
+        Without `draw`, an embedded dataset that does not exist yet lists its future files without drawing them.
         """
-        check_model_dir(model_dir)
-        if not as_path(model_dir).is_dir():
-            raise click.ClickException(f"{model_dir}: there is no such folder; give the folder of a run")
-        settings = cls.load(model_dir)
-        if settings is None:
-            raise click.ClickException(f"{model_dir} holds no run: it has no run.json")
-        if trusts is not None:
-            trust.check(run_file(model_dir), dataclasses.asdict(settings), trusts)
-        return settings
-
-    def check_same(self, earlier, model_dir):
-        """Raises ClickException if a run would be continued with different settings, except `_MAY_CHANGE`."""
-        for field in dataclasses.fields(self):
-            ours, theirs = getattr(self, field.name), getattr(earlier, field.name)
-            if ours != theirs and field.name not in _MAY_CHANGE:
-                raise click.ClickException(
-                    f"the run in {model_dir} has {field.name} {_text(theirs)}, not {_text(ours)}; continue with the "
-                    "same, or give another --model-dir"
-                )
+        if not self.dataset:
+            return None
+        options = {"split": self.split} if self.split else {}
+        if self.task != "classification":
+            options["task"] = self.task
+        if not draw and self.dataset == datasets.NAMES[0]:
+            options["draw"] = False
+        with one_line_errors():
+            data = datasets.open_dataset(
+                self.dataset, self.data_dir, limit=self.limit, limit_seed=self.seed or 0, **options
+            )
+            check_class_names(data.class_names)
+            return data
 
 
-# The files may have moved, and a resumed run may train different layers than before.
-_MAY_CHANGE = ("data_dir", "freeze", "phases")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What only recipes have; their other settings are among those of the other classes."""
+
+    recipe: str | None = setting(
+        MODEL, kinds.OneOf(lambda: recipes.NAMES), Excludes(("phases", "freeze"), _NEEDS_BACKBONE)
+    )
+    """A complete training program instead of a dataset and a model; see estimator_train recipes."""
+    filters: int | None = setting(MODEL, kinds.Count(), Needs(("recipe",), _NEEDS_RECIPE))
+    """Filters in the first convolution of the recipe's model."""
+    volume: int | None = setting(MODEL, kinds.Count(), Needs(("recipe",), _NEEDS_RECIPE))
+    """Side length of the recipe's volumes in voxels."""
+    split_over: int | None = setting(
+        DEVICES,
+        kinds.Count(2),
+        Needs(("recipe",), _NEEDS_RECIPE),
+        Excludes(
+            ("gpus", "replicas"),
+            "--split-over spreads one model over several devices, --gpus and --replicas put a copy on each; give one",
+            mutual=True,
+        ),
+        may_change=True,
+    )
+    """Split the recipe's model over N devices."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
-    """How to train: length, devices, evaluations and learning rates, from the flags or their defaults.
+    """How to train: length, devices, evaluations and learning rates; run.json has them as its "training".
 
     A resumed run may change them.
     """
 
-    epochs: int | None
-    max_steps: int | None
-    gpus: int | None
-    replicas: int | None
-    steps_per_loop: int
-    save_checkpoints_steps: int | None
-    evaluate_every: int | None
-    early_stopping: int | None
-    keep_best: bool
-    all_reduce: str | None = None
-    accumulate_steps: int = 1
-    mixed_precision: str | None = None
-    recompute: bool = False
-    jit_compile: bool = False
-    async_checkpoints: bool = False
-    cache: str | None = None
-    learning_rate: float | None = None
-    schedule: str | None = None
-    warmup_steps: int | None = None
-    weight_decay: float | None = None
-    clip_norm: float | None = None
-    scale_learning_rate: bool = False
-    class_weights: str | None = None
-    augment: str | None = None
-    callbacks: str | None = None
-    log: tuple[str, ...] | None = None
-    monitor: str | None = None  # METRIC:min or METRIC:max; None: the loss
+    epochs: int | None = setting(MOST_USED, kinds.Count(), Excludes(("max_steps",), mutual=True), plan="steps")
+    """Passes over the data.  [default: the dataset's own]"""
+    learning_rate: float | None = setting(MOST_USED, kinds.Number("RATE", positive=True), plan="rate")
+    """Learning rate, or the peak rate of --schedule.  [default: the model's own]"""
+    augment: str | None = setting(
+        MOST_USED,
+        kinds.Augmentations(),
+        Excludes(
+            ("cache=features",),
+            "--cache features computes features once, but --augment changes them every epoch; leave one of them out",
+        ),
+        names=kinds.Augmentations.NAMES,
+        plan="augmentation",
+    )
+    """Random changes to training images, separated by commas: {names}."""
+    gpus: int | None = setting(MOST_USED, kinds.Count(), Excludes(("replicas",), mutual=True), plan="devices")
+    """Train on the first N GPUs."""
+    cache: str | None = setting(DATA, kinds.Cache("memory|features|FOLDER"), plan="")
+    """Cache decoded images in memory or in a directory, or cache the outputs of the model's frozen layers."""
+    max_steps: int | None = setting(TRAINING, kinds.Steps(), plan="steps")
+    """Global step to stop at, instead of --epochs."""
+    accumulate_steps: int = setting(TRAINING, kinds.Count(), default=1, plan="batch", is_of_config=True)
+    """Batches per replica that are combined into one update.  [default: 1]"""
+    schedule: str | None = setting(TRAINING, click.Choice(SCHEDULES), plan="rate")
+    """Learning-rate schedule up to the last step.  [default: as the model is compiled]"""
+    warmup_steps: int | None = setting(TRAINING, kinds.Steps(), plan="rate")
+    """Raise the learning rate from 0 over the first N steps."""
+    scale_learning_rate: bool = setting(TRAINING, plan="rate")
+    """Multiply the learning rate by the number of replicas."""
+    weight_decay: float | None = setting(TRAINING, kinds.Number("RATE"), plan="optimizer", phrase="weight decay {:g}")
+    """Decoupled weight decay, Keras' weight_decay."""
+    clip_norm: float | None = setting(
+        TRAINING, kinds.Number("NORM", positive=True), plan="optimizer", phrase="gradients clipped to {:g}"
+    )
+    """Clip gradients to this global norm, Keras' global_clipnorm."""
+    class_weights: str | None = setting(TRAINING, kinds.ClassWeights("balanced|FILE"), plan="class weight")
+    """Weight classes by their counts, or by a JSON or CSV file of names and weights."""
+    callbacks: str | None = setting(TRAINING, kinds.Function())
+    """Function that returns Keras callbacks."""
+    replicas: int | None = setting(DEVICES, kinds.Count(), plan="devices")
+    """Train on N CPU replicas, without GPUs."""
+    all_reduce: str | None = setting(
+        DEVICES,
+        click.Choice(["nccl", "hierarchical", "one_device"]),
+        Needs(("gpus", "replicas"), "--all-reduce sums over replicas; give --gpus N or --replicas N, too"),
+        plan="",
+    )
+    """How gradients are summed over the replicas.  [default: TensorFlow's choice]"""
+    mixed_precision: str | None = setting(DEVICES, click.Choice(["bfloat16", "float16"]), plan="", is_of_config=True)
+    """Compute in 16 bits."""
+    recompute: bool = setting(DEVICES, plan="", is_of_config=True)
+    """Recompute activations in the backward pass, to save memory."""
+    jit_compile: bool = setting(DEVICES, plan="", is_of_config=True)
+    """Compile the step with XLA; one replica only."""
+    steps_per_loop: int = setting(DEVICES, kinds.Count(), default=1, plan="", is_of_config=True)
+    """Steps per compiled call.  [default: 1]"""
+    save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.Steps(), plan="checkpoints")
+    """Steps between checkpoints.  [default: every 10 minutes]"""
+    async_checkpoints: bool = setting(CHECKPOINTS, plan="", is_of_config=True)
+    """Continue training while a checkpoint is written."""
+    evaluate_every: int | None = setting(CHECKPOINTS, kinds.Steps(), metavar="STEPS", plan="evaluation")
+    """Steps between evaluations during training."""
+    early_stopping: int | None = setting(
+        CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
+    )
+    """Stop after N evaluations without a better loss."""
+    keep_best: bool = setting(CHECKPOINTS, None, Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation")
+    """Keep the evaluated checkpoint with the best loss in export/."""
+    monitor: str | None = setting(  # METRIC:min or METRIC:max; None: the loss
+        CHECKPOINTS,
+        Metric(),
+        Needs(
+            ("early_stopping", "keep_best"),
+            "--monitor is the metric for --early-stopping and --keep-best; give one of them, too",
+        ),
+        plan="evaluation",
+    )
+    """Metric for these two flags instead of the loss: accuracy, macro_f1, macro_roc_auc or any other."""
+    log: tuple[str, ...] | None = setting(OUTPUT, kinds.Loggers(), names=loggers.NAMES)
+    """Where to log metrics besides TensorBoard's events: {names}."""
 
     @property
     def num_replicas(self):
         """Returns the number of replicas, over all workers."""
         return this_task().num_training_tasks * (self.gpus or self.replicas or 1)
 
+    @property
+    def of_config(self):
+        """Returns the arguments of RunConfig among these settings."""
+        return {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
 
-def optimization_of(settings, training=None):
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RateTest:
+    """A training that keeps nothing: run.json does not have it."""
+
+    find_learning_rate: bool = setting(
+        TRAINING,
+        None,
+        Excludes(
+            ("learning_rate", "schedule", "warmup_steps", "scale_learning_rate", "ema"),
+            "--find-learning-rate chooses the rates itself; leave out {other}",
+        ),
+        Excludes(
+            (
+                "resume",
+                "evaluate_every",
+                "early_stopping",
+                "keep_best",
+                "epochs",
+                "max_steps",
+                "save_checkpoints_steps",
+            ),
+            "--find-learning-rate does not keep what it trains; leave out {other}",
+        ),
+    )
+    """Plot the loss over rising learning rates, suggest a rate, and stop."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """What belongs to one call of the command, not to the run."""
+
+    model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=environment.MODEL_DIR)
+    """Directory for checkpoints and events.  [default: runs/DATASET]"""
+    resume: bool = setting(MOST_USED)
+    """Continue the run in --model-dir, or start one if there is none."""
+    config: str | None = setting(OUTPUT, kinds.File("FILE"))
+    """The run.json of a run to repeat; other flags override it."""
+    trust_run: bool = setting(OUTPUT)
+    """Run the functions and write to the folders that an unknown run.json names."""
+    dry_run: bool = setting(OUTPUT)
+    """Print the plan and do nothing."""
+    quiet: bool = setting(OUTPUT, None, Excludes(("verbose",)))
+    """Show only errors and the final result."""
+    verbose: bool = setting(OUTPUT)
+    """Also show TensorFlow's INFO log."""
+
+
+STORED = (Settings, Recipe, Training)  # in run.json
+TABLE = (*STORED, RateTest, Invocation)
+RULES = rules_of(*TABLE)
+
+
+def optimization_of(settings: Settings, training: Training | None = None) -> Optimization:
     """Returns the `Optimization` of a run; without `training`, only the parts that evaluation needs, too."""
     given = dataclasses.asdict(settings) | (dataclasses.asdict(training) if training else {})
     names = given.keys() & {field.name for field in dataclasses.fields(Optimization)}
@@ -163,205 +351,8 @@ def optimization_of(settings, training=None):
     return Optimization(**{name: given[name] for name in names}, learning_rate_factor=factor)
 
 
-def _check_types(settings):
-    """Raises TypeError if a setting, which may have been read from a file, does not have its annotated type."""
-    for name, kind in typing.get_type_hints(Settings).items():
-        value = getattr(settings, name)
-        if not _is_of(value, kind):
-            raise TypeError(f"{name} is {json.dumps(value)}")
-
-
-def _is_of(value, kind):
-    """Checks a value against a type used in `Settings`: a class, a tuple of one class, or either of them or None."""
-    if typing.get_origin(kind) in (types.UnionType, typing.Union):
-        return any(_is_of(value, each) for each in typing.get_args(kind))
-    if typing.get_origin(kind) is not tuple:
-        return type(value) is kind
-    each, *rest = typing.get_args(kind)
-    is_any_length = rest == [Ellipsis]
-    return type(value) is tuple and all(isinstance(item, each) for item in value) and (is_any_length or len(value) == 2)
-
-
-def _check_names(names):
+def check_class_names(names: tuple[str, ...]) -> None:
     """Raises ValueError for a name that would control the terminal."""
     for name in names:
         if CONTROL.search(name):
             raise ValueError(f"the class {printable(name)} has control characters; rename it")
-
-
-def run_file(model_dir):
-    """Returns the path of run.json, which describes a run."""
-    return as_path(model_dir, "run.json")
-
-
-def save_run(model_dir, settings, **about):
-    """Writes run.json in `model_dir` atomically: the settings, a dict, and other facts about the run."""
-    path = run_file(model_dir)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
-
-
-_FILES = (
-    "run.json",
-    "timing.json",
-    "evaluations.jsonl",
-    "predictions.csv",
-    "metrics.csv",
-    "loggers.json",
-    "checkpoint",
-    "graph.pbtxt",
-    "report/report.html",
-)
-_FOLDERS = ("eval", "report", "export")
-
-# Recipe settings that may change when a run is resumed.
-_FREE = ("recipe", "data_dir", "epochs", "max_steps", "split_over")
-
-
-def check_same_settings(settings, path):
-    """Raises ClickException if a recipe's run, whose run.json is at `path`, would continue with other settings."""
-    earlier = _read(path)["settings"]
-    for name, ours in settings.items():
-        theirs = tuple(value) if isinstance(value := earlier.get(name), list) else value
-        if ours != theirs and name not in _FREE:
-            raise click.ClickException(
-                f"the run in {path.parent} has {name} {_text(theirs)}, not {_text(ours)}; continue with the same, or "
-                "give another --model-dir"
-            )
-
-
-def flags_of(path):
-    """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
-    values = _read(path)
-    flags = values["settings"] | values.get("training", {})
-    for name in ("class_names", "label_moments"):  # come from the dataset
-        flags.pop(name, None)
-    if flags.get("task") == "classification":  # the default
-        del flags["task"]
-    if isinstance(flags.get("image_size"), list):
-        flags["image_size"] = "x".join(map(str, flags["image_size"]))
-    return {name: value for name, value in flags.items() if value is not None}
-
-
-def _read(path):
-    try:
-        path = as_path(path)
-        if path.exists() and not path.is_file():
-            raise ValueError("it is not a file")
-        values = json.loads(path.read_text())
-        if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
-            raise ValueError("it holds no run's settings")
-        if not isinstance(values.get("training", {}), dict):
-            raise ValueError(f"its training is {json.dumps(values['training'])}")
-    except (OSError, ValueError, RecursionError) as error:
-        raise click.ClickException(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
-    return values
-
-
-def open_data(dataset, data_dir, *, limit, split, seed, task="classification", draw=True):
-    """Opens the dataset of a run, given its settings.
-
-    Without `draw`, an embedded dataset that does not exist yet lists its future files without drawing them.
-    """
-    options = {"split": split} if split else {}
-    if task != "classification":
-        options["task"] = task
-    if not draw and dataset == datasets.NAMES[0]:
-        options["draw"] = False
-    with one_line_errors():
-        data = datasets.open_dataset(dataset, data_dir, limit=limit, limit_seed=seed or 0, **options)
-        _check_names(data.class_names)
-        return data
-
-
-@contextlib.contextmanager
-def one_line_errors():
-    """Turns a ValueError or OSError, caused by the user's input, into one line and exit code 2."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-
-
-def check_function(reference, flag):
-    """Checks that FILE:FUNCTION names a Python file and a name at its top level, without running it."""
-    path, _, name = reference.rpartition(":")
-    if not path or not name.isidentifier():
-        raise click.ClickException(f"{flag} {reference}: give FILE:FUNCTION, such as my_data.py:train_input_fn")
-    try:
-        tree = ast.parse(Path(path).read_text(), path)
-    except OSError as error:
-        raise click.ClickException(f"{flag} {reference}: cannot read {path}: {error.strerror}") from error
-    except SyntaxError as error:
-        raise click.ClickException(f"{flag} {reference}: {path} line {error.lineno}: {error.msg}") from error
-    names = {name for node in tree.body for name in _names_made_by(node)}
-    if name not in names and "*" not in names:  # from module import *
-        raise click.ClickException(
-            f"{flag} {reference}: {path} has no {name}; it has {', '.join(sorted(names)) or 'none'}"
-        )
-
-
-def _names_made_by(node):
-    """Returns the names that a top-level statement may define, including those in its branches."""
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return {node.name}
-    names = {
-        alias.asname or alias.name
-        for part in ast.walk(node)
-        for alias in getattr(part, "names", [])
-        if isinstance(alias, ast.alias)
-    }
-    names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    return names | {part.name for part in ast.walk(node) if isinstance(part, ast.FunctionDef)}
-
-
-def check_folder(folder, flag):
-    """Checks that `folder` can be written to or created; a remote one is only checked when it is written."""
-    if is_remote(folder):
-        if as_path(folder).is_file():
-            raise click.ClickException(f"{flag} {folder} is a file; give a folder")
-        return
-    path = Path(folder)
-    if os.path.lexists(path) and not path.is_dir():
-        kind = "a file" if path.exists() else "a link to nowhere"
-        raise click.ClickException(f"{flag} {path} is {kind}; give a folder")
-    existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if parent.exists())
-    if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
-        raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
-
-
-def check_model_dir(model_dir):
-    """Checks that `--model-dir` is not a glob pattern to TensorFlow, and that a run can keep its files there."""
-    folder = as_path(model_dir)
-    try:
-        absolute(model_dir)
-        folder.exists()  # raises if TensorFlow cannot access a remote one
-    except (ValueError, OSError) as error:
-        raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
-    for path in [*(folder / name for name in _FILES), *folder.glob("model.ckpt-*.*")]:
-        if path.exists() and not path.is_file():
-            raise click.ClickException(f"{path} is not a file, but a run keeps a file of that name; move it elsewhere")
-    if not is_remote(model_dir):
-        _check_links(folder)
-    for path in (folder / name for name in _FOLDERS):
-        if path.exists() and not path.is_dir():
-            raise click.ClickException(
-                f"{path} is not a folder, but a run keeps a folder of that name; move it elsewhere"
-            )
-
-
-def _check_links(folder):
-    """Checks that nothing a run writes in `folder`, which may be somebody else's, is a link to a place outside."""
-    inside = os.path.realpath(folder) + os.sep
-    named = [folder / name for name in ("evaluations.jsonl", "training.lock", "learning_rate.png", "images", *_FOLDERS)]
-    for path in [*named, *folder.glob("export/*"), *folder.glob("images/*"), *folder.glob("*_temp*")]:
-        if path.is_symlink() and not os.path.realpath(path).startswith(inside):
-            raise click.ClickException(f"{path} is a link that leads out of the run; remove it")
-
-
-def _text(value):
-    if value is None:
-        return "its default"
-    if not isinstance(value, tuple):
-        return value
-    return ("x" if isinstance(value[0], int) else ", ").join(map(str, value)) if value else "none"

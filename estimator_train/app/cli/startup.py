@@ -29,6 +29,11 @@ _UNSEEN = (
 )
 
 
+def verbosity_of(flags):
+    """Returns the verbosity that --quiet and --verbose ask for: "quiet", "normal" or "verbose"."""
+    return "quiet" if flags.quiet else "verbose" if flags.verbose else "normal"
+
+
 @contextlib.contextmanager
 def starting_tensorflow(verbosity="normal"):
     """Keeps the screen clean while the block imports TensorFlow. On exit, TensorFlow has looked for GPUs.

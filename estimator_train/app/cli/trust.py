@@ -19,10 +19,6 @@ import platformdirs
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train._engine.host.paths import absolute
 
-trust_option = click.option(
-    "--trust-run", is_flag=True, help="Run the functions and write to the folders that an unknown run.json names."
-)
-
 _FUNCTIONS = ("input_fn", "eval_input_fn", "callbacks")
 _DRAWN = ("synthetic_oct", "cats_vs_dogs")  # written to data_dir if they are not there
 

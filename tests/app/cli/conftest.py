@@ -1,6 +1,7 @@
 """Runs the command in this process, and provides a run for it."""
 
 import contextlib
+import dataclasses
 import io
 import sys
 
@@ -12,6 +13,7 @@ from PIL import Image
 from estimator_train import distribution, input_fns, model_to_estimator
 from estimator_train.app import models
 from estimator_train.app.cli import main
+from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.settings import Settings
 
 
@@ -74,7 +76,7 @@ def settings(scans):
 def trained(settings, scans, tmp_path_factory):
     """The Estimator of such a run, with the checkpoints of steps 0, 6 and 12."""
     folder = str(tmp_path_factory.mktemp("runs") / "scans")
-    settings.save(folder)
+    save_run(folder, dataclasses.asdict(settings))
     model = models.build_model("small_cnn", image_size=settings.image_size, num_classes=2)
     estimator = model_to_estimator(model, model_dir=folder)
     input_fn = input_fns.image_files(f"{scans}/*/*", settings.class_names, settings.image_size, True, 4, seed=1)

@@ -36,7 +36,7 @@ def measured(monkeypatch):
     def timing_of_run(flags, steps, model_dir):
         flags_of_runs.append(flags)
         Path(model_dir, "run").mkdir()
-        Path(model_dir, "run", "run.json").write_text(json.dumps({"data": {"train": 100}}))
+        Path(model_dir, "run", "run.json").write_text(json.dumps({"settings": {}, "data": {"train": 100}}))
         return {"1": timing(1, 0.4, 0.01), "2": timing(2, 0.5, 0.02)}[flags[flags.index("--replicas") + 1]]
 
     monkeypatch.setattr(MODULE, "timing_of_run", timing_of_run)

@@ -17,8 +17,9 @@ import tensorflow as tf
 
 from estimator_train import model_to_estimator
 from estimator_train.app import datasets
-from estimator_train.app.cli import evaluation_log
 from estimator_train.app.cli.run import evaluation
+from estimator_train.app.cli.run_file import save_run
+from estimator_train.app.report import evaluation_log
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
@@ -244,7 +245,7 @@ def test_wrong_flags_are_one_line(command, trained, flags, message):
 
 def test_predictions_need_classes(command, settings, tmp_path):
     own = dataclasses.replace(settings, dataset=None, input_fn="a:b", eval_input_fn="a:b", class_names=())
-    own.save(tmp_path / "run")
+    save_run(tmp_path / "run", dataclasses.asdict(own))
     code, _, errors = command("evaluate", "--model-dir", "run", "--predictions", "p.csv", "--trust-run")
     assert code == 2
     assert errors == "estimator_train: --predictions needs classes, and the run in run has none\n"
@@ -253,7 +254,8 @@ def test_predictions_need_classes(command, settings, tmp_path):
 def test_classes_other_than_the_runs_are_refused_before_tensorflow_loads(settings, scans, tmp_path):
     shutil.copytree(scans, tmp_path / "changed")
     (tmp_path / "changed" / "dark").rename(tmp_path / "changed" / "grey")
-    dataclasses.replace(settings, data_dir=str(tmp_path / "changed")).save(tmp_path / "run")
+    changed = dataclasses.replace(settings, data_dir=str(tmp_path / "changed"))
+    save_run(tmp_path / "run", dataclasses.asdict(changed))
     command = [sys.executable, "-c", PROGRAM, "evaluate", "--model-dir", "run"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert (result.returncode, result.stdout) == (2, "False\n")

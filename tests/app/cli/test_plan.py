@@ -1,20 +1,107 @@
-"""The newest checkpoint of a run is found without TensorFlow."""
+"""The plan says in a line each what a training is going to do."""
+
+import os
 
 import pytest
 
-from estimator_train.app.cli.plan import newest_checkpoint
+from estimator_train._engine.distribution.cluster_task import ClusterTask
+from estimator_train.app import datasets
+from estimator_train.app.cli.commands.dataset_run import Run
+from estimator_train.app.cli.plan import plan
+from estimator_train.app.cli.settings import Settings, Training
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])
-def test_without_a_checkpoint_file_the_plan_names_the_newest_checkpoint(content, tmp_path):
-    for name in ("model.ckpt-9.index", "model.ckpt-10.index", "model.ckpt-11.data-00000-of-00001"):
-        (tmp_path / name).touch()
-    if content is not None:
-        (tmp_path / "checkpoint").write_bytes(content)
-    assert newest_checkpoint(tmp_path) == "model.ckpt-10"
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
-    assert newest_checkpoint(tmp_path) == "model.ckpt-9"
+@pytest.fixture
+def planned(scans, tmp_path):
+    """Returns the plan of a run on `scans` as {line: text}."""
+
+    def planned(training=None, variables=None, data=True, **settings):
+        opened = datasets.open_dataset("images", str(scans)) if data else None
+        base = {"dataset": "images", "data_dir": str(scans), "model": "small_cnn", "image_size": (24, 32)}
+        base |= {"batch_size": 4, "class_names": ("bright", "dark")}
+        training = Training(**{"epochs": 2} | (training or {}))
+        model_dir = str(tmp_path / "run")
+        lines = plan(
+            Run(
+                Settings(**base | settings),
+                training,
+                opened,
+                model_dir,
+                ClusterTask(),
+                "normal",
+                False,
+                variables or {},
+            )
+        )
+        return {line[:12].rstrip(): line[13:] for line in lines}
+
+    return planned
 
 
-def test_an_empty_or_absent_folder_has_none(tmp_path):
-    assert newest_checkpoint(tmp_path) is None and newest_checkpoint(tmp_path / "absent") is None
+def test_a_plain_training_says_only_what_holds(planned, scans, tmp_path):
+    assert planned() == {
+        "data": "images: 12 images to train on and 4 to evaluate on, in 2 classes",
+        "classes": "bright 6 + 2, dark 6 + 2",
+        "files": str(scans),
+        "model": "small_cnn for images of 24x32",
+        "steps": "6: 2 epochs of 3",
+        "batch": "4 images",
+        "devices": "the first GPU, or the CPU if there is none",
+        "checkpoints": "every 10 minutes and at the end",
+        "evaluation": "at the end",
+        "folder": str(tmp_path / "run"),
+    }
+
+
+def test_settings_of_the_model_and_the_optimizer_are_phrases_of_a_line(planned):
+    lines = planned({"weight_decay": 0.01, "clip_norm": 1.0}, dropout=0.5, ema=0.0, label_smoothing=0.1)
+    assert lines["model"] == "small_cnn for images of 24x32, dropout=0.5"
+    assert lines["optimizer"] == (
+        "the model's, weight decay 0.01, gradients clipped to 1, averages with momentum 0, labels smoothed by 0.1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("training", "optimizer", "rate"),
+    [
+        ({}, None, None),
+        ({"learning_rate": 0.1}, None, "0.1"),
+        ({"schedule": "cosine", "warmup_steps": 2}, "sgd", "Keras' default, cosine, 2 steps of warm-up"),
+        ({"replicas": 2}, None, "the model's, not scaled by the 2 replicas"),
+        ({"replicas": 2, "learning_rate": 0.1, "scale_learning_rate": True}, None, "0.1, times 2 replicas: 0.2"),
+    ],
+)
+def test_the_rate_is_said_if_it_is_not_the_models(planned, training, optimizer, rate):
+    assert planned(training, optimizer=optimizer).get("rate") == rate
+
+
+def test_several_batches_make_a_step(planned):
+    lines = planned({"replicas": 2, "accumulate_steps": 3, "epochs": None, "max_steps": 5})
+    assert lines["batch"] == "4 images on each of 2 replicas, 3 times: 24 a step"
+    assert (lines["steps"], lines["devices"]) == ("5: 5 epochs of 1", "2 replicas on the CPU")
+
+
+def test_evaluations_say_what_they_decide(planned):
+    lines = planned({"evaluate_every": 6, "save_checkpoints_steps": 4, "keep_best": True, "monitor": "macro_f1:max"})
+    assert lines["evaluation"] == "every 6 steps and at the end; the checkpoint of the best macro_f1 is kept"
+    assert lines["checkpoints"] == "every 2 steps and at the end"
+
+
+def test_an_input_fn_has_no_images(planned):
+    own = {"dataset": None, "data_dir": None, "input_fn": "a.py:f", "eval_input_fn": "a.py:g", "model": "a.py:m"}
+    lines = planned({"epochs": None}, data=False, **own, image_size=None, batch_size=None, class_names=())
+    assert lines["data"] == "a.py:f, and a.py:g to evaluate on"
+    assert (lines["steps"], lines["batch"]) == ("until the data ends", "the input_fn's")
+    assert "files" not in lines and "classes" not in lines
+
+
+def test_variables_of_the_environment_and_a_checkpoint_are_named(planned, tmp_path):
+    os.mkdir(tmp_path / "run")
+    (tmp_path / "run" / "model.ckpt-3.index").touch()
+    lines = planned(variables={"folder": "AIP_MODEL_DIR"})
+    assert lines["folder"] == f"{tmp_path}/run, continuing from model.ckpt-3, from AIP_MODEL_DIR"
+
+
+def test_class_weights_are_shown_for_the_first_classes(planned):
+    assert planned({"class_weights": "balanced"})["class weight"] == "bright 1, dark 1"
+    assert planned({"augment": "flip"})["augmentation"] == "flip"

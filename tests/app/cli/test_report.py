@@ -1,6 +1,7 @@
 """estimator_train report: the newest checkpoint, its mistakes, and the page in a browser."""
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -18,6 +19,7 @@ from estimator_train.app import datasets
 from estimator_train.app.cli.run import reporting
 from estimator_train.app.cli.run.evaluation import Evaluation
 from estimator_train.app.cli.run.reporting import Reporter
+from estimator_train.app.cli.run_file import save_run
 
 v1 = tf.compat.v1
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -35,7 +37,7 @@ def report(trained, run_command, tmp_path_factory):
 
 @pytest.fixture
 def reporter(settings, trained, tmp_path, blank_plots):
-    settings.save(tmp_path)
+    save_run(tmp_path, dataclasses.asdict(settings))
     return Reporter(settings, datasets.open_dataset("images", settings.data_dir), str(tmp_path))
 
 
@@ -104,7 +106,7 @@ def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, t
     data = types.SimpleNamespace(
         train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches, image_paths=lambda: None
     )
-    settings.save(tmp_path)
+    save_run(tmp_path, dataclasses.asdict(settings))
     reporter = Reporter(settings, data, str(tmp_path))
     probabilities = np.array([[1, 0], [1, 0], [0, 1], [0.9, 0.1], [0.7, 0.3]])
     reporter.add("model.ckpt-3", Evaluation({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities))
@@ -131,7 +133,7 @@ def test_without_a_trained_run_the_line_says_so(lacking, command, settings, tmp_
     if lacking != "a folder":
         (tmp_path / "run").mkdir()
     if lacking == "a checkpoint":
-        settings.save(tmp_path / "run")
+        save_run(tmp_path / "run", dataclasses.asdict(settings))
     code, _, errors = command("report", "--model-dir", "run")
     message = {"a folder": "there is no such folder", "a run": "holds no run", "a checkpoint": "has no checkpoint"}
     assert code == 2

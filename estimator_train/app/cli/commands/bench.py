@@ -13,11 +13,14 @@ from pathlib import Path
 
 import click
 
-from estimator_train.app import datasets, recipes
-from estimator_train.app.cli import completion
-from estimator_train.app.cli.parameters import Count, Folder, Text
-from estimator_train.app.cli.settings import Settings, Training, check_folder, one_line_errors, open_data, run_file
+from estimator_train.app import recipes
+from estimator_train.app.cli.directories import check_directory, run_file
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.parameters import Count, Directory
+from estimator_train.app.cli.run_file import load_settings, load_training, read
+from estimator_train.app.cli.settings import Recipe, Settings
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.table import option
 
 _POLL_SECS = 0.1
 # Flags of train that bench sets itself or cannot support.
@@ -46,39 +49,17 @@ class _Counts(click.ParamType):
     epilog=_EXAMPLES,
     context_settings={"ignore_unknown_options": True},
 )
-@click.option(
-    "--recipe",
-    type=Text(),
-    metavar="NAME",
-    shell_complete=completion.names(lambda: recipes.NAMES),
-    help="Recipe to train.",
-)
-@click.option(
-    "--dataset",
-    type=Text(),
-    metavar="NAME",
-    shell_complete=completion.names(datasets.names),
-    help="Dataset to train on instead.",
-)
-@click.option(
-    "--data-dir",
-    type=Folder(),
-    metavar="FOLDER",
-    shell_complete=completion.folders,
-    help="Directory of the data files.",
-)
+@option(Recipe, "recipe", help="Recipe to train.")
+@option(Settings, "dataset", help="Dataset to train on instead.")
+@option(Settings, "data_dir", help="Directory of the data files.")
 @click.option("--gpus", type=_Counts(), help="Numbers of GPUs, such as 1,2,4,8.")
 @click.option("--replicas", type=_Counts(), help="Numbers of CPU replicas, such as 1,2.")
-@click.option(
-    "--steps", type=Count(), metavar="N", default=20, show_default=True, help="Steps to measure, after a warm-up."
-)
+@click.option("--steps", type=Count(), default=20, show_default=True, help="Steps to measure, after a warm-up.")
 @click.option(
     "--out",
-    type=Folder(),
-    metavar="FOLDER",
+    type=Directory(),
     default="bench",
     show_default=True,
-    shell_complete=completion.folders,
     help="Directory for scaling.json and scaling.png.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF TRAINING]")
@@ -98,7 +79,7 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
     if recipe:
         with one_line_errors():
             recipes.settings_of(recipe)
-    check_folder(out, "--out")
+    check_directory(out, "--out")
 
     what = ["--recipe", recipe] if recipe else ["--dataset", dataset]
     flags = [*what, *(["--data-dir", data_dir] if data_dir else []), *arguments]
@@ -169,7 +150,7 @@ def _timing(path):
 def _train_examples(recipe, data_dir, model_dir):
     """Returns the number of training examples in an epoch, or None for a recipe without epochs."""
     if recipe is None:
-        return json.loads(run_file(Path(model_dir, "run")).read_text())["data"]["train"]
+        return read(run_file(Path(model_dir, "run")))["data"]["train"]
     count = getattr(recipes.named(recipe), "train_examples", None)
     if count is None:
         return None
@@ -183,8 +164,6 @@ def _diagnosis(timing, run):
         from estimator_train.app.cli.run.build import build_input_fns
         from estimator_train.app.cli.run.training import diagnosis
 
-    settings, training = Settings.load(run), Training(**json.loads(run_file(run).read_text())["training"])
-    limits = {"limit": settings.limit, "split": settings.split, "seed": settings.seed, "task": settings.task}
-    data = open_data(settings.dataset, settings.data_dir, **limits)
-    train_input_fn, _ = build_input_fns(settings, data, training)
+    settings, training = load_settings(run), load_training(run)
+    train_input_fn, _ = build_input_fns(settings, settings.open_data(), training)
     return diagnosis(timing, training, train_input_fn)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from pathlib import Path
 
 import click
 
 from estimator_train._engine.host.files import printable
-from estimator_train.app.cli.parameters import Folder, OutputFile
-from estimator_train.app.cli.settings import Settings
+from estimator_train.app.cli.directories import check_parent
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.parameters import Directory, OutputFile
+from estimator_train.app.cli.run_file import settings_of_run
 from estimator_train.app.cli.startup import starting_tensorflow
 from estimator_train.app.report import comparison
 
@@ -22,7 +23,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("model_dirs", type=Folder(), nargs=-1, required=True, metavar="RUN RUN...")
+@click.argument("model_dirs", type=Directory(), nargs=-1, required=True, metavar="RUN RUN...")
 @click.option(
     "--out",
     type=OutputFile(),
@@ -41,9 +42,8 @@ def compare(model_dirs, out):
     folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:
         raise click.ClickException(f"compare takes two runs or more; give another folder besides {folders[0]}")
-    if not Path(out).parent.is_dir():
-        raise click.ClickException(f"--out {out}: there is no folder {Path(out).parent}")
-    settings = [Settings.of_run(folder) for folder in folders]
+    check_parent(out, "--out")
+    settings = [settings_of_run(folder) for folder in folders]
     for folder, of_run in zip(folders, settings, strict=True):
         if set(of_run.class_names) != set(settings[0].class_names):
             raise click.ClickException(
@@ -52,10 +52,11 @@ def compare(model_dirs, out):
             )
 
     with starting_tensorflow():
-        from estimator_train.app.cli import predictions_file
-        from estimator_train.app.cli.run import comparing
+        from estimator_train.app.report import compared_runs, comparison_page, predictions_file
 
-    runs = comparing.compare(folders, out)
+    with one_line_errors():
+        runs = compared_runs.read_runs(folders)
+        comparison_page.write_comparison(out, runs)
     click.echo("\n".join(map(printable, comparison.table(runs).splitlines())))
     for run in runs:
         if run.classes and run.predictions is None:

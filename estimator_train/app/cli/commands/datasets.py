@@ -6,8 +6,8 @@ import click
 import tabulate
 
 from estimator_train.app import datasets as data_sets
-from estimator_train.app.cli.parameters import Folder
-from estimator_train.app.cli.settings import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.parameters import Directory
 
 
 @click.group(invoke_without_command=True)
@@ -28,8 +28,7 @@ def datasets(context):
 @click.argument("name")
 @click.option(
     "--data-dir",
-    type=Folder(),
-    metavar="FOLDER",
+    type=Directory(),
     help="Directory to download to.  [default: where training without --data-dir looks]",
 )
 def download(name, data_dir):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import click
-import tabulate
 
-from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
+from estimator_train.app.cli import output_format
+from estimator_train.app.cli.conflicts import Excludes, check_conflicts
+from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.parameters import OutputFile
-from estimator_train.app.cli.settings import Settings, open_data
+from estimator_train.app.cli.run_file import data_of_run, settings_of_run
+from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.trust import trust_option
 
 _EXAMPLES = """\b
 Examples:
@@ -26,83 +24,66 @@ Examples:
 """
 
 
+_RULES = (
+    Excludes(("all",), flag="checkpoint"),
+    *output_format.RULES,
+    Excludes(("all",), "--predictions is for a single checkpoint; leave out --all", "predictions"),
+)
+
+
 @click.command(epilog=_EXAMPLES)
-@model_dir_option
-@checkpoint_option
-@trust_option
-@click.option("--all", "all_checkpoints", is_flag=True, help="Rank every checkpoint of the run, best first.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values with all digits, one number per row.")
+@run_options
+@click.option("--all", is_flag=True, help="Rank every checkpoint of the run, best first.")
+@output_format.format_options("Write comma-separated values with all digits, one number per row.")
 @click.option(
     "--predictions",
     type=OutputFile(),
     metavar="FILE",
     help="Write each example's classes and probabilities as comma-separated values.",
 )
-def evaluate(model_dir, checkpoint, trust_run, all_checkpoints, as_json, as_csv, predictions):
+def evaluate(**flags):
     """Evaluate the newest checkpoint of a run, or others.
 
     The data and the model are those of the run. Checkpoints are ranked by accuracy (by macro F1 for several labels, by
     R2 for numbers), then by loss. Every evaluation adds a line to evaluations.jsonl in the directory of the run, and a
     classifier's last one replaces predictions.csv.
     """
-    if checkpoint != "latest" and all_checkpoints:
-        raise click.ClickException("--checkpoint and --all exclude each other; give one")
-    if as_json and as_csv:
-        raise click.ClickException("--json and --csv exclude each other; give one")
-    if predictions and all_checkpoints:
-        raise click.ClickException("--predictions is for a single checkpoint; leave out --all")
-    settings = Settings.of_run(model_dir, trust_run)
-    checkpoint = checkpoint_prefix(model_dir, checkpoint)
-    if predictions and not (settings.class_names or settings.task == "regression"):
-        raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
-    if predictions and not Path(predictions).parent.is_dir():
-        raise click.ClickException(f"--predictions {predictions}: there is no folder {Path(predictions).parent}")
-    data = data_of_run(settings, model_dir) if settings.dataset else None
+    flags = SimpleNamespace(**flags)
+    check_conflicts(flags, _RULES)
+    model_dir = flags.model_dir
+    settings = settings_of_run(model_dir, flags.trust_run)
+    checkpoint = checkpoint_prefix(model_dir, flags.checkpoint)
+    if flags.predictions:
+        if not (settings.class_names or settings.task == "regression"):
+            raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
+        check_parent(flags.predictions, "--predictions")
+    data = data_of_run(settings, model_dir)
 
     with starting_tensorflow():
-        from estimator_train.app.cli import evaluation_log, predictions_file
         from estimator_train.app.cli.run import build, evaluation
-        from estimator_train.app.report import tasks
+        from estimator_train.app.report import predictions_file
 
-    paths = [checkpoint] if checkpoint else build.checkpoint_paths(model_dir, all_checkpoints)
+    paths = build.checkpoint_paths(model_dir, checkpoint, every=flags.all)
     results = []
-    for path, (metrics, labels, outputs) in zip(
-        paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True
-    ):
-        result = None if labels is None else tasks.named(settings.task).result(settings.class_names, labels, outputs)
-        results.append((evaluation_log.append(model_dir, path, metrics, result), result))
-        if result and settings.task == "classification":
-            predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
-        if predictions and result:
-            predictions_file.write_all(predictions, settings, data, labels, outputs)
+    for path, evaluated in zip(paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True):
+        entry, result = evaluation.keep(settings, data, model_dir, path, evaluated)
+        results.append((entry, result))
+        if flags.predictions and result:
+            columns = settings.task, settings.class_names
+            predictions_file.write_all(flags.predictions, *columns, data, evaluated.labels, evaluated.outputs)
     results.sort(key=_rank)
-    write = _write_json if as_json else _write_csv if as_csv else _write_ranking if all_checkpoints else _write_tables
-    write(results)
-    return 1 if predictions and result is None else 0
-
-
-def data_of_run(settings, model_dir):
-    """Opens the dataset of the run and checks that it has the classes of the run's model."""
-    data = open_data(
-        settings.dataset,
-        settings.data_dir,
-        limit=settings.limit,
-        split=settings.split,
-        seed=settings.seed,
-        task=settings.task,
+    output_format.write(
+        flags,
+        entries=lambda: [entry for entry, _ in results],
+        rows=lambda: _rows(results),
+        text=lambda: _ranking(results) if flags.all else _tables(*results),
     )
-    if data.class_names != settings.class_names:
-        raise click.ClickException(
-            f"the run in {model_dir} knows the classes {', '.join(settings.class_names)}, but "
-            f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
-        )
-    return data
+    return 1 if flags.predictions and result is None else 0
 
 
 def _rank(result):
-    entry, of = result
-    best = entry["metrics"].get("accuracy") if of is None else next(iter(of.summary().values()))
+    entry, computed = result
+    best = entry["metrics"].get("accuracy") if computed is None else next(iter(computed.summary().values()))
     loss = entry["metrics"].get("loss")
     return -(best or 0), math.inf if loss is None else loss
 
@@ -113,30 +94,30 @@ def _summary(entry, result):
     return metrics if result is None else metrics | result.summary()
 
 
-def _write_ranking(results):
-    rows = [{"checkpoint": entry["checkpoint"], "step": entry["step"]} | _summary(entry, of) for entry, of in results]
-    click.echo(tabulate.tabulate(rows, headers="keys", floatfmt=".4f", missingval="n/a"))
+def _ranking(results):
+    return output_format.as_table(_place(entry) | _summary(entry, result) for entry, result in results)
 
 
-def _write_tables(results):
-    ((entry, result),) = results
-    row = {"checkpoint": entry["checkpoint"], "step": entry["step"]} | entry["metrics"]
-    click.echo(tabulate.tabulate([row], headers="keys", floatfmt=".4f", missingval="n/a"))
-    if result is not None:
-        from estimator_train.app.report import tasks  # NumPy comes with it
+def _tables(evaluated):
+    entry, result = evaluated
+    row = output_format.as_table([_place(entry) | entry["metrics"]])
+    if result is None:
+        return row
+    from estimator_train.app.report import tasks  # NumPy comes with it
 
-        click.echo(f"\n{tasks.named(result.task).table(result)}")
-
-
-def _write_json(results):
-    click.echo(json.dumps([entry for entry, _ in results], indent=2))
+    return f"{row}\n\n{tasks.named(result.task).table(result)}"
 
 
-def _write_csv(results):
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["checkpoint", "step", "metric", "class", "predicted_class", "value"])
+def _place(entry):
+    return {"checkpoint": entry["checkpoint"], "step": entry["step"]}
+
+
+def _rows(results):
+    """Yields the column names, then a row per number."""
+    yield ["checkpoint", "step", "metric", "class", "predicted_class", "value"]
     for entry, result in results:
-        writer.writerows([entry["checkpoint"], entry["step"], *row] for row in _numbers(entry["metrics"], result))
+        for row in _numbers(entry["metrics"], result):
+            yield [entry["checkpoint"], entry["step"], *row]
 
 
 def _numbers(metrics, result):

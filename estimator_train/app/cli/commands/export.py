@@ -8,12 +8,12 @@ import click
 
 from estimator_train._engine.host.packages import check_installed
 from estimator_train._engine.host.paths import is_remote
-from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
-from estimator_train.app.cli.commands.evaluate import data_of_run
-from estimator_train.app.cli.parameters import Folder
-from estimator_train.app.cli.settings import Settings, check_folder, one_line_errors
+from estimator_train.app.cli.directories import check_directory
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.parameters import Directory
+from estimator_train.app.cli.run_file import data_of_run, settings_of_run
+from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.trust import trust_option
 
 # Names in the --out directory; "" is the directory itself. Keras 3 accepts weights only as .weights.h5.
 _FILES = {
@@ -35,9 +35,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@model_dir_option
-@checkpoint_option
-@trust_option
+@run_options
 @click.option(
     "--format",
     "file_format",
@@ -49,8 +47,7 @@ Examples:
 )
 @click.option(
     "--out",
-    type=Folder(),
-    metavar="DIR",
+    type=Directory("DIR"),
     required=True,
     help="Directory to write to; a SavedModel becomes this directory.",
 )
@@ -61,16 +58,16 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
     images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. Those are written
     only if they match predict on a batch of the run's evaluation data.
     """
-    settings = Settings.of_run(model_dir, trust_run)
+    settings = settings_of_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     if is_remote(out):
         raise click.ClickException(f"--out {out}: give a folder on this machine, and copy the files from there")
-    check_folder(out, "--out")
+    check_directory(out, "--out")
     if file_format == "onnx":
         with one_line_errors():
             for module in ("tf2onnx", "onnxruntime"):
                 check_installed(module, "tf2onnx onnxruntime")
-    data = data_of_run(settings, model_dir) if settings.dataset and file_format in _CONVERTED else None
+    data = data_of_run(settings, model_dir) if file_format in _CONVERTED else None
     targets = [Path(out, name) for name in _FILES[file_format]]
     for target in targets:
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
@@ -79,8 +76,7 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, export
 
-    if checkpoint is None:
-        (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
+    (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
     with one_line_errors():
         targets[0].parent.mkdir(parents=True, exist_ok=True)
         if file_format in _CONVERTED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 from types import SimpleNamespace
@@ -9,13 +10,13 @@ from types import SimpleNamespace
 import click
 import tabulate
 
-from estimator_train.app import datasets, models, recipes
-from estimator_train.app.cli import completion
-from estimator_train.app.cli.commands.train import must_be_downloaded
+from estimator_train.app import recipes
+from estimator_train.app.cli.commands.dataset_run import must_be_downloaded
 from estimator_train.app.cli.conflicts import Excludes, Needs, check_conflicts
-from estimator_train.app.cli.parameters import Count, Folder, ImageSize, Text
-from estimator_train.app.cli.settings import Settings, one_line_errors, open_data
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.settings import Recipe, Settings
 from estimator_train.app.cli.startup import starting_tensorflow
+from estimator_train.app.cli.table import given_of, option
 
 _DEVICE_COUNTS = (1, 2, 4, 8)
 _GB = 1e9
@@ -23,49 +24,26 @@ _GB = 1e9
 _OF_RECIPES, _OF_IMAGES = ("volume", "filters"), ("dataset", "data_dir", "model", "image_size")
 
 _RULES = (
-    Excludes(("recipe",), _OF_IMAGES, "a recipe has its own model and data; leave out --recipe or {other}"),
-    Excludes(_OF_RECIPES, _OF_IMAGES, "{flag} is for recipes; leave out {flag} or {other}"),
-    Needs(("image_size",), ("dataset", "model"), "--image-size is for --dataset and --model; give one, too"),
-    Needs(("data_dir",), ("dataset",), "--data-dir is for --dataset; give it, too"),
+    Excludes(_OF_IMAGES, "a recipe has its own model and data; leave out --recipe or {other}", "recipe"),
+    *(Excludes(_OF_IMAGES, "{flag} is for recipes; leave out {flag} or {other}", flag) for flag in _OF_RECIPES),
+    Needs(("dataset", "model"), "--image-size is for --dataset and --model; give one, too", "image_size"),
+    Needs(("dataset",), "--data-dir is for --dataset; give it, too", "data_dir"),
 )
 
 
 @click.command()
-@click.option(
-    "--recipe",
-    type=Text(),
-    metavar="NAME",
-    shell_complete=completion.names(lambda: recipes.NAMES),
-    help=f"{', '.join(recipes.NAMES)}.  [default: unet3d]",
-)
-@click.option(
-    "--volume", type=Count(), metavar="N", help="Side length of the volumes in voxels.  [default: the recipe's]"
-)
-@click.option("--filters", type=Count(), metavar="N", help="Filters in the first convolution.  [default: the recipe's]")
-@click.option(
-    "--dataset",
-    type=Text(),
-    metavar="NAME",
-    shell_complete=completion.names(datasets.names),
-    help="Dataset to train on, instead of a recipe.",
-)
-@click.option(
-    "--data-dir",
-    type=Folder(),
-    metavar="FOLDER",
-    shell_complete=completion.folders,
-    help="Directory of the dataset's files.",
-)
-@click.option(
-    "--model",
-    type=Text(),
-    shell_complete=completion.names(lambda: models.NAMES),
+@option(Recipe, "recipe", help=f"{', '.join(recipes.NAMES)}.  [default: unet3d]")
+@option(Recipe, "volume", help="Side length of the volumes in voxels.  [default: the recipe's]")
+@option(Recipe, "filters", help="Filters in the first convolution.  [default: the recipe's]")
+@option(Settings, "dataset", help="Dataset to train on, instead of a recipe.")
+@option(Settings, "data_dir", help="Directory of the dataset's files.")
+@option(
+    Settings,
+    "model",
     help="Model name or FILE:FUNCTION, as for training, instead of a recipe.  [default: the dataset's]",
 )
-@click.option(
-    "--image-size", type=ImageSize(), help="Image size: one side, or height x width.  [default: the dataset's]"
-)
-@click.option("--batch-size", type=Count(), metavar="N", help="Examples per step.  [default: the dataset's, else 1]")
+@option(Settings, "image_size", help="Image size: one side, or height x width.  [default: the dataset's]")
+@option(Settings, "batch_size", help="Examples per step.  [default: the dataset's, else 1]")
 @click.option(
     "--device-memory",
     type=click.FloatRange(0, min_open=True),
@@ -134,26 +112,20 @@ def _recipe_model(flags):
 
 def _image_model(flags):
     """Returns a function that builds the model for a dataset, or for two classes without one, and the batch size."""
-    data = None
-    if flags.dataset:
-        if must_be_downloaded(flags):
-            raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
-        data = open_data(flags.dataset, flags.data_dir, limit=None, split=None, seed=None, draw=False)
-    image_size = flags.image_size or (data and data.image_size)
-    if image_size is None and ":" not in flags.model:
+    if flags.dataset and must_be_downloaded(flags):
+        raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
+    settings = Settings(**given_of(flags, Settings), class_names=("first", "second"))
+    data = settings.open_data(draw=False)
+    image_size = settings.image_size or (data and data.image_size)
+    if image_size is None and ":" not in settings.model:
         raise ValueError("--model needs --image-size, or a --dataset to take it from")
-    batch_size = flags.batch_size or (data.default_batch_size if data else 1)
-    settings = Settings(
-        dataset=flags.dataset,
-        data_dir=flags.data_dir,
-        input_fn=None,
-        eval_input_fn=None,
-        model=flags.model or data.default_model,
-        weights=None,
+    batch_size = settings.batch_size or (data.default_batch_size if data else 1)
+    settings = dataclasses.replace(
+        settings,
+        model=settings.model or data.default_model,
         image_size=image_size,
-        class_names=data.class_names if data else ("first", "second"),
+        class_names=data.class_names if data else settings.class_names,
         batch_size=batch_size,
-        seed=None,
     )
 
     def build():

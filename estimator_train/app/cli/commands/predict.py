@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import json
 import os
-import sys
+from types import SimpleNamespace
 
 import click
-import tabulate
 
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.paths import as_path, is_remote
-from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
-from estimator_train.app.cli.settings import Settings
+from estimator_train.app.cli import output_format
+from estimator_train.app.cli.conflicts import check_conflicts
+from estimator_train.app.cli.run_file import settings_of_run
+from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.trust import trust_option
 from estimator_train.app.datasets.images import subdirectories
 
 _EXAMPLES = """\b
@@ -27,21 +25,18 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@model_dir_option
-@checkpoint_option
-@trust_option
-@click.option("--json", "as_json", is_flag=True, help="Write JSON with all digits.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write comma-separated values with all digits.")
+@run_options
+@output_format.format_options("Write comma-separated values with all digits.")
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
-def predict(model_dir, checkpoint, trust_run, as_json, as_csv, images):
+def predict(model_dir, checkpoint, trust_run, images, **flags):
     """Predict the classes of images with their probabilities, or their labels or numbers.
 
     A FOLDER stands for all JPEG and PNG files in it and its subfolders. Unreadable files are named on standard error,
     and the exit code is then 1.
     """
-    if as_json and as_csv:
-        raise click.ClickException("--json and --csv exclude each other; give one")
-    settings = Settings.of_run(model_dir, trust_run)
+    flags = SimpleNamespace(**flags)
+    check_conflicts(flags, output_format.RULES)
+    settings = settings_of_run(model_dir, trust_run)
     if not settings.dataset:
         raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
@@ -58,16 +53,20 @@ def predict(model_dir, checkpoint, trust_run, as_json, as_csv, images):
         from estimator_train.app.cli.run import build, prediction
         from estimator_train.app.report import tasks
 
-    if checkpoint is None:
-        (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
+    (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
     predictions = prediction.predict(settings, model_dir, checkpoint, paths)
-    names = settings.class_names
-    predicted = [
-        (path, tasks.named(settings.task).prediction(names, values), dict(zip(names, values.tolist(), strict=False)))
+    names, task = settings.class_names, tasks.named(settings.task)
+    rows = [
+        [printable(path), task.prediction(names, values), *(values.tolist() if names else ())]
         for path, values in predictions.items()
     ]
-    write = _write_json if as_json else _write_csv if as_csv else _write_table
-    write(tasks.named(settings.task).KIND, names, predicted)
+    header = ["file", task.KIND, *names]
+    output_format.write(
+        flags,
+        entries=lambda: [_entry(task.KIND, names, *each) for each in zip(predictions, rows, strict=True)],
+        rows=lambda: [header, *rows],
+        text=lambda: output_format.as_table(rows, header),
+    )
     undecodable = [path for path in paths if path not in predictions]
     for argument in absent:
         click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
@@ -76,6 +75,15 @@ def predict(model_dir, checkpoint, trust_run, as_json, as_csv, images):
     for path in undecodable:
         click.echo(f"estimator_train: {printable(path)} cannot be decoded: {prediction.fault(path)}", err=True)
     return 1 if absent or special or undecodable else 0
+
+
+def _entry(kind, names, path, row):
+    """Returns an image's prediction for JSON, with its path as it is."""
+    _, answer, *probabilities = row
+    if kind == "labels":
+        answer = answer.split("|") if answer else []
+    entry = {"file": path, kind: answer}
+    return entry | {"probabilities": dict(zip(names, probabilities, strict=True))} if names else entry
 
 
 def _image_files(argument):
@@ -97,28 +105,3 @@ def _files_below(folder):
     files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
     here = sorted(path for path in files if path.lower().endswith((".jpg", ".jpeg", ".png")))
     return here + [path for subfolder in subdirectories(folder) for path in _files_below(subfolder)]
-
-
-def _write_table(kind, names, predicted):
-    header, *rows = _rows(kind, names, predicted)
-    click.echo(tabulate.tabulate(rows, headers=header, floatfmt=".4f"))
-
-
-def _write_csv(kind, names, predicted):
-    csv.writer(sys.stdout, lineterminator="\n").writerows(_rows(kind, names, predicted))
-
-
-def _rows(kind, names, predicted):
-    """Yields the column names, then a row per image."""
-    yield ["file", kind, *names]
-    for path, answer, probabilities in predicted:
-        yield [printable(path), answer, *probabilities.values()]
-
-
-def _write_json(kind, names, predicted):
-    entries = []
-    for path, answer, probabilities in predicted:
-        if kind == "labels":
-            answer = answer.split("|") if answer else []
-        entries.append({"file": path, kind: answer} | ({"probabilities": probabilities} if names else {}))
-    click.echo(json.dumps(entries, indent=2))

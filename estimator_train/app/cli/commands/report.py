@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import click
 
-from estimator_train.app.cli.checkpoint_flag import checkpoint_option, checkpoint_prefix, model_dir_option
-from estimator_train.app.cli.commands.evaluate import data_of_run
-from estimator_train.app.cli.settings import Settings
+from estimator_train.app.cli.run_file import data_of_run, settings_of_run
+from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.cli.trust import trust_option
 
 _EXAMPLES = """\b
 Example:
@@ -17,24 +15,21 @@ Example:
 
 
 @click.command(epilog=_EXAMPLES)
-@model_dir_option
-@checkpoint_option
-@trust_option
+@run_options
 def report(model_dir, checkpoint, trust_run):
     """Write a report of a run: one HTML file with curves, metrics and the worst mistakes.
 
     This evaluates the checkpoint. The file, report/report.html in the directory of the run, is self-contained; the
     plots are next to it as PNG files. Training writes the same report when it ends.
     """
-    settings = Settings.of_run(model_dir, trust_run)
+    settings = settings_of_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
-    data = data_of_run(settings, model_dir) if settings.dataset else None
+    data = data_of_run(settings, model_dir)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, evaluation, reporting
 
-    if checkpoint is None:
-        (checkpoint,) = build.checkpoint_paths(model_dir, every=False)
+    (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint])
     reporter = reporting.Reporter(settings, data, model_dir)
     reporter.add(checkpoint, result)

@@ -24,8 +24,10 @@ from estimator_train._engine.host.training_lock import ModelDirInUseError
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 from estimator_train._engine.session.full_disk import FullDiskError
 from estimator_train.app import datasets, models
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.functions import check_function
 from estimator_train.app.cli.monitor import OF_CLASSES
-from estimator_train.app.cli.settings import check_function, one_line_errors, optimization_of
+from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.hooks.early_stopping import MissingMetricError
 from estimator_train.input_fns.changed_batches import UnsuitableBatchError
@@ -138,8 +140,10 @@ def set_verbosity(verbosity):
     return verbosity == "quiet"
 
 
-def checkpoint_paths(model_dir, every):
-    """Returns the path prefixes of every intact checkpoint of the run in `model_dir`, or of only the newest."""
+def checkpoint_paths(model_dir, selected, every=False):
+    """Returns the path prefix of the selected checkpoint; if it is None, of the newest or of every intact one."""
+    if selected:
+        return [selected]
     with run_errors():
         newest = checkpoints.latest_intact(model_dir)
     if newest is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from estimator_train.app.cli.settings import one_line_errors
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.distribution import absent_gpus, strategies
 
 

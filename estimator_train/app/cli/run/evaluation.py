@@ -8,8 +8,9 @@ import click
 import numpy as np
 import tensorflow as tf
 
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.run.build import build_estimator, build_input_fns, run_errors
-from estimator_train.app.report import tasks
+from estimator_train.app.report import evaluation_log, predictions_file, tasks
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
 
@@ -33,6 +34,20 @@ def evaluate(settings, data, model_dir, checkpoint_paths):
         with run_errors():
             metrics = estimator.evaluate(eval_input_fn, hooks=[examples], checkpoint_path=path)
         yield examples.evaluation(metrics)
+
+
+def keep(settings, data, model_dir, checkpoint, evaluation):
+    """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv.
+
+    Returns the line's content, and the `tasks.Result`, or None without examples.
+    """
+    metrics, labels, outputs = evaluation
+    result = None if labels is None else tasks.named(settings.task).result(settings.class_names, labels, outputs)
+    with one_line_errors():
+        entry = evaluation_log.append(model_dir, checkpoint, metrics, result)
+        if result and settings.task == "classification":
+            predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
+    return entry, result
 
 
 class CollectPredictions(v1.train.SessionRunHook):

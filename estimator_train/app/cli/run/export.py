@@ -17,8 +17,8 @@ from estimator_train._engine.host import files
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
-from estimator_train.app.cli.settings import one_line_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
 from estimator_train.run_config import RunConfig

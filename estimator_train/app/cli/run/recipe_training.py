@@ -10,30 +10,27 @@ import tensorflow as tf
 
 from estimator_train import distribution
 from estimator_train.app import recipes
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import metrics_line, stopped_line, timing_lines
 from estimator_train.app.cli.run.build import local_strategy, run_errors, set_verbosity
 from estimator_train.app.cli.run.provenance import provenance
-from estimator_train.app.cli.settings import one_line_errors, save_run
+from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.signals import StopAfterTraining, StopOnSignal, Stopped
 from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
 
 
-def train(name, settings, model_dir, replicas, verbosity):
-    """Trains and evaluates a recipe in `model_dir` with the given settings. Returns the exit code.
-
-    Args:
-      replicas: dict of "gpus", "replicas" and "all_reduce" to the values of these flags.
-      verbosity: "quiet", "normal" or "verbose".
-    """
-    quiet = set_verbosity(verbosity)
-    recipe = recipes.named(name)
+def train(run):
+    """Trains and evaluates a `RecipeRun`. Returns the exit code."""
+    quiet, model_dir = set_verbosity(run.verbosity), run.model_dir
+    recipe = recipes.named(run.recipe)
     with one_line_errors():
-        strategy = local_strategy(**replicas)
-        arguments = dict(settings)
-        if "split_over" in settings:
-            arguments["split_over"] = distribution.devices_to_split_over(settings["split_over"])
+        strategy = local_strategy(**run.replicas)
+        arguments = dict(run.settings)
+        if "split_over" in arguments:
+            arguments["split_over"] = distribution.devices_to_split_over(arguments["split_over"])
     about = provenance(strategy, arguments.get("split_over"))
-    keep_run = functools.partial(save_run, model_dir, {"recipe": name, **settings}, training=replicas, **about)
+    settings = {"recipe": run.recipe, **run.settings}
+    keep_run = functools.partial(save_run, model_dir, settings, training=run.replicas, **about)
     timing = TimingHook(model_dir)
     hooks = [_AtBegin(keep_run), timing] if quiet else [_AtBegin(keep_run), timing, ProgressHook()]
 

@@ -11,10 +11,10 @@ from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train.app.cli import evaluation_log, predictions_file
 from estimator_train.app.cli.run.build import build_input_fns
+from estimator_train.app.cli.run.evaluation import keep
 from estimator_train.app.cli.run.export import trained_model
-from estimator_train.app.report import image_events, plots, tasks
+from estimator_train.app.report import image_events, plots, predictions_file, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.input_fns.images.decoding import decode_pixels
@@ -39,14 +39,10 @@ class Reporter:
 
     def add(self, checkpoint, evaluation):
         """Adds an `Evaluation` to the log and, for a dataset, its images to the evaluation's events."""
-        metrics, labels, outputs = self._last = evaluation
-        self._checkpoint = checkpoint
-        result = None if labels is None else self._task.result(self._settings.class_names, labels, outputs)
-        evaluation_log.append(self._model_dir, checkpoint, metrics, result)
+        self._last, self._checkpoint = evaluation, checkpoint
+        _, result = keep(self._settings, self._data, self._model_dir, checkpoint, evaluation)
         if result is not None:
-            if self._settings.task == "classification":
-                predictions_file.write(self._model_dir, self._data, self._settings.class_names, labels, outputs)
-            self._write_images(int(metrics["global_step"]), result)
+            self._write_images(int(evaluation.metrics["global_step"]), result)
 
     def write(self):
         """Writes the report of the last evaluation added, and returns its path."""

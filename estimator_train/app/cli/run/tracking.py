@@ -6,21 +6,21 @@ import contextlib
 import dataclasses
 
 from estimator_train import loggers
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.run.build import load_function
-from estimator_train.app.cli.settings import one_line_errors
 from estimator_train.hooks import CallbacksHook, LoggerHook
 
 
 @contextlib.contextmanager
-def opened_loggers(settings, training, model_dir):
+def opened_loggers(run):
     """Yields the list of loggers after logging the settings to them; closes them at the end."""
     opened, succeeded = [], False
     try:
         with one_line_errors():
-            for name in training.log or ():
-                opened.append(loggers.open_logger(name, model_dir))
+            for name in run.training.log or ():
+                opened.append(loggers.open_logger(name, run.model_dir))
         for logger in opened:
-            params = dataclasses.asdict(settings) | dataclasses.asdict(training)
+            params = dataclasses.asdict(run.settings) | dataclasses.asdict(run.training)
             logger.log_params({name: value for name, value in params.items() if value is not None})
         yield opened
         succeeded = True
@@ -29,14 +29,14 @@ def opened_loggers(settings, training, model_dir):
             logger.close(succeeded=succeeded)
 
 
-def logger_hooks(opened, training, steps_per_epoch, every):
+def logger_hooks(opened, run, every):
     """Returns the loggers' hooks: a CSV file gets a line per epoch or evaluation, trackers log every `every` steps."""
-    per_line = steps_per_epoch or training.evaluate_every or every
+    per_line = run.steps_per_epoch or run.training.evaluate_every or every
     return [
         LoggerHook(
             logger,
             every_n_steps=per_line if isinstance(logger, loggers.CSVLogger) else every,
-            steps_per_epoch=steps_per_epoch,
+            steps_per_epoch=run.steps_per_epoch,
         )
         for logger in opened
     ]

@@ -2,12 +2,10 @@
 
 import json
 
-import click
 import numpy as np
 import pytest
 
-from estimator_train.app.cli import evaluation_log
-from estimator_train.app.report import run_files
+from estimator_train.app.report import evaluation_log, run_files
 
 METRICS = {"loss": np.float32(0.5), "global_step": np.int64(2)}
 
@@ -24,7 +22,7 @@ def test_a_line_behind_a_torn_one_is_whole(tmp_path):
     assert len(path.read_text().splitlines()) == 4 and json.loads(last) == third
 
 
-def test_a_folder_in_its_place_is_refused_in_one_line(tmp_path):
+def test_a_directory_in_its_place_is_refused(tmp_path):
     (tmp_path / "evaluations.jsonl").mkdir()
-    with pytest.raises(click.ClickException, match="Is a directory.*evaluations.jsonl"):
+    with pytest.raises(IsADirectoryError, match="Is a directory.*evaluations.jsonl"):
         evaluation_log.append(tmp_path, "run/model.ckpt-2", METRICS)

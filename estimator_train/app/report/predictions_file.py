@@ -12,7 +12,6 @@ import numpy as np
 
 from estimator_train._engine.host.files import printable, write_whole
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.cli.settings import Settings, one_line_errors
 from estimator_train.app.report import tasks
 from estimator_train.app.report.comparison import Prediction
 
@@ -41,14 +40,16 @@ def write(
     best = probabilities.argmax(axis=1)
     for name, label, index, most in zip(names, labels, best, probabilities.max(axis=1), strict=True):
         writer.writerow([name, class_names[label], class_names[index], f"{most:.4f}"])
-    with one_line_errors():
-        write_whole(as_path(model_dir, NAME), text.getvalue())
+    write_whole(as_path(model_dir, NAME), text.getvalue())
 
 
-def write_all(file: str, settings: Settings, data: Any, labels: np.ndarray, outputs: np.ndarray) -> None:
+def write_all(
+    file: str, task: str, columns: tuple[str, ...], data: Any, labels: np.ndarray, outputs: np.ndarray
+) -> None:
     """Writes the true and the predicted value of each example to `file`, with every probability or number.
 
     Args:
+      columns: names of the classes or labels.
       data, labels, outputs: the dataset, or None for an input_fn, and the examples of its evaluation.
     """
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
@@ -56,8 +57,7 @@ def write_all(file: str, settings: Settings, data: Any, labels: np.ndarray, outp
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
-        kind = tasks.named(settings.task).KIND
-        task, columns = settings.task, settings.class_names
+        kind = tasks.named(task).KIND
         writer.writerow(["file" if paths else "example", f"true_{kind}", f"predicted_{kind}", *columns])
         for name, label, values in zip(names, labels, outputs, strict=True):
             both = tasks.named(task).truth(columns, label), tasks.named(task).prediction(columns, values)

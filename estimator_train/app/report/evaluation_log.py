@@ -5,16 +5,20 @@ from __future__ import annotations
 import datetime
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from estimator_train._engine.host.files import no_link, write_whole
 from estimator_train._engine.host.paths import RemotePath, as_path
-from estimator_train.app.cli.settings import one_line_errors
+from estimator_train.app.report import tasks
 
 
-def append(model_dir, checkpoint, metrics, result=None):
+def append(
+    model_dir: str | os.PathLike[str], checkpoint: str, metrics: Mapping[str, Any], result: tasks.Result | None = None
+) -> dict[str, Any]:
     """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds.
 
     Its keys are checkpoint (the name without the directory), step, time (ISO 8601, in UTC), metrics, and, if there is a
@@ -35,11 +39,10 @@ def append(model_dir, checkpoint, metrics, result=None):
         entry[result.task] = result.to_json()
     line = json.dumps(entry).encode() + b"\n"
     path = as_path(model_dir, "evaluations.jsonl")
-    with one_line_errors():
-        if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
-            write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
-        else:
-            _append(path, line)
+    if isinstance(path, RemotePath):  # object stores cannot append, but write whole objects
+        write_whole(path, (path.read_bytes() if path.exists() else b"") + line)
+    else:
+        _append(path, line)
     return entry
 
 

@@ -1,0 +1,200 @@
+"""A training on a dataset or an input_fn: resolved from flags, checked, shown and started."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from estimator_train._engine.distribution.cluster_task import ClusterTask, this_task
+from estimator_train._engine.host.paths import absolute, is_remote
+from estimator_train.app import datasets, models
+from estimator_train.app.cli import environment, trust
+from estimator_train.app.cli.directories import (
+    check_place,
+    model_dir_of,
+    newest_checkpoint,
+    run_file,
+    warn_of_lost_checkpoints,
+)
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.messages import on_terminal
+from estimator_train.app.cli.monitor import Monitor, check_monitor
+from estimator_train.app.cli.plan import plan
+from estimator_train.app.cli.run_file import check_same, load_settings
+from estimator_train.app.cli.run_options import best_checkpoint
+from estimator_train.app.cli.settings import Settings, Training, optimization_of
+from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
+from estimator_train.app.cli.table import given_of
+from estimator_train.app.datasets.images import ImageDataset
+
+_STEPS_OF_RATE_TEST = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training with all that its flags leave open.
+
+    Attributes:
+      data: the dataset, or None for an input_fn.
+      task: task of this process in a cluster.
+      verbosity: "quiet", "normal" or "verbose".
+      finds_rate: whether it only tries learning rates, and keeps nothing else.
+      variables: environment variables that set facts of the plan, by these facts.
+    """
+
+    settings: Settings
+    training: Training
+    data: Any
+    model_dir: str
+    task: ClusterTask
+    verbosity: str
+    finds_rate: bool
+    variables: dict[str, str]
+
+    @functools.cached_property
+    def steps_per_epoch(self) -> int | None:
+        """Number of global steps in one pass over the training data; None for an input_fn."""
+        batches = self.training.accumulate_steps * self.training.num_replicas
+        return self.data and math.ceil(self.data.train_examples / (self.settings.batch_size * batches))
+
+    @functools.cached_property
+    def last_step(self) -> int | None:
+        """Global step at which training ends; None if it ends with the input_fn's data."""
+        if self.finds_rate:
+            return _STEPS_OF_RATE_TEST
+        epochs = sum(phase.epochs for _, phase in self.settings.in_phases()) or self.training.epochs
+        return self.training.max_steps or (self.data and epochs * self.steps_per_epoch)
+
+
+def resolve(flags: SimpleNamespace) -> Run:
+    """Returns the run that the flags describe; opens its dataset, which may be drawn or downloaded for it."""
+    with one_line_errors():
+        task = this_task()
+    _check_cluster(flags, task)
+    model_dir = model_dir_of(flags)
+    _check_place(flags, model_dir, task)
+    variables = _defaults_of_environment(flags)
+    if not flags.input_fn:
+        flags.dataset = flags.dataset or datasets.NAMES[0]
+    _check_download(flags)
+
+    settings = Settings(**given_of(flags, Settings), class_names=())
+    data = settings.open_data(draw=not flags.dry_run)
+    settings = dataclasses.replace(
+        settings,
+        data_dir=settings.data_dir and absolute(settings.data_dir),
+        model=settings.model or data.default_model,
+        image_size=settings.image_size or (data and data.image_size),
+        batch_size=settings.batch_size or (data and data.default_batch_size),
+        class_names=data.class_names if data else (),
+        label_moments=data and data.label_moments(),
+    )
+    training = Training(**given_of(flags, Training))
+    if data and not (training.epochs or training.max_steps or settings.phases):
+        training = dataclasses.replace(training, epochs=data.default_epochs)
+    return Run(settings, training, data, model_dir, task, verbosity_of(flags), flags.find_learning_rate, variables)
+
+
+def check(run: Run) -> None:
+    """Rejects settings that do not fit the dataset, the model, or the run that is resumed."""
+    settings, training = run.settings, run.training
+    for flag, given in [("--cache", training.cache), ("--fast", settings.fast)]:
+        if given and run.data and not isinstance(run.data, ImageDataset):
+            raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
+    earlier = load_settings(run.model_dir)
+    if earlier is not None and not run.finds_rate:
+        check_same(dataclasses.asdict(settings), dataclasses.asdict(earlier), run.model_dir)
+    with one_line_errors():
+        for each in (settings, *(of_phase for of_phase, _ in settings.in_phases())):
+            models.check_freeze(each.model, each.weights, each.freeze)
+        optimization_of(settings, training).check_steps(run.last_step)
+        if training.class_weights:
+            datasets.class_weights(run.data, training.class_weights)
+    if training.monitor:
+        best = training.keep_best and best_checkpoint(run.model_dir)
+        check_monitor(Monitor.of(training.monitor), settings.class_names, best)
+    if run.task.is_chief:
+        warn_of_lost_checkpoints(run.model_dir)
+
+
+def show(run: Run) -> None:
+    """Prints the plan."""
+    if run.task.is_chief:
+        click.echo(on_terminal(plan(run), indent=13))
+
+
+def start(run: Run) -> int:
+    """Trains and evaluates. Returns the exit code."""
+    trust.remember(dataclasses.asdict(run.settings) | dataclasses.asdict(run.training))
+    with starting_tensorflow(run.verbosity):
+        from estimator_train.app.cli.run import rate_test, training
+
+    return rate_test.find_learning_rate(run) if run.finds_rate else training.run_training(run)
+
+
+def must_be_downloaded(flags: SimpleNamespace) -> bool:
+    """Returns whether training would have to download its data; the embedded dataset is drawn instead."""
+    if flags.data_dir or flags.dataset in (None, datasets.NAMES[0]):
+        return False
+    with one_line_errors():
+        module = datasets.named(flags.dataset)
+        return hasattr(module, "is_here") and not module.is_here()
+
+
+def _check_cluster(flags, task):
+    if task.is_alone:
+        return
+    if flags.find_learning_rate:
+        raise click.ClickException("--find-learning-rate is for one process; unset TF_CONFIG")
+    if flags.callbacks:
+        raise click.ClickException("--callbacks is for one process; unset TF_CONFIG, or leave it out")
+    if flags.replicas:
+        raise click.ClickException("--replicas is for one process; in TF_CONFIG's cluster every worker is a replica")
+    if flags.phases:
+        raise click.ClickException("--phases is for one process; unset TF_CONFIG")
+
+
+def _check_place(flags, model_dir, task):
+    """Rejects a directory that cannot take the run, or that holds another one."""
+    check_place(model_dir, is_new=task.is_chief and not (flags.resume or flags.find_learning_rate))
+    trackers = [name for name in flags.log or () if name != "csv"]
+    if trackers and is_remote(model_dir):
+        raise click.ClickException(
+            f"--log {trackers[0]} needs a local --model-dir, and {model_dir} is remote; leave it out"
+        )
+    if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
+        raise click.ClickException(
+            f"{model_dir} holds a run whose run.json is missing; give --dataset or --input-fn, and its other flags"
+        )
+
+
+def _check_download(flags):
+    """Before anything is downloaded, checks that there are the GPUs to train on; a dry run ends here."""
+    if not must_be_downloaded(flags):
+        return
+    if flags.dry_run:
+        about = datasets.named(flags.dataset).ABOUT
+        click.echo(f"{flags.dataset} is not here: training downloads it first, {about.size}, {about.source}")
+        click.get_current_context().exit()
+    if flags.gpus:
+        with starting_tensorflow(verbosity_of(flags)):
+            from estimator_train.app.cli.run import devices
+
+        devices.check_gpus(flags.gpus)
+
+
+def _defaults_of_environment(flags):
+    """Sets --data-dir from the environment if it is not given; returns {fact of the plan: environment variable}."""
+    variables = {}
+    if flags.dataset and not flags.data_dir:
+        flags.data_dir, channels = environment.data_dir()
+        variables |= {"files": channels} if channels else {}
+    if click.get_current_context().get_parameter_source("model_dir") is ParameterSource.ENVIRONMENT:
+        variables["folder"] = environment.model_dir_variable()
+    return variables

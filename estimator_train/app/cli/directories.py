@@ -1,0 +1,122 @@
+"""The directory of a run: where it is, what it holds, and whether a command can write to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+
+from estimator_train._engine.host.model_dirs import absolute, checkpoints_among
+from estimator_train._engine.host.paths import as_path, is_remote
+from estimator_train.app import datasets
+
+_FILES = (
+    "run.json",
+    "timing.json",
+    "evaluations.jsonl",
+    "predictions.csv",
+    "metrics.csv",
+    "loggers.json",
+    "checkpoint",
+    "graph.pbtxt",
+    "report/report.html",
+)
+_DIRECTORIES = ("eval", "report", "export")
+
+
+def model_dir_of(flags: SimpleNamespace) -> str:
+    """Returns the directory that the flags of `train` name, or the default."""
+    name = "own" if flags.input_fn else flags.recipe or flags.dataset or datasets.NAMES[0]
+    return flags.model_dir or os.path.join("runs", name)
+
+
+def run_file(model_dir: str | os.PathLike[str]) -> Any:
+    """Returns the path of run.json, which describes a run."""
+    return as_path(model_dir, "run.json")
+
+
+def newest_checkpoint(model_dir: str | os.PathLike[str]) -> str | None:
+    """Returns the name of the newest checkpoint in `model_dir`, or None; TensorFlow checks later that it is intact."""
+    directory = as_path(model_dir)
+    state = directory / "checkpoint"
+    text = state.read_text(errors="replace") if state.is_file() else ""
+    named = re.search(r'^model_checkpoint_path: "(.+)"', text, re.MULTILINE)
+    if named:
+        return Path(named.group(1)).name
+    names = checkpoints_among(path.name for path in (directory.iterdir() if directory.is_dir() else ()))
+    return names[-1] if names else None
+
+
+def warn_of_lost_checkpoints(model_dir: str) -> None:
+    """Says that a run without a checkpoint starts at step 0, because its checkpoints may have been lost."""
+    if run_file(model_dir).exists() and newest_checkpoint(model_dir) is None:
+        click.echo(f"estimator_train: {model_dir} holds a run but no checkpoint: it starts at step 0", err=True)
+
+
+def check_directory(directory: str, flag: str) -> None:
+    """Checks that `directory` can be written to or created; a remote one is only checked when it is written."""
+    if is_remote(directory):
+        if as_path(directory).is_file():
+            raise click.ClickException(f"{flag} {directory} is a file; give a folder")
+        return
+    path = Path(directory)
+    if os.path.lexists(path) and not path.is_dir():
+        kind = "a file" if path.exists() else "a link to nowhere"
+        raise click.ClickException(f"{flag} {path} is {kind}; give a folder")
+    existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if parent.exists())
+    if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
+        raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
+
+
+def check_parent(file: str, flag: str) -> None:
+    """Checks that the directory of a file to write exists."""
+    if not Path(file).parent.is_dir():
+        raise click.ClickException(f"{flag} {file}: there is no folder {Path(file).parent}")
+
+
+def check_place(model_dir: str, is_new: bool) -> None:
+    """Checks that a training can write to `model_dir`, and, if it is new, that no run is there."""
+    check_model_dir(model_dir)
+    check_directory(model_dir, "--model-dir")
+    checkpoint = newest_checkpoint(model_dir)
+    if is_new and (checkpoint or run_file(model_dir).exists()):
+        where = f"trained to {checkpoint}" if checkpoint else "without a checkpoint yet"
+        raise click.ClickException(f"{model_dir} holds a run, {where}; add --resume, or give another --model-dir")
+
+
+def check_model_dir(model_dir: str) -> None:
+    """Checks that `--model-dir` is not a glob pattern to TensorFlow, and that a run can keep its files there."""
+    directory = as_path(model_dir)
+    try:
+        absolute(model_dir)
+        directory.exists()  # raises if TensorFlow cannot access a remote one
+    except (ValueError, OSError) as error:
+        raise click.ClickException(f"--model-dir {model_dir}: {error}") from error
+    for path in [*(directory / name for name in _FILES), *directory.glob("model.ckpt-*.*")]:
+        if path.exists() and not path.is_file():
+            raise click.ClickException(f"{path} is not a file, but a run keeps a file of that name; move it elsewhere")
+    if not is_remote(model_dir):
+        _check_links(directory)
+    for path in (directory / name for name in _DIRECTORIES):
+        if path.exists() and not path.is_dir():
+            raise click.ClickException(
+                f"{path} is not a folder, but a run keeps a folder of that name; move it elsewhere"
+            )
+
+
+def _check_links(directory):
+    """Checks that nothing a run writes in `directory`, which may be somebody else's, is a link to a place outside."""
+    inside = os.path.realpath(directory) + os.sep
+    names = ("evaluations.jsonl", "training.lock", "learning_rate.png", "images", *_DIRECTORIES)
+    for path in [
+        *(directory / name for name in names),
+        *directory.glob("export/*"),
+        *directory.glob("images/*"),
+        *directory.glob("*_temp*"),
+    ]:
+        if path.is_symlink() and not os.path.realpath(path).startswith(inside):
+            raise click.ClickException(f"{path} is a link that leads out of the run; remove it")

@@ -1,0 +1,54 @@
+"""Takes the flags that are not given from --config or, with --resume, from the run in --model-dir."""
+
+from __future__ import annotations
+
+import types
+
+import click
+import cloup
+from click.core import ParameterSource
+
+from estimator_train.app.cli import trust
+from estimator_train.app.cli.conflicts import kept
+from estimator_train.app.cli.directories import model_dir_of, run_file
+from estimator_train.app.cli.run_file import flags_of
+from estimator_train.app.cli.settings import RULES
+
+# Flags that say what kind of run a file describes; `trust.check` reads them.
+_KINDS = ("dataset", "recipe")
+
+
+class RepeatingCommand(cloup.Command):
+    """A command that may repeat a run; a flag on the command line replaces the run's and those that it excludes."""
+
+    def parse_args(self, ctx, args):
+        rest = super().parse_args(ctx, [*args])
+        if ctx.resilient_parsing:  # for shell completion
+            return rest
+        path = ctx.params["config"]
+        if path is None and ctx.params["resume"]:
+            path = run_file(model_dir_of(types.SimpleNamespace(**ctx.params)))
+            path = path if path.exists() else None
+        if path is None:
+            return rest
+        given = {
+            name: value
+            for name, value in ctx.params.items()
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
+        flags = flags_of(path)
+        _check_same_system(flags, given, path)
+        ctx.default_map = kept(flags, given, RULES)
+        own = {name: None for name in given if name not in _KINDS}
+        trust.check(path, ctx.default_map | own, ctx.params["trust_run"])
+        ctx.params.clear()
+        return super().parse_args(ctx, args)
+
+
+def _check_same_system(flags, given, path):
+    """Raises ClickException if a run would switch to another recipe, or between a recipe and a dataset."""
+    recipe, others = flags.get("recipe"), [name for name in ("dataset", "input_fn", "model") if name in given]
+    wanted = given.get("recipe", recipe)
+    if wanted != recipe or (recipe and others):
+        system = f"the recipe {recipe}" if recipe else f"the dataset {flags.get('dataset', 'of an input_fn')}"
+        raise click.ClickException(f"{path} describes a run of {system}; give another --model-dir")

@@ -1,0 +1,144 @@
+"""run.json, which describes a run: written, read, checked, and turned into the flags that repeat the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.paths import as_path
+from estimator_train.app.cli import trust
+from estimator_train.app.cli.directories import check_model_dir, run_file
+from estimator_train.app.cli.settings import STORED, Recipe, Settings, Training, check_class_names
+from estimator_train.app.cli.table import settings_in, text_of
+
+
+def save_run(model_dir: Any, settings: Mapping[str, Any], **about: Any) -> None:
+    """Writes run.json in `model_dir` atomically: the settings and other facts about the run."""
+    path = run_file(model_dir)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(about | {"settings": settings}, indent=2) + "\n")
+
+
+def load_settings(model_dir: Any) -> Settings | None:
+    """Returns the settings of the run in `model_dir`, or None if there is no run."""
+    path = run_file(model_dir)
+    if not path.exists():
+        return None
+    values = read(path)["settings"]
+    if isinstance(values.get("recipe"), str):
+        raise click.ClickException(
+            f"{model_dir} holds a run of the recipe {values['recipe']}, which does its own evaluation: "
+            f"estimator_train --model-dir {model_dir} --resume"
+        )
+    try:
+        settings = Settings(**{name: _as_stored(value) for name, value in values.items()})
+        _check_types(settings)
+        check_class_names(settings.class_names)
+        settings.in_phases()
+    except (TypeError, ValueError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}; delete it, or use another folder") from error
+    return settings
+
+
+def load_training(model_dir: Any) -> Training:
+    """Returns how the run in `model_dir` is trained."""
+    return Training(**{name: _as_stored(value) for name, value in read(run_file(model_dir))["training"].items()})
+
+
+def settings_of_run(model_dir: str, trusts: bool | None = None) -> Settings:
+    """Returns the settings of the run in `model_dir`, which must exist.
+
+    `trusts` is the value of --trust-run, or None if the command neither runs nor writes what run.json names.
+    """
+    check_model_dir(model_dir)
+    if not as_path(model_dir).is_dir():
+        raise click.ClickException(f"{model_dir}: there is no such folder; give the folder of a run")
+    settings = load_settings(model_dir)
+    if settings is None:
+        raise click.ClickException(f"{model_dir} holds no run: it has no run.json")
+    if trusts is not None:
+        trust.check(run_file(model_dir), dataclasses.asdict(settings), trusts)
+    return settings
+
+
+def data_of_run(settings: Settings, model_dir: str) -> Any:
+    """Opens the dataset of the run, which must have the classes of the run's model; returns None for an input_fn."""
+    data = settings.open_data()
+    if data and data.class_names != settings.class_names:
+        raise click.ClickException(
+            f"the run in {model_dir} knows the classes {', '.join(settings.class_names)}, but "
+            f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
+        )
+    return data
+
+
+def flags_of(path: str | Path) -> dict[str, Any]:
+    """Returns the flags of `train`, by their Python names, that reproduce the run described by run.json at `path`."""
+    run = read(path)
+    values = run["settings"] | run.get("training", {})
+    defaults = {field.name: field.default for table in STORED for field in dataclasses.fields(table)}
+    flags = {name: values[name] for name in settings_in(*STORED) if name in values}
+    return {name: value for name, value in flags.items() if value is not None and value != defaults[name]}
+
+
+def check_same(settings: Mapping[str, Any], earlier: Mapping[str, Any], model_dir: Any) -> None:
+    """Raises ClickException if the run in `model_dir` would be continued with other settings than the `earlier` ones.
+
+    Some may change: files may have moved, a resumed run may train other layers, and `Training` is never fixed.
+    """
+    table = settings_in(Settings, Recipe)
+    free = settings_in(Training).keys() | {name for name, each in table.items() if each.may_change}
+    for name, ours in settings.items():
+        theirs = _as_stored(earlier.get(name))
+        if ours != theirs and name not in free:
+            raise click.ClickException(
+                f"the run in {model_dir} has {name} {text_of(theirs)}, not {text_of(ours)}; continue with the same, or "
+                "give another --model-dir"
+            )
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Returns the content of run.json at `path`, which has settings, and perhaps how the run is trained."""
+    try:
+        path = as_path(path)
+        if path.exists() and not path.is_file():
+            raise ValueError("it is not a file")
+        values = json.loads(path.read_text())
+        if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
+            raise ValueError("it holds no run's settings")
+        if not isinstance(values.get("training", {}), dict):
+            raise ValueError(f"its training is {json.dumps(values['training'])}")
+    except (OSError, ValueError, RecursionError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}; it must be the run.json of a run") from error
+    return values
+
+
+def _as_stored(value):
+    return tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+
+
+def _check_types(settings):
+    """Raises TypeError if a setting, which may have been read from a file, does not have its annotated type."""
+    for name, kind in typing.get_type_hints(Settings).items():
+        value = getattr(settings, name)
+        if not _is_of(value, kind):
+            raise TypeError(f"{name} is {json.dumps(value)}")
+
+
+def _is_of(value, kind):
+    """Checks a value against a type used in `Settings`: a class, a tuple of one class, or either of them or None."""
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return any(_is_of(value, each) for each in typing.get_args(kind))
+    if typing.get_origin(kind) is not tuple:
+        return type(value) is kind
+    each, *rest = typing.get_args(kind)
+    is_any_length = rest == [Ellipsis]
+    return type(value) is tuple and all(isinstance(item, each) for item in value) and (is_any_length or len(value) == 2)

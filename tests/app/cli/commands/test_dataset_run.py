@@ -1,0 +1,112 @@
+"""A training on a dataset is resolved from its flags, or from a run and the flags that replace its own."""
+
+import json
+import types
+
+import pytest
+
+from estimator_train.app.cli.commands import dataset_run
+from estimator_train.app.cli.commands.train import train
+from estimator_train.app.cli.settings import Invocation
+from estimator_train.app.cli.table import settings_in
+
+PHASES = "freeze=all epochs=1; freeze=none epochs=2"
+EARLY = {"epochs": 3, "evaluate_every": 1, "early_stopping": 2, "monitor": "accuracy:max"}
+
+
+@pytest.fixture
+def flags(scans):
+    """Resolved flags of `train`, as the command hands them on."""
+
+    def flags(**given):
+        none = {parameter.name: None for parameter in train.params}
+        none |= {name: False for name, each in settings_in(Invocation).items() if each.kind is None}
+        given = {"dataset": "images", "data_dir": str(scans), "find_learning_rate": False, **given}
+        return types.SimpleNamespace(**none | given)
+
+    with train.make_context("train", ["--resume"]):
+        yield flags
+
+
+@pytest.fixture
+def stored(scans, tmp_path):
+    """Writes the run.json of a run on `scans` and returns its path."""
+
+    def stored(training, **settings):
+        base = {"dataset": "images", "data_dir": str(scans), "model": "vgg16", "image_size": [64, 64]}
+        base |= {"batch_size": 4, "class_names": ["bright", "dark"], "task": "classification"}
+        (tmp_path / "run.json").write_text(json.dumps({"settings": base | settings, "training": training}))
+        return str(tmp_path / "run.json")
+
+    return stored
+
+
+@pytest.fixture
+def plan(command):
+    def plan(*arguments):
+        code, output, errors = command(*arguments, "--dry-run")
+        assert (code, errors) == (0, "")
+        return {line[:12].rstrip(): line[13:] for line in output.splitlines()}
+
+    return plan
+
+
+def test_what_flags_leave_open_comes_from_the_dataset(flags):
+    run = dataset_run.resolve(flags(epochs=2, dry_run=True))
+    assert (run.settings.model, run.settings.class_names) == ("mobilenet_v2", ("bright", "dark"))
+    assert (run.training.epochs, run.training.steps_per_loop) == (2, 1)
+    assert run.last_step == 2 * run.steps_per_epoch
+    assert run.verbosity == "normal"
+
+
+def test_a_rate_test_ends_after_its_own_steps(flags):
+    assert dataset_run.resolve(flags(find_learning_rate=True, dry_run=True)).last_step == 100
+
+
+def test_phases_set_the_last_step(flags):
+    run = dataset_run.resolve(flags(phases=PHASES, batch_size=4, dry_run=True))
+    assert (run.training.epochs, run.steps_per_epoch, run.last_step) == (None, 3, 9)
+
+
+def test_phases_replace_early_stopping_of_a_repeated_run(plan, stored):
+    planned = plan("--config", stored(EARLY), "--phases", PHASES)
+    assert planned["phases"] == PHASES
+    assert planned["steps"] == "9: 3 epochs of 3"
+    assert planned["evaluation"] == "every 1 steps and at the end"
+
+
+def test_phases_replace_averages_and_cached_features(plan, stored):
+    planned = plan("--config", stored({"cache": "features", "epochs": 2}, ema=0.9), "--phases", PHASES)
+    assert planned["phases"] == PHASES and "optimizer" not in planned
+
+
+@pytest.mark.parametrize(("flag", "steps"), [("--epochs", "9: 3 epochs of 3"), ("--max-steps", "3: 1 epoch of 3")])
+def test_a_length_replaces_the_phases_of_a_repeated_run(plan, stored, flag, steps):
+    planned = plan("--config", stored({}, phases=PHASES), flag, "3")
+    assert planned["steps"] == steps
+    assert "phases" not in planned
+
+
+def test_a_resumed_run_can_lose_its_phases(plan, stored, tmp_path):
+    stored({}, phases=PHASES)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+    planned = plan("--model-dir", tmp_path, "--resume", "--epochs", "4")
+    assert planned["steps"] == "12: 4 epochs of 3" and "phases" not in planned
+
+
+def test_a_rate_in_a_repeated_run_with_phases_is_refused(command, stored):
+    code, _, errors = command("--config", stored({}, phases=PHASES), "--learning-rate", "0.1", "--dry-run")
+    assert code == 2
+    assert "each of the --phases has its own freeze=, epochs= and lr=; leave out --learning-rate" in errors
+
+
+def test_a_rate_test_replaces_evaluations_and_their_monitor(plan, stored):
+    planned = plan("--config", stored(EARLY), "--find-learning-rate")
+    assert planned["evaluation"] == "at the end"
+    assert planned["steps"].startswith("100: ")
+
+
+def test_another_dataset_replaces_the_data_of_a_repeated_run(plan, stored):
+    planned = plan("--config", stored({"epochs": 2}, split="patient", model="small_cnn"), "--dataset", "synthetic_oct")
+    assert planned["data"].startswith("synthetic_oct: 800 images")
+    assert planned["model"] == "small_cnn for images of 64x64"

@@ -1,0 +1,55 @@
+"""A resolved run is trained: run.json, checkpoints, evaluations and the last lines."""
+
+import dataclasses
+import json
+
+import pytest
+
+from estimator_train._engine.distribution.cluster_task import ClusterTask
+from estimator_train.app import datasets
+from estimator_train.app.cli.commands.dataset_run import Run
+from estimator_train.app.cli.run.training import diagnosis, run_training
+from estimator_train.app.cli.run_file import load_settings, load_training
+from estimator_train.app.cli.settings import Training
+
+
+@pytest.fixture
+def run(settings, blank_plots, tmp_path):
+    data = datasets.open_dataset("images", settings.data_dir)
+    training = Training(max_steps=2)
+    return Run(settings, training, data, str(tmp_path / "run"), ClusterTask(), "normal", False, {})
+
+
+def changed(run, **training):
+    return dataclasses.replace(run, training=dataclasses.replace(run.training, **training))
+
+
+def test_a_run_is_described_trained_evaluated_and_reported(run, capsys):
+    assert run_training(run) == 0
+    *_, report, result = capsys.readouterr().out.splitlines()
+    assert report == f"the report is {run.model_dir}/report/report.html"
+    assert result.startswith(f"evaluated {run.model_dir}/model.ckpt-2: loss ")
+    assert load_settings(run.model_dir) == run.settings
+    assert load_training(run.model_dir) == run.training
+    with open(f"{run.model_dir}/run.json") as file:
+        described = json.load(file)
+    assert (described["last_step"], described["data"]["train"]) == (2, 12)
+
+    assert run_training(run) == 0
+    assert f"{run.model_dir} is already trained to step 2" in capsys.readouterr().out
+
+
+def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
+    patient = changed(run, max_steps=9, evaluate_every=1, early_stopping=1, keep_best=True, monitor="accuracy:max")
+    assert run_training(patient) == 0
+    output = capsys.readouterr().out
+    assert "the accuracy did not rise in 1 evaluations" in output
+    assert f"the best checkpoint is kept as {run.model_dir}/export/best_checkpoint/model.ckpt-" in output
+    assert output.count("evaluated ") > 1
+
+
+def test_the_diagnosis_suggests_only_what_is_not_turned_on():
+    timing = {"input_wait_share": 0.0, "examples_per_second": 4.0, "mean_seconds": 0.001, "seconds": 20.0}
+    timing |= {"checkpoint_seconds": 0.0, "evaluation_seconds": 0.0}
+    assert "--steps-per-loop 50" in diagnosis(timing, Training(cache="features"), None)
+    assert "--steps-per-loop" not in diagnosis(timing, Training(cache="features", steps_per_loop=50), None)

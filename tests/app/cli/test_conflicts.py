@@ -1,0 +1,57 @@
+"""Rules between flags: refusals, and which flags of a repeated run give way to those on the command line."""
+
+import types
+
+import click
+import pytest
+
+from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces, check_conflicts, flag_of, kept
+
+RULES = (
+    Excludes(("b", "c"), flag="a"),
+    Excludes(("d=always",), "{flag} is not for {other}", "a", mutual=True),
+    Needs(("a",), "{flag} needs --a", "e"),
+    Needs(("e",), "{flag} needs --e", "f"),
+    Replaces(("g",), "a"),
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a": 1, "c": 2}, "--a and --c exclude each other; give one"),
+        ({"a": 1, "d": "always"}, "--a is not for --d"),
+        ({"e": 1}, "--e needs --a"),
+    ],
+)
+def test_a_broken_rule_is_refused_with_its_reason(given, message):
+    with pytest.raises(click.ClickException, match=message):
+        check_conflicts(types.SimpleNamespace(**given), RULES)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"a": 1}, {"b": 1, "c": 1}, {"a": 1, "d": "never"}, {"a": 1, "e": 1, "f": 1}, {"a": 1, "g": 1}]
+)
+def test_flags_that_keep_the_rules_are_accepted(given):
+    check_conflicts(types.SimpleNamespace(**given), RULES)
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "left"),
+    [
+        ({"b": 1, "c": 2, "h": 3}, {"a": 1}, {"h": 3}),  # excluded
+        ({"a": 1}, {"b": 1}, {"a": 1}),  # not mutual: check_conflicts refuses it
+        ({"a": 1}, {"d": "always"}, {}),
+        ({"d": "never"}, {"a": 1}, {"d": "never"}),
+        ({"g": 1}, {"a": 1}, {}),
+        ({"a": 1, "e": 2, "f": 3}, {"d": "always"}, {}),  # what it needs is gone, and so on
+        ({"e": 2}, {"b": 1}, {"e": 2}),  # its need has never been met: check_conflicts refuses it
+        ({"a": 1, "e": 2}, {"a": 4, "d": "never"}, {"a": 1, "e": 2}),
+    ],
+)
+def test_flags_of_a_run_give_way_to_those_given(stored, given, left):
+    assert kept(stored, given, RULES) == left
+
+
+def test_a_flag_has_dashes():
+    assert (flag_of("data_dir"), flag_of("freeze=none")) == ("--data-dir", "--freeze")

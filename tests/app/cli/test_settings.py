@@ -1,0 +1,117 @@
+"""The table of settings: what a field says reaches every place that a flag shows in."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+from estimator_train.app.cli.commands.train import train
+from estimator_train.app.cli.settings import RULES, STORED, TABLE, Settings, Training
+from estimator_train.app.cli.table import help_of, lines_of, phrases_of, settings_in, text_of
+from tests.app.cli import flag_tables
+
+
+def test_docs_list_every_flag_as_the_table_has_it():
+    assert flag_tables.in_page(flag_tables.PAGE.read_text()) == flag_tables.section()
+
+
+def test_every_field_is_a_flag_of_train_with_a_help():
+    names = [name for table in TABLE for name in settings_in(table)]
+    assert sorted(names) == sorted(parameter.name for parameter in train.params)
+    assert all(help_of(table, name).endswith((".", "]")) for table in TABLE for name in settings_in(table))
+
+
+def test_rules_name_only_flags():
+    names = settings_in(*TABLE)
+    named = {name.partition("=")[0] for rule in RULES for name in (rule.flag, *rule.others)}
+    assert named <= names.keys()
+
+
+def test_a_setting_says_its_value_in_its_line_of_the_plan():
+    settings = Settings(model="vgg16", freeze="all", dropout=0.25, seed=0, class_names=())
+    assert lines_of(settings)["seed"] == "0"
+    assert phrases_of(settings, "model") == ["freeze=all", "dropout=0.25"]
+    training = Training(log=("csv", "mlflow"), cache="memory", augment="flip")
+    assert lines_of(training) == {"log": "csv, mlflow", "augmentation": "flip", "batch": "1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [((24, 32), "24x32"), (("a", "b"), "a, b"), ((), "none"), (None, "its default"), (0.5, "0.5")],
+)
+def test_a_value_is_said_as_it_is_typed(value, text):
+    assert text_of(value) == text
+
+
+def test_arguments_of_run_config_are_those_that_say_so():
+    training = Training(recompute=True, accumulate_steps=3, epochs=2)
+    assert training.of_config == {
+        "accumulate_steps": 3, "mixed_precision": None, "recompute": True, "jit_compile": False, "steps_per_loop": 1,
+        "async_checkpoints": False,
+    }  # fmt: skip
+
+
+def test_phases_are_settings_with_their_own_frozen_layers():
+    settings = Settings(model="vgg16", phases="freeze=all epochs=2; freeze=none epochs=1 lr=1e-4", class_names=())
+    (first, _), (second, phase) = settings.in_phases()
+    assert (first.freeze, second.freeze, second.phases, phase.learning_rate) == ("all", "none", None, 1e-4)
+
+
+def test_every_stored_value_has_a_default_that_a_flag_leaves():
+    fields = [field for table in STORED for field in dataclasses.fields(table) if "setting" in field.metadata]
+    defaults = {field.name: field.default for field in fields if field.default not in (None, False)}
+    assert defaults == {"task": "classification", "accumulate_steps": 1, "steps_per_loop": 1}
+
+
+# Runs the command with a table that has one more setting, and prints the page's section on flags.
+PROGRAM = """
+import importlib.util, sys
+name = "estimator_train.app.cli.settings"
+
+class Finder:
+    @staticmethod
+    def find_spec(wanted, path=None, target=None):
+        return importlib.util.spec_from_file_location(name, {file!r}) if wanted == name else None
+
+sys.meta_path.insert(0, Finder)
+if sys.argv[1:] == ["docs"]:
+    from tests.app.cli import flag_tables
+    print(flag_tables.section())
+else:
+    from estimator_train.app.cli import main
+    main()
+"""
+FIELD = '''
+    paper: str | None = setting(MODEL, kinds.Text())
+    """Paper to cite."""
+
+    class_names: tuple[str, ...]
+'''
+
+
+def test_one_more_field_shows_in_help_run_json_plan_resume_and_docs(scans, tmp_path):
+    table = sys.modules[Settings.__module__].__file__
+    with open(table) as source:
+        changed = source.read().replace("\n    class_names: tuple[str, ...]\n", FIELD)
+    (tmp_path / "settings.py").write_text(changed)
+    program = PROGRAM.format(file=str(tmp_path / "settings.py"))
+
+    def run(*arguments):
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        process = subprocess.run(command, capture_output=True, text=True, cwd=flag_tables.PAGE.parents[1])
+        return process.returncode, process.stdout, process.stderr
+
+    assert "  --paper TEXT                    Paper to cite.\n" in run("train", "--help")[1]
+    assert "\n| `--paper TEXT` | Paper to cite. | fixed |\n" in run("docs")[1]
+    data = ["--dataset", "images", "--data-dir", scans, "--model", "small_cnn", "--image-size", "16"]
+    code, output, errors = run(*data, "--max-steps", "1", "--model-dir", tmp_path / "run", "--paper", "Kermany 2018")
+    assert code == 0, errors
+    assert "\npaper        Kermany 2018\n" in output
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["paper"] == "Kermany 2018"
+    resume = ["--model-dir", tmp_path / "run", "--resume", "--dry-run"]
+    assert "\npaper        Kermany 2018\n" in run(*resume)[1]
+    code, _, errors = run(*resume, "--paper", "He 2015")
+    assert code == 2
+    assert f"the run in {tmp_path}/run has paper Kermany 2018, not He 2015; continue with the same" in errors
