@@ -42,7 +42,7 @@ def latest_intact(model_dir: str | os.PathLike[str]) -> str | None:
     if paths and _state(model_dir) != state:
         return latest_intact(model_dir)  # a training process has replaced these checkpoints meanwhile
     if paths and (state or not paths[-1].endswith(".ckpt-0")):
-        others = [path for path in _lying_in(model_dir) if path not in paths and damage_of(path) is None]
+        others = [path for path in _found_in(model_dir) if path not in paths and damage_of(path) is None]
         state_file = os.path.join(model_dir, "checkpoint")
         mend = f"delete {state_file} to resume from {others[-1]}" if others else "restore a copy"
         raise CheckpointError(
@@ -77,7 +77,7 @@ def recover_state(model_dir: str | os.PathLike[str], keep_max: int | None) -> No
     state = _state(model_dir)
     if state and state == _state_on_disk(model_dir):
         return
-    paths = _listed(state) if state else [path for path in _lying_in(model_dir) if damage_of(path) is None]
+    paths = _listed(state) if state else [path for path in _found_in(model_dir) if damage_of(path) is None]
     paths = paths[-(keep_max or 0) :]
     if not paths:
         return
@@ -144,7 +144,7 @@ def _listed(state: Any) -> list[str]:
 
 
 def _recovered(model_dir: str | os.PathLike[str]) -> list[str]:
-    paths = _lying_in(model_dir)
+    paths = _found_in(model_dir)
     if paths:
         tf.get_logger().warning(
             "%s is missing or cannot be read; the newest checkpoint in its directory is %s",
@@ -154,7 +154,7 @@ def _recovered(model_dir: str | os.PathLike[str]) -> list[str]:
     return paths
 
 
-def _lying_in(model_dir: str | os.PathLike[str]) -> list[str]:
+def _found_in(model_dir: str | os.PathLike[str]) -> list[str]:
     names = tf.io.gfile.listdir(model_dir) if tf.io.gfile.isdir(model_dir) else []
     return [os.path.join(model_dir, name) for name in checkpoints_among(names)]
 

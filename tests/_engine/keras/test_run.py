@@ -141,7 +141,7 @@ def test_a_loop_that_the_state_has_replaced_is_traced_again():
     assert replaced.counts == [] and state.own_loop.counts == [1]
 
 
-def test_batches_are_told_to_another_thread_only_while_a_call_runs():
+def test_another_thread_sees_the_batches_only_while_a_call_runs():
     state = State()
     run = runner(state)
     assert run.batches_if_idle() is None

@@ -38,7 +38,7 @@ def test_hooks_read_the_global_step_by_one_tensor(graph):
         assert session.run(read) == 5
 
 
-def test_random_ops_after_the_read_of_the_global_step_have_the_seeds_that_tf_estimator_gave(graph):
+def test_the_read_of_the_global_step_changes_no_seed_of_random_ops(graph):
     """A model_fn would draw other initial weights than under tf.estimator: a seed is the number of ops before it."""
     v1.train.create_global_step()
     private_tensorflow.global_step_read()

@@ -220,7 +220,7 @@ def test_hyperparameters_that_are_variables(optimizer, expected):
     assert {name: float(value) for name, value in private_tf_keras.hyperparameters(optimizer).items()} == expected
 
 
-def test_a_compiled_nadam_gives_the_numbers_of_an_eager_one_and_continues_with_them(tmp_path):
+def test_a_compiled_nadam_gives_the_numbers_of_an_eager_one(tmp_path):
     """Each variable's update would multiply the product of momenta again, and a checkpoint would lack it."""
 
     def train(name, steps, path=None, complete=False):
