@@ -71,7 +71,7 @@ class ObjectSaver:
         self._managers = {}
 
     def build(self) -> None:
-        """Does nothing: Scaffold.finalize() calls it, but an object-based checkpoint needs no ops."""
+        """Called by Scaffold.finalize(); an object-based checkpoint needs no ops."""
 
     def save(self, session: Any, save_path: str, global_step: Any, **_: Any) -> str:
         """Writes `<save_path>-<global_step>` and the `checkpoint` file; deletes checkpoints beyond keep_max."""

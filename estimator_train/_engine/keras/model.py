@@ -79,9 +79,8 @@ class KerasModel(PreparedModel):
         self._metric_names_map = metric_names_map
         self._export_outputs = export_outputs
         self._metric_fns = metric_fns
-        self._idle_states: dict[Any, list[Any]] = collections.defaultdict(
-            list
-        )  # by role and strategy, those that no run uses
+        # By role and strategy, those that no run uses.
+        self._idle_states: dict[Any, list[Any]] = collections.defaultdict(list)
         self._trained: ModelState | None = None  # the state of the last training
         self._just_saved: tuple[str | None, int] | None = (
             None  # the path of its checkpoint, and the thread in which it waits
@@ -133,7 +132,8 @@ class KerasModel(PreparedModel):
 
         def function_of(spec):
             with eager_classes():
-                with self._restored(state, checkpoint_path), BUILDING:
+                # Not `restored`: the checkpoint may have been deleted since.
+                with state.completed(checkpoint_path), BUILDING:
                     state.loop(program).trace_features(spec)
                 # The first trace may be gone, because it has old statistics of Normalization layers as constants.
                 run = state.loop(program).trace_features(spec)

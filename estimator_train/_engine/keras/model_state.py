@@ -132,11 +132,25 @@ class ModelState:
     def restored(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
         """Wraps the first trace of a run, and restores the checkpoint at prefix `path`; see `restore`.
 
-        The checkpoint is read before the trace if the variables exist, otherwise after it, so once for either. It is
-        read again only if the trace creates variables of a model whose layers claim to be built. If `path` is None,
-        variables keep their initial values.
+        The checkpoint is read before the trace if the variables exist, otherwise after it, so once for either. If
+        `path` is None, variables keep their initial values.
         """
-        is_restored = self.restore_early(path, trained)
+        self.restore_early(path, trained)
+        with self.completed(path, trained):
+            yield
+
+    def restore_early(self, path: str | None, trained: ModelState | None = None) -> None:
+        """Restores the checkpoint if that can be done before a trace; see `restored`."""
+        if path is not None and (self._has_variables() or object_based.needs_variables(path)):
+            self.restore(path, trained)
+
+    @contextlib.contextmanager
+    def completed(self, path: str | None, trained: ModelState | None = None) -> Iterator[None]:
+        """Wraps a trace after `restore_early`, and restores what that has missed.
+
+        If the trace creates variables of a model whose layers claim to be built, the checkpoint is read again.
+        """
+        is_restored = self._loaded is not None
         before = set(map(id, self.adapter.variables(self.model)))
         yield
         made = [variable for variable in self.adapter.variables(self.model) if id(variable) not in before]
@@ -150,13 +164,6 @@ class ModelState:
             self._load(path)
         else:
             self.restore(path, trained)
-
-    def restore_early(self, path: str | None, trained: ModelState | None = None) -> bool:
-        """Restores the checkpoint if it can be before a trace; returns whether it did."""
-        if path is None or not (self._has_variables() or object_based.needs_variables(path)):
-            return False
-        self.restore(path, trained)
-        return True
 
     def _has_variables(self) -> bool:
         """Returns whether the variables that a checkpoint has exist, as far as that can be known before a trace."""

@@ -69,7 +69,7 @@ class Late(keras.layers.Layer):
 def small(optimizer, kind=keras.Sequential, has_input=True, body=()):
     layers = (keras3 if issubclass(kind, keras3.Model) else keras).layers
     shape = [(keras3 if issubclass(kind, keras3.Model) else keras).Input((4,))] if has_input else []
-    model = kind([*shape, layers.Dense(5, "tanh"), *body, layers.Dense(3)])
+    model = kind([*shape, layers.Dense(5, "tanh"), *body, layers.Dense(3, name="out")])
     model.compile(*([] if optimizer is None else [optimizer, "mse"]))
     return model
 
@@ -153,6 +153,8 @@ def test_an_evaluation_a_predictor_and_an_export_read_once(name, data, batches, 
     assert reads == [path]
     with estimator.predictor() as predictor:
         found = predictor(x)
+        tf.io.gfile.rmtree(str(tmp_path))
+        predictor(x.astype("float16"))  # another function of the same variables
     assert reads == [path, path]  # it has a state of its own
     for index, each in enumerate(predictions):
         for key, value in each.items():
