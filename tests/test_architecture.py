@@ -96,15 +96,15 @@ def test_no_attribute_is_set_on_a_function():
     assert not offences
 
 
-def _functions(tree, of=""):
+def _functions(tree, prefix=""):
     """Yields (name with the classes and functions around it, node) of all functions."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             if isinstance(node, ast.FunctionDef):
-                yield of + node.name, node
-            yield from _functions(node, f"{of}{node.name}.")
+                yield prefix + node.name, node
+            yield from _functions(node, f"{prefix}{node.name}.")
         else:
-            yield from _functions(node, of)
+            yield from _functions(node, prefix)
 
 
 def _attributes_set_on_functions(source):

@@ -14,9 +14,9 @@ v1 = tf.compat.v1
 KINDS = ["keras", "model_fn"]
 
 
-def one_weight(optimizer, loss, metrics=(), name=None):
+def one_weight(optimizer, loss, metrics=()):
     """Returns a compiled Keras model whose prediction is w x."""
-    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,), name=name)
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(1,), name="dense")
     model = keras.Sequential([dense])
     model.compile(optimizer, loss, metrics=list(metrics))
     return model

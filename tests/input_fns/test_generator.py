@@ -1,10 +1,12 @@
 import itertools
+import os
 import sys
 
 import cloudpickle
 import numpy as np
 import pytest
 import tensorflow as tf
+from processes import wait_for_the_end_of
 
 from estimator_train.input_fns import Skipped, generator
 
@@ -219,6 +221,19 @@ def test_examples_of_one_batch_with_two_shapes_are_named():
     lengths = iter([2, 3])
     with pytest.raises(tf.errors.OpError, match=r"shapes \(2,\) and \(3,\); give them the same shape"):
         list(generator(rows, batch_size=2, output_signature=signature)())
+
+
+def test_workers_are_processes_that_end_with_the_iterator():
+    def make(input_context):
+        for _ in range(3):
+            yield np.zeros(2, np.float32), os.getpid()
+
+    dataset = generator(make, batch_size=1, num_epochs=None, output_signature=SIGNATURE, workers=2)()
+    iterator = iter(dataset)
+    pids = {int(next(iterator)[1][0]) for _ in range(4)}
+    assert len(pids) == 2 and os.getpid() not in pids
+    del iterator
+    wait_for_the_end_of(pids)
 
 
 def test_an_error_in_a_worker_keeps_type_message_and_traceback():

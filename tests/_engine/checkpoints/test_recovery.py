@@ -5,30 +5,12 @@ import shutil
 
 import pytest
 import tensorflow as tf
-import tf_keras as keras
-from models import KINDS, one_weight, receiver
+from models import KINDS, approaching, label, receiver
 
 import estimator_train as et
 from estimator_train._engine import checkpoints
 
-v1 = tf.compat.v1
-
-
-def input_fn():
-    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.ones([1, 1]))).repeat()
-
-
-def eval_input_fn():
-    return input_fn().take(1)
-
-
-def model_fn(features, labels, mode):
-    prediction = features * v1.get_variable("w", [], initializer=v1.zeros_initializer())
-    if mode == et.ModeKeys.PREDICT:
-        return et.EstimatorSpec(mode, predictions={"dense": prediction})
-    loss = tf.reduce_mean((labels - prediction) ** 2)
-    train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
-    return et.EstimatorSpec(mode, loss=loss, train_op=train_op)
+input_fn, eval_input_fn = label(1.0), label(1.0, 1)
 
 
 @pytest.fixture(params=KINDS, scope="module")
@@ -42,9 +24,7 @@ def estimator_in(kind):
 
     def make(folder):
         config = et.RunConfig(folder, save_checkpoints_steps=1, save_summary_steps=None, keep_checkpoint_max=3)
-        if kind == "model_fn":
-            return et.Estimator(model_fn, config=config)
-        return et.model_to_estimator(one_weight(keras.optimizers.SGD(0.05), "mse", name="dense"), config=config)
+        return approaching(kind, config)
 
     return make
 

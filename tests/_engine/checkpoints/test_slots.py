@@ -12,6 +12,11 @@ import estimator_train as et
 from estimator_train._engine.checkpoints import CheckpointError, slots
 
 
+def slow(*values):
+    """A case of what a faster one shows, too."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def build(weights=None, frozen=1, optimizer=None):
     """Builds a classifier with layers named by Keras, the first of them frozen."""
     layers = [keras.layers.Dense(3, activation="tanh") for _ in range(2)]
@@ -144,9 +149,16 @@ def kernels_and_slots_in(path):
     return {index: reader.get_tensor(key + VALUE) for index, key in enumerate(kernels)}, slots_of_kernels
 
 
-@pytest.mark.parametrize("replicas", [None, 2])
-@pytest.mark.parametrize("kind", [OwnStep, keras_3.Sequential], ids=["own step", "Keras 3"])
-@pytest.mark.parametrize(("before", "after"), [((0, 1), ()), ((0,), (1,)), ((), (0, 1))], ids=str)
+FAST = [((0, 1), (), OwnStep, None), ((0,), (1,), keras_3.Sequential, None), ((), (0, 1), OwnStep, 2)]
+FROZEN = [((0, 1), ()), ((0,), (1,)), ((), (0, 1))]
+EVERY = [
+    (*frozen, kind, replicas) for frozen in FROZEN for kind in (OwnStep, keras_3.Sequential) for replicas in (None, 2)
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "replicas"), [case if case in FAST else slow(*case) for case in EVERY], ids=str
+)
 def test_slots_follow_in_steps_of_ones_own_and_in_keras_3(before, after, kind, replicas, mirrored, tmp_path):
     def train(frozen, steps):
         config = et.RunConfig(tmp_path / "run", train_distribute=mirrored(replicas))
@@ -191,7 +203,7 @@ def test_a_keras_3_model_with_a_schedule_reads_its_slots(tmp_path):
     np.testing.assert_equal(read, [saved[key] for key in sorted(saved)])
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
+@pytest.mark.parametrize("kind", [keras.Sequential, slow(keras_3.Sequential)], ids=["tf_keras", "Keras 3"])
 def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
     def train(frozen, steps):
         model = equal_layers(kind, frozen)
@@ -209,8 +221,16 @@ def test_slots_within_an_optimizer_that_scales_the_loss_follow(kind, tmp_path):
     assert not again[0, kept[1]].any()
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
-@pytest.mark.parametrize(("before", "after"), [((0, 1), ()), ((0,), (1,))], ids=str)
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ((0, 1), (), keras.Sequential),
+        ((0,), (1,), keras_3.Sequential),
+        slow((0, 1), (), keras_3.Sequential),
+        slow((0,), (1,), keras.Sequential),
+    ],
+    ids=str,
+)
 def test_averages_are_those_of_their_weights_whatever_is_frozen_later(before, after, kind, tmp_path):
     def estimator(frozen):
         model = equal_layers(kind, frozen, use_ema=True, ema_momentum=0.5)
@@ -224,7 +244,7 @@ def test_averages_are_those_of_their_weights_whatever_is_frozen_later(before, af
         np.testing.assert_array_equal(*(list(each.values())[0] for each in (ours, theirs)))
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
+@pytest.mark.parametrize("kind", [slow(keras.Sequential), keras_3.Sequential], ids=["tf_keras", "Keras 3"])
 def test_a_warm_start_reads_the_moving_averages_used_in_evaluation(kind, tmp_path):
     def estimator(folder, **options):
         model = equal_layers(kind, (), use_ema=True, ema_momentum=0.5)
@@ -236,7 +256,7 @@ def test_a_warm_start_reads_the_moving_averages_used_in_evaluation(kind, tmp_pat
     assert warm.evaluate(fours(1))["loss"] == first.evaluate(fours(1))["loss"]
 
 
-@pytest.mark.parametrize(("frozen", "others"), [((0,), (1,)), ((0, 1), ())], ids=str)
+@pytest.mark.parametrize(("frozen", "others"), [((0,), (1,)), slow((0, 1), ())], ids=str)
 def test_a_checkpoint_resumes_with_other_frozen_layers(frozen, others, tmp_path):
     def estimator(frozen):
         return et.model_to_estimator(equal_layers(keras.Sequential, frozen), model_dir=tmp_path / "run")
@@ -254,7 +274,7 @@ def test_a_checkpoint_resumes_with_other_frozen_layers(frozen, others, tmp_path)
         np.testing.assert_array_equal(value, expected[key])
 
 
-@pytest.mark.parametrize("kind", [keras.Sequential, keras_3.Sequential], ids=["tf_keras", "Keras 3"])
+@pytest.mark.parametrize("kind", [keras.Sequential, slow(keras_3.Sequential)], ids=["tf_keras", "Keras 3"])
 def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_path, log_lines):
     library = keras_3 if kind is keras_3.Sequential else keras
 
@@ -274,7 +294,7 @@ def test_slots_of_another_optimizer_are_not_taken_but_averages_are(kind, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "kind", [OwnStep, keras.Sequential, keras_3.Sequential], ids=["own step", "tf_keras", "Keras 3"]
+    "kind", [OwnStep, slow(keras.Sequential), keras_3.Sequential], ids=["own step", "tf_keras", "Keras 3"]
 )
 def test_averages_that_begin_later_begin_with_the_weights(kind, tmp_path):
     def train(steps, **options):

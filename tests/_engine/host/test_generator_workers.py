@@ -1,12 +1,11 @@
 import os
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import cloudpickle
 import numpy as np
 import pytest
+from processes import is_alive, wait_for_the_end_of
 
 from estimator_train._engine.host.generator_workers import in_workers
 
@@ -66,23 +65,6 @@ def test_workers_end_with_their_killed_parent_whose_script_has_no_guard(tmp_path
         parent.kill()
     assert one == "1"
     wait_for_the_end_of([int(pid)])
-
-
-def wait_for_the_end_of(pids):
-    deadline = time.monotonic() + 120
-    for pid in pids:
-        while is_alive(pid):
-            assert time.monotonic() < deadline, f"process {pid} does not end"
-            time.sleep(0.05)
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-        # One whose parent has ended may stay behind as a zombie, where nothing reaps it.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def test_an_error_keeps_its_type_and_names_the_line_in_the_worker():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from models import events
 
 import estimator_train as et
 from estimator_train.compat.drop_in.tpu import RunConfig, TPUConfig, TPUEstimator, TPUEstimatorSpec
@@ -48,14 +49,6 @@ class _Seen(list):
         return self
 
 
-def events(directory):
-    """(step, tag) of the events in `directory`."""
-    paths = sorted(path for path in directory.iterdir() if "tfevents" in path.name)
-    records = tf.data.TFRecordDataset([str(path) for path in paths])
-    parsed = [v1.Event.FromString(record.numpy()) for record in records]
-    return [(event.step, value.tag) for event in parsed for value in event.summary.value]
-
-
 def test_every_mode_has_its_batch_size_and_the_host_call_runs_each_step(tmp_path, log_lines):
     seen = _Seen()
     estimator = TPUEstimator(
@@ -69,8 +62,8 @@ def test_every_mode_has_its_batch_size_and_the_host_call_runs_each_step(tmp_path
     )
     estimator.train(input_fn, steps=3)
     assert estimator.get_variable_value("global_step") == 3  # batches of 4, 4 and 2
-    assert [tag for _, tag in events(tmp_path / "host") if tag == "host_loss"] == ["host_loss"] * 3
-    assert [step for step, tag in events(tmp_path / "run") if tag == "examples/sec"] == [2]
+    assert [tag for _, tag, _ in events(tmp_path / "host") if tag == "host_loss"] == ["host_loss"] * 3
+    assert [step for step, tag, _ in events(tmp_path / "run") if tag == "examples/sec"] == [2]
     assert any("examples/sec: " in line for line in log_lines)
 
     metrics = estimator.evaluate(input_fn)
