@@ -11,7 +11,7 @@ import re
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.files import size_and_time, write_whole
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import is_remote
 
@@ -207,11 +207,7 @@ def _read(reader, key):
 def _length_and_time(name):
     """Returns (length, modification time) of a file, or () if a training has deleted it in the meantime."""
     with contextlib.suppress(FileNotFoundError, tf.errors.NotFoundError):
-        if os.path.exists(name):
-            status = os.stat(name)  # gfile.stat has whole seconds only
-            return status.st_size, status.st_mtime_ns
-        status = tf.io.gfile.stat(name)
-        return status.length, status.mtime_nsec
+        return size_and_time(name)
     return ()
 
 
