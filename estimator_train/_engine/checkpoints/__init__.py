@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.files import size_and_time, write_whole
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import is_remote
 
@@ -225,11 +225,7 @@ def _read(reader: CheckpointReader, key: str) -> None:
 def _length_and_time(name: str) -> tuple[int, ...]:
     """Returns (length, modification time) of a file, or () if a training has deleted it in the meantime."""
     with contextlib.suppress(FileNotFoundError, tf.errors.NotFoundError):
-        if os.path.exists(name):
-            status = os.stat(name)  # gfile.stat has whole seconds only
-            return status.st_size, status.st_mtime_ns
-        status = tf.io.gfile.stat(name)
-        return status.length, status.mtime_nsec
+        return size_and_time(name)
     return ()
 
 

@@ -73,6 +73,17 @@ def _write_whole_remotely(path: str, content: bytes) -> None:
     tf.io.gfile.rename(part, path, overwrite=True)
 
 
+def size_and_time(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Returns a file's size in bytes and its modification time in nanoseconds."""
+    if is_remote(path):
+        import tensorflow as tf  # only remote paths need it
+
+        status = tf.io.gfile.stat(path)
+        return status.length, status.mtime_nsec
+    local_status = os.stat(path)  # gfile.stat has whole seconds only
+    return local_status.st_size, local_status.st_mtime_ns
+
+
 def unfinished(path: str | os.PathLike[str]) -> str:
     """Returns the path of the hidden file that is renamed to `path` once it is complete."""
     directory, name = os.path.split(os.fspath(path))

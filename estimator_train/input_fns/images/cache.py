@@ -20,9 +20,8 @@ from tqdm import tqdm
 
 from estimator_train._engine.host.array_store import Column, free_bytes, read_manifest
 from estimator_train._engine.host.dataset_iterators import iterate
-from estimator_train._engine.host.files import write_whole
+from estimator_train._engine.host.files import size_and_time, write_whole
 from estimator_train._engine.host.host_memory import aligned_empty
-from estimator_train._engine.host.paths import is_remote
 from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.input_fns.images.decoding import decoded, fault_of_file
@@ -142,17 +141,9 @@ def key_of_files(paths: Sequence[str], image_size: tuple[int, int], fast: bool) 
     """Returns a hex digest of the files' current state and of the settings that the decoded images depend on."""
     key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
     for path in paths:
-        key.update(json.dumps([path, *_size_and_time(path)]).encode())
+        # Not the inode or the time of its last change: these differ if data are unpacked or mounted again.
+        key.update(json.dumps([path, *size_and_time(path)]).encode())
     return key.hexdigest()[:16]
-
-
-def _size_and_time(path: str) -> tuple[int, int]:
-    # Not the inode or the time of its last change: these differ if data are unpacked or mounted again.
-    if is_remote(path):
-        stat = tf.io.gfile.stat(path)
-        return stat.length, stat.mtime_nsec
-    status = os.stat(path)  # gfile.stat has whole seconds only
-    return status.st_size, status.st_mtime_ns
 
 
 def _check_room(
