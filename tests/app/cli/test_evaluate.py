@@ -231,6 +231,7 @@ def test_a_model_that_gives_no_probabilities_has_the_metrics_of_the_estimator_al
     "flags, message",
     [
         (["--json", "--csv"], "--json and --csv exclude each other; give one"),
+        (["--all", "--checkpoint", "6"], "--checkpoint and --all exclude each other; give one"),
         (["--all", "--predictions", "p.csv"], "--predictions is for a single checkpoint; leave out --all"),
         (["--predictions", "."], "is a directory"),
         (["--predictions", "nowhere/p.csv"], "--predictions nowhere/p.csv: there is no folder nowhere"),
