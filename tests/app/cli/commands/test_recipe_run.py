@@ -19,7 +19,7 @@ def run(tmp_path):
 def test_a_resumed_recipe_may_train_longer_and_on_other_devices(command, run):
     code, output, errors = command("--model-dir", run, "--resume", "--max-steps", 9, "--replicas", 2, "--dry-run")
     assert (code, errors) == (0, "")
-    assert output.split() == "recipe unet3d volume 8 max_steps 9 replicas 2 folder run".split()
+    assert output.split() == ["recipe", "unet3d", "volume", "8", "max_steps", "9", "replicas", "2", "folder", "run"]
 
 
 @pytest.mark.parametrize(
