@@ -12,7 +12,7 @@ from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.parameters import Text
 
 # Fields of `report.classification.Classification`; evaluations during training compute the monitored one.
-OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc")
+CLASS_METRICS = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc")
 
 # Words that occur in the names of common metrics, including Keras' own.
 _LOWER = {"loss", "error", "crossentropy", "mse", "mae", "mape", "msle", "rmse", "logcosh", "hinge", "perplexity"}
@@ -70,7 +70,7 @@ def check_monitor(monitor: Monitor, class_names: tuple[str, ...], best_checkpoin
         it.
     """
     metric = monitor.metric
-    if metric in OF_CLASSES and not class_names:
+    if metric in CLASS_METRICS and not class_names:
         raise click.ClickException(f"--monitor {metric} is computed from classes, and this run has none")
     result = as_path(f"{best_checkpoint}.eval_result.json")
     try:

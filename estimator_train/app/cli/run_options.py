@@ -23,6 +23,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--checkpoint",
             type=Directory("best|latest|STEP|PATH"),
+            callback=lambda ctx, param, value: None if value == "latest" else value,
             help="Checkpoint to use: the one kept by --keep-best, the newest, or any other by its step or path.  "
             "[default: latest]",
         ),
@@ -38,7 +39,7 @@ def checkpoint_prefix(model_dir: str, checkpoint: str | None) -> str | None:
     Raises:
       click.ClickException: the checkpoint does not exist.
     """
-    if checkpoint in (None, "latest"):
+    if checkpoint is None:
         return None
     if checkpoint.isdecimal():
         checkpoint = os.path.join(model_dir, f"model.ckpt-{checkpoint}")

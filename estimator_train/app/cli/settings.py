@@ -146,6 +146,19 @@ class Settings:
         phases = parse_phases(self.phases) if self.phases else ()
         return [(dataclasses.replace(self, freeze=phase.freeze, phases=None), phase) for phase in phases]
 
+    def filled_by(self, data):
+        """Returns the settings with the dataset's own where none are given; without a dataset, as they are."""
+        if data is None:
+            return self
+        return dataclasses.replace(
+            self,
+            model=self.model or data.default_model,
+            image_size=self.image_size or data.image_size,
+            batch_size=self.batch_size or data.default_batch_size,
+            class_names=data.class_names,
+            label_moments=data.label_moments(),
+        )
+
     def open_data(self, *, draw=True):
         """Opens the dataset, or returns None for an input_fn.
 
@@ -286,7 +299,7 @@ class Training:
         return this_task().num_training_tasks * (self.gpus or self.replicas or 1)
 
     @property
-    def of_config(self):
+    def config_arguments(self):
         """Returns the arguments of RunConfig among these settings."""
         return {name: getattr(self, name) for name, each in settings_in(Training).items() if each.is_of_config}
 

@@ -6,7 +6,7 @@ from estimator_train.app.cli.directories import newest_checkpoint
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"model_checkpoint_path:"])
-def test_where_the_checkpoint_file_is_lost_it_is_the_newest_that_lies_there(content, tmp_path):
+def test_the_newest_checkpoint_is_found_if_its_file_is_lost(content, tmp_path):
     for name in ("model.ckpt-9.index", "model.ckpt-10.index", "model.ckpt-11.data-00000-of-00001"):
         (tmp_path / name).touch()
     if content is not None:
@@ -16,5 +16,5 @@ def test_where_the_checkpoint_file_is_lost_it_is_the_newest_that_lies_there(cont
     assert newest_checkpoint(tmp_path) == "model.ckpt-9"
 
 
-def test_an_empty_or_absent_folder_has_none(tmp_path):
+def test_an_empty_or_absent_directory_has_no_checkpoint(tmp_path):
     assert newest_checkpoint(tmp_path) is None and newest_checkpoint(tmp_path / "absent") is None

@@ -232,6 +232,7 @@ def test_a_model_without_probabilities_has_only_the_estimators_metrics(command, 
     "flags, message",
     [
         (["--json", "--csv"], "--json and --csv exclude each other; give one"),
+        (["--all", "--checkpoint", "6"], "--checkpoint and --all exclude each other; give one"),
         (["--all", "--predictions", "p.csv"], "--predictions is for a single checkpoint; leave out --all"),
         (["--predictions", "."], "is a directory"),
         (["--predictions", "nowhere/p.csv"], "--predictions nowhere/p.csv: there is no folder nowhere"),

@@ -24,7 +24,7 @@ from estimator_train.app.cli.table import option
 
 _POLL_SECS = 0.1
 # Flags of train that bench sets itself or cannot support.
-_OF_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-run")
+_NOT_FOR_BENCH = ("--model-dir", "--max-steps", "--phases", "--resume", "--dry-run")
 
 _EXAMPLES = """\b
 Examples:
@@ -74,7 +74,7 @@ def bench(recipe, dataset, data_dir, gpus, replicas, steps, out, arguments):
     if gpus and replicas:
         raise click.ClickException("bench takes GPUs or CPU replicas: give --gpus 1,2,4 or --replicas 1,2")
     for argument in arguments:
-        if argument.partition("=")[0] in _OF_BENCH:
+        if argument.partition("=")[0] in _NOT_FOR_BENCH:
             raise click.ClickException(f"{argument} is not for bench, whose runs are short and not kept; leave it out")
     if recipe:
         with one_line_errors():

@@ -44,10 +44,10 @@ def compare(model_dirs, out):
         raise click.ClickException(f"compare takes two runs or more; give another folder besides {folders[0]}")
     check_parent(out, "--out")
     settings = [settings_of_run(folder) for folder in folders]
-    for folder, of_run in zip(folders, settings, strict=True):
-        if set(of_run.class_names) != set(settings[0].class_names):
+    for folder, each in zip(folders, settings, strict=True):
+        if set(each.class_names) != set(settings[0].class_names):
             raise click.ClickException(
-                f"{folder} knows {_classes(of_run)} and {folders[0]} {_classes(settings[0])}; compare runs of the "
+                f"{folder} knows {_classes(each)} and {folders[0]} {_classes(settings[0])}; compare runs of the "
                 "same classes"
             )
 

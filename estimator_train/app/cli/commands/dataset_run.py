@@ -33,7 +33,7 @@ from estimator_train.app.cli.startup import starting_tensorflow, verbosity_of
 from estimator_train.app.cli.table import given_of
 from estimator_train.app.datasets.images import ImageDataset
 
-_STEPS_OF_RATE_TEST = 100
+_RATE_TEST_STEPS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Run:
     def last_step(self) -> int | None:
         """Global step at which training ends; None if it ends with the input_fn's data."""
         if self.finds_rate:
-            return _STEPS_OF_RATE_TEST
+            return _RATE_TEST_STEPS
         epochs = sum(phase.epochs for _, phase in self.settings.in_phases()) or self.training.epochs
         return self.training.max_steps or (self.data and epochs * self.steps_per_epoch)
 
@@ -86,15 +86,9 @@ def resolve(flags: SimpleNamespace) -> Run:
 
     settings = Settings(**given_of(flags, Settings), class_names=())
     data = settings.open_data(draw=not flags.dry_run)
-    settings = dataclasses.replace(
-        settings,
-        data_dir=settings.data_dir and absolute(settings.data_dir),
-        model=settings.model or data.default_model,
-        image_size=settings.image_size or (data and data.image_size),
-        batch_size=settings.batch_size or (data and data.default_batch_size),
-        class_names=data.class_names if data else (),
-        label_moments=data and data.label_moments(),
-    )
+    settings = settings.filled_by(data)
+    if settings.data_dir:
+        settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
     training = Training(**given_of(flags, Training))
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.default_epochs)
@@ -111,7 +105,7 @@ def check(run: Run) -> None:
     if earlier is not None and not run.finds_rate:
         check_same(dataclasses.asdict(settings), dataclasses.asdict(earlier), run.model_dir)
     with one_line_errors():
-        for each in (settings, *(of_phase for of_phase, _ in settings.in_phases())):
+        for each in (settings, *(phase for phase, _ in settings.in_phases())):
             models.check_freeze(each.model, each.weights, each.freeze)
         optimization_of(settings, training).check_steps(run.last_step)
         if training.class_weights:

@@ -43,5 +43,5 @@ def download(name, data_dir):
 
 
 def _row(name, module):
-    of_their_own = not hasattr(module, "is_here") or name in ("tfds:NAME", "hf:NAME")
-    return [name, *module.ABOUT, "" if of_their_own else "yes" if module.is_here() else "no"]
+    needs_files = not hasattr(module, "is_here") or name in ("tfds:NAME", "hf:NAME")
+    return [name, *module.ABOUT, "" if needs_files else "yes" if module.is_here() else "no"]

@@ -129,8 +129,8 @@ def _numbers(metrics, result):
         values["accuracy_low"], values["accuracy_high"] = values.pop("accuracy_interval")
     for metric, value in (metrics | values).items():
         yield metric, None, None, value
-    for name, of_class in classes.items():
-        for metric, value in of_class.items():
+    for name, class_values in classes.items():
+        for metric, value in class_values.items():
             yield metric, name, None, value
     for name, counts in zip(classes if matrix else (), matrix, strict=True):
         for predicted, count in zip(classes, counts, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 from types import SimpleNamespace
@@ -21,11 +20,11 @@ from estimator_train.app.cli.table import given_of, option
 _DEVICE_COUNTS = (1, 2, 4, 8)
 _GB = 1e9
 
-_OF_RECIPES, _OF_IMAGES = ("volume", "filters"), ("dataset", "data_dir", "model", "image_size")
+_RECIPE_FLAGS, _IMAGE_FLAGS = ("volume", "filters"), ("dataset", "data_dir", "model", "image_size")
 
 _RULES = (
-    Excludes(_OF_IMAGES, "a recipe has its own model and data; leave out --recipe or {other}", "recipe"),
-    *(Excludes(_OF_IMAGES, "{flag} is for recipes; leave out {flag} or {other}", flag) for flag in _OF_RECIPES),
+    Excludes(_IMAGE_FLAGS, "a recipe has its own model and data; leave out --recipe or {other}", "recipe"),
+    *(Excludes(_IMAGE_FLAGS, "{flag} is for recipes; leave out {flag} or {other}", flag) for flag in _RECIPE_FLAGS),
     Needs(("dataset", "model"), "--image-size is for --dataset and --model; give one, too", "image_size"),
     Needs(("dataset",), "--data-dir is for --dataset; give it, too", "data_dir"),
 )
@@ -64,14 +63,14 @@ def memory(device_memory, **flags):
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # keeps the model's weights in host memory
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
-    of_images = flags.dataset or flags.model
+    has_images = flags.dataset or flags.model
     with one_line_errors():
-        build_model, batch_size = _image_model(flags) if of_images else (_recipe_model(flags), flags.batch_size or 1)
+        build_model, batch_size = _image_model(flags) if has_images else (_recipe_model(flags), flags.batch_size or 1)
         with starting_tensorflow():
             from estimator_train.memory_estimate import estimate, fits
 
         model = build_model()
-        most = 1 if of_images else len(model.layers) - len(model.inputs)
+        most = 1 if has_images else len(model.layers) - len(model.inputs)
         counts = [count for count in _DEVICE_COUNTS if count <= most]
         estimates = {count: estimate(model, batch_size, count) for count in counts}
     capacity = device_memory * _GB
@@ -85,7 +84,7 @@ def memory(device_memory, **flags):
     click.echo(tabulate.tabulate(rows, headers, floatfmt=".3f"))
     if not fitting:
         on = f"{counts[-1]} devices" if counts[-1] > 1 else "a device"
-        click.echo(f"It does not fit on {on}: take smaller {'images' if of_images else 'volumes'}, batches or layers.")
+        click.echo(f"It does not fit on {on}: take smaller {'images' if has_images else 'volumes'}, batches or layers.")
     elif fitting[0] == 1:
         click.echo("It fits on one device.")
     else:
@@ -96,7 +95,7 @@ def _recipe_model(flags):
     """Returns a function that builds the recipe's model with the given options."""
     name = flags.recipe or "unet3d"
     recipes.settings_of(name)  # raises ValueError for an unknown name
-    given = {option: value for option in _OF_RECIPES if (value := getattr(flags, option)) is not None}
+    given = {option: value for option in _RECIPE_FLAGS if (value := getattr(flags, option)) is not None}
 
     def build():
         build_model = getattr(recipes.named(name), "build_model", None)
@@ -115,22 +114,13 @@ def _image_model(flags):
     if flags.dataset and must_be_downloaded(flags):
         raise ValueError(f"{flags.dataset} is not here; give --model and --image-size instead")
     settings = Settings(**given_of(flags, Settings), class_names=("first", "second"))
-    data = settings.open_data(draw=False)
-    image_size = settings.image_size or (data and data.image_size)
-    if image_size is None and ":" not in settings.model:
+    settings = settings.filled_by(settings.open_data(draw=False))
+    if settings.image_size is None and ":" not in settings.model:
         raise ValueError("--model needs --image-size, or a --dataset to take it from")
-    batch_size = settings.batch_size or (data.default_batch_size if data else 1)
-    settings = dataclasses.replace(
-        settings,
-        model=settings.model or data.default_model,
-        image_size=image_size,
-        class_names=data.class_names if data else settings.class_names,
-        batch_size=batch_size,
-    )
 
     def build():
         from estimator_train.app.cli.run.build import build_model
 
         return build_model(settings)
 
-    return build, batch_size
+    return build, settings.batch_size or 1

@@ -26,7 +26,7 @@ from estimator_train._engine.session.full_disk import FullDiskError
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.functions import check_function
-from estimator_train.app.cli.monitor import OF_CLASSES
+from estimator_train.app.cli.monitor import CLASS_METRICS
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.hooks.early_stopping import MissingMetricError
@@ -55,13 +55,13 @@ def build_model(settings, training=None, last_step=None):
     """
     if settings.phases:
         settings, _ = settings.in_phases()[-1]
-    model = _as_it_is_built(settings, load_weights=training is not None)
+    model = _build_as_defined(settings, load_weights=training is not None)
     with one_line_errors():
         recompile(model, optimization_of(settings, training), last_step)
     return model
 
 
-def _as_it_is_built(settings, load_weights):
+def _build_as_defined(settings, load_weights):
     if settings.seed is not None:
         keras.utils.set_random_seed(settings.seed)
     if ":" in settings.model:
@@ -101,7 +101,7 @@ def build_input_fns(settings, data, training=None):
 
     Without `training`, there is no cache, and batches are not changed.
     """
-    train_input_fn, eval_input_fn = _of_data(settings, data, training and training.cache)
+    train_input_fn, eval_input_fn = _dataset_input_fns(settings, data, training and training.cache)
     if training and training.class_weights:
         weights = datasets.class_weights(data, training.class_weights)
         train_input_fn = input_fns.class_weighted(train_input_fn, weights)
@@ -110,17 +110,17 @@ def build_input_fns(settings, data, training=None):
     return train_input_fn, eval_input_fn
 
 
-def _of_data(settings, data, cache):
+def _dataset_input_fns(settings, data, cache):
     if settings.input_fn:
         return load_function(settings.input_fn), load_function(settings.eval_input_fn)
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
     if settings.fast:
         sizes["fast"] = True
-    of_training = {"cache": cache} if cache else {}
-    of_evaluation = of_training if cache != "features" else {}  # the whole model is evaluated
+    training_cache = {"cache": cache} if cache else {}
+    evaluation_cache = training_cache if cache != "features" else {}  # the whole model is evaluated
     with one_line_errors():  # a dataset may be downloaded here
-        train_input_fn = data.train_input_fn(**sizes, **of_training, num_epochs=None, seed=settings.seed)
-        return train_input_fn, data.eval_input_fn(**sizes, **of_evaluation)
+        train_input_fn = data.train_input_fn(**sizes, **training_cache, num_epochs=None, seed=settings.seed)
+        return train_input_fn, data.eval_input_fn(**sizes, **evaluation_cache)
 
 
 def local_strategy(gpus, replicas, all_reduce):
@@ -177,7 +177,7 @@ def run_errors():
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
     except MissingMetricError as error:
-        computed = f"and, for a dataset, {', '.join(OF_CLASSES)}"
+        computed = f"and, for a dataset, {', '.join(CLASS_METRICS)}"
         line = (
             f"--monitor {error.metric}: the evaluation has no such metric; it has {', '.join(error.names)}, {computed}"
         )

@@ -20,7 +20,7 @@ def find_learning_rate(run):
         config = RunConfig(
             tf_random_seed=settings.seed,
             train_distribute=local_strategy(training.gpus, training.replicas, training.all_reduce),
-            **training.of_config | {"steps_per_loop": 1, "async_checkpoints": False},  # it looks at each step
+            **training.config_arguments | {"steps_per_loop": 1, "async_checkpoints": False},  # it looks at each step
         )
         model = build_model(settings, training)
         train_input_fn, _ = build_input_fns(settings, run.data, training)

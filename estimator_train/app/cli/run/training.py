@@ -24,7 +24,7 @@ from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train.app.cli.directories import run_file
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
-from estimator_train.app.cli.monitor import OF_CLASSES, Monitor
+from estimator_train.app.cli.monitor import CLASS_METRICS, Monitor
 from estimator_train.app.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
@@ -42,7 +42,7 @@ from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stoppe
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import BestCheckpointExporter, Exporter, LoggerExporter, compare_by
-from estimator_train.hooks import ProgressHook, SessionRunHook, TimingHook
+from estimator_train.hooks import ProgressHook, TimingHook
 from estimator_train.hooks.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
@@ -63,7 +63,6 @@ class _Part:
     settings: Settings
     estimator: Estimator
     last_step: int | None
-    callbacks: list[SessionRunHook]  # to callbacks, each phase is a separate training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +94,8 @@ def run_training(run: Run) -> int:
         with run_errors():
             _train_and_evaluate(job, job.parts[0].estimator, run.last_step, eval_hooks=[job.recorder.examples])
         return 0
+    # To callbacks, each part is a separate training.
+    callbacks = [callback_hooks(run.training, run.steps_per_epoch) for _ in job.parts]
     say_stopped = functools.partial(_say_stopped, job) if run.task.is_chief else _say_nothing
     stop = StopOnSignal(job.strategy, say_stopped)
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
@@ -102,7 +103,8 @@ def run_training(run: Run) -> int:
     with run_errors(), contextlib.suppress(Stopped), stop, _claimed(run), _loggers(run) as loggers:
         if run.task.is_chief:
             _save_run_file(run, job.strategy)
-        metrics = _train(job, stop, [timing, *_hooks_of(job, loggers)] if run.task.is_chief else [], loggers)
+        hooks = [timing, *_hooks_of(job, loggers)] if run.task.is_chief else []
+        metrics = _train(job, stop, hooks, callbacks, loggers)
         if run.task.is_chief:
             metrics = metrics or _evaluate(job, stop, loggers)
             files = _write_report(job, loggers)
@@ -122,15 +124,11 @@ def _prepare(run):
         strategy = _strategy(run)
         config = _run_config(run, strategy, every)
     recorder = _Recorder(run, _say_nothing if is_quiet else click.echo)
-    estimators = [
-        (settings, recorder.examples.attach(build_estimator(settings, config, training, last_step)), last_step)
-        for settings, training, last_step in _parts_to_come(run)
+    parts = [
+        _Part(settings, recorder.examples.attach(build_estimator(settings, config, training, last_step)), last_step)
+        for settings, training, last_step in _unfinished_parts(run)
     ]
     input_fns = build_input_fns(run.settings, run.data, run.training)
-    is_evaluator = run.task.is_evaluator
-    parts = [
-        _Part(*part, [] if is_evaluator else callback_hooks(run.training, run.steps_per_epoch)) for part in estimators
-    ]
     say = click.echo if run.task.is_chief and not is_quiet else _say_nothing
     return _Job(run, parts, input_fns, recorder, strategy, every, say)
 
@@ -155,11 +153,11 @@ def _run_config(run, strategy, every):
         save_checkpoints_secs=None if steps else 600,
         save_summary_steps=every,
         resume_input=True,
-        **run.training.of_config,
+        **run.training.config_arguments,
     )
 
 
-def _parts_to_come(run):
+def _unfinished_parts(run):
     """Returns (settings, training, last step) of each unfinished part of the training, or of the last part."""
     phases = run.settings.in_phases()
     if not phases:
@@ -217,19 +215,19 @@ def _hooks_of(job, loggers):
     return progress + logger_hooks(loggers, job.run, job.every)
 
 
-def _train(job, stop, hooks, loggers):
+def _train(job, stop, hooks, callbacks, loggers):
     """Trains all parts; returns the metrics of the last checkpoint if the training has evaluated it."""
     run, metrics = job.run, None
-    for part in job.parts:
+    for part, own_hooks in zip(job.parts, callbacks, strict=True):
         stop.check()
         if run.settings.phases:
             job.say(f"phase freeze={part.settings.freeze}, to step {part.last_step}")
-        of_part = [*hooks, *part.callbacks, stop]
+        part_hooks = [*hooks, *own_hooks, stop]
         if run.training.evaluate_every or run.task.cluster:  # there may be an evaluator
             eval_hooks = [StopEvaluation(stop), job.recorder.examples]
-            metrics = _train_and_evaluate(job, part.estimator, part.last_step, of_part, eval_hooks, loggers)
+            metrics = _train_and_evaluate(job, part.estimator, part.last_step, part_hooks, eval_hooks, loggers)
         else:
-            part.estimator.train(job.input_fns[0], hooks=of_part, max_steps=part.last_step)
+            part.estimator.train(job.input_fns[0], hooks=part_hooks, max_steps=part.last_step)
     return metrics
 
 
@@ -325,7 +323,7 @@ class _Recorder(Exporter):
         self._say = say
         self._recorded = None
         self.examples = CollectPredictions(
-            run.settings.task, run.settings.class_names, metric if metric in OF_CLASSES else None
+            run.settings.task, run.settings.class_names, metric if metric in CLASS_METRICS else None
         )
 
     @functools.cached_property
