@@ -22,7 +22,7 @@ def without_rate_and_product(optimizer: Any) -> Iterator[None]:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     children, own = optimizer._trackable_children, vars(optimizer).get("_trackable_children")
 
-    def others(*args, **kwargs):
+    def others(*args: Any, **kwargs: Any) -> dict[str, Any]:
         missing = ("_learning_rate", "_current_learning_rate", "_u_product")
         return {name: child for name, child in children(*args, **kwargs).items() if name not in missing}
 

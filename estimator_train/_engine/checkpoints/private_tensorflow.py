@@ -17,7 +17,7 @@ def leave_out_of_checkpoints(trackable: Any, left_out: Iterable[tf.Variable]) ->
     children, ids = trackable._trackable_children, {id(variable) for variable in left_out}
     without_value = tf.Module()
 
-    def others(*args, **kwargs):
+    def others(*args: Any, **kwargs: Any) -> dict[str, Any]:
         found = children(*args, **kwargs)
         return {name: without_value if id(child) in ids else child for name, child in found.items()}
 

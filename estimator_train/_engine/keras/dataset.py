@@ -15,6 +15,7 @@ from estimator_train._engine.input_fns.order import share_of_pipeline, without_f
 from estimator_train._engine.input_fns.protocols import on_host_and_device, starting_at
 from estimator_train._engine.input_fns.returned import are_arrays, dataset_of_arrays, dataset_of_graph
 from estimator_train._engine.model_fn import ModeKeys
+from estimator_train._engine.types import Nest
 
 
 def distributed_dataset(
@@ -30,7 +31,7 @@ def distributed_dataset(
         input_fn, to_drop = starting_at(input_fn, *position)
     input_fn, preprocess = on_host_and_device(input_fn)
 
-    def dataset_fn(input_context):
+    def dataset_fn(input_context: tf.distribute.InputContext) -> tf.data.Dataset:
         dataset = _dataset(input_fn, input_context=input_context, **offered)
         pipelines = input_context.num_input_pipelines
         if pipelines > 1 and dataset.cardinality() == 0:
@@ -82,7 +83,7 @@ def _with_ranks(dataset: tf.data.Dataset) -> tf.data.Dataset:
     if first is None:
         return dataset
 
-    def with_ranks(*element):
+    def with_ranks(*element: Nest) -> Nest:
         return tf.nest.map_structure(
             lambda part, like: tf.ensure_shape(part, [None] * like.shape.rank) if part.shape.rank is None else part,
             element if isinstance(specs, tuple) else element[0],

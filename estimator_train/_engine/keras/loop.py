@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -13,6 +13,7 @@ from estimator_train._engine.distribution.replica_input import batch_size
 from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
+from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
     from estimator_train._engine.keras.step_programs import StepProgram
@@ -55,7 +56,7 @@ class Loop:
         self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
         self.variables = run.variables
 
-        def call(iterator, count, wishes):
+        def call(iterator: Any, count: int, wishes: Sequence[int]) -> dict[str, Any]:
             values = run(iterator, tf.constant([count, *wishes], tf.int64))
             if not values[step_outputs.STEPS]:
                 raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
@@ -125,7 +126,7 @@ class Loop:
     ) -> tuple[Any, ...]:
         batches_per_step = self._program.batches_per_step
 
-        def run_batch(_, batch, batches, examples, seconds):
+        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, examples: tf.Tensor, seconds: tf.Tensor) -> Any:
             taken, ended = self._run_batch(*batch)
             batches += 1
             more, batch, arrived, _ = self._next_batch(iterator, (batches < batches_per_step) | (done + 1 < count))
@@ -149,7 +150,7 @@ class Loop:
         alone run in the order of the code, so the time is never earlier than the one before.
         """
 
-        def read():
+        def read() -> tf.experimental.Optional:
             batch = iterator.get_next_as_optional()
             self._read.assign_add(tf.cast(batch.has_value(), tf.int64))  # before the batch leaves the cond
             return batch
@@ -172,7 +173,7 @@ class Loop:
         serves the examples and the wishes.
         """
 
-        def counts(batch):
+        def counts(batch: Nest) -> tf.Tensor:
             parts = [part for part in tf.nest.flatten(batch) if part.shape.rank != 0]
             is_empty = tf.reduce_any([batch_size(part) < 1 for part in parts])
             return tf.concat([[tf.cast(is_empty, tf.int64), batch_size(batch)], wishes], axis=0)
@@ -215,7 +216,7 @@ class Loop:
     def _store_output(self, name: str, value: tf.Tensor) -> None:
         """Assigns the value to a variable, because a loop only returns its loop variables."""
 
-        def make():
+        def make() -> tf.Variable:
             with eager_mode():  # a new thread is not in eager mode if the program has turned it off
                 initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
                 return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)

@@ -39,6 +39,7 @@ from estimator_train._engine.model_fn import (
 )
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
 from estimator_train._engine.session.private_tensorflow import eager_mode
+from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
@@ -130,7 +131,7 @@ class KerasModel(PreparedModel):
             state.restore_early(checkpoint_path, self._just_trained(checkpoint_path))
         program = PredictionProgram(state.adapter, state.model, None)
 
-        def function_of(spec):
+        def function_of(spec: Nest) -> Any:
             with eager_classes():
                 # Not `restored`: the checkpoint may have been deleted since.
                 with state.completed(checkpoint_path), BUILDING:
@@ -139,7 +140,7 @@ class KerasModel(PreparedModel):
                 run = state.loop(program).trace_features(spec)
             names = list(select(run.structured_outputs))
 
-            def function(features):
+            def function(features: Nest) -> Any:
                 predictions = run(features)
                 return {name: predictions[name].numpy() for name in names}
 
@@ -162,13 +163,13 @@ class KerasModel(PreparedModel):
             )
         with eager_classes(), eager_mode(), self._state(ModeKeys.PREDICT, config, checkpoint_path) as state:
 
-            def predictions_of(features):
+            def predictions_of(features: Nest) -> Any:
                 return predict(state.adapter, state.model, state.model.predict_step, features)
 
             # A custom gradient is saved with the tensors that it captures from its own function.
             traced = tf.function(predictions_of, autograph=False)
 
-            def serve(features):
+            def serve(features: Nest) -> Any:
                 predictions = traced(features)
                 outputs = {name: kind(predictions[name]) for name, kind in (self._export_outputs or {}).items()}
                 return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(predictions)} | outputs

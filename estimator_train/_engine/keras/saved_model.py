@@ -35,7 +35,7 @@ def write_saved_model(
     """
     defs = {}
 
-    def build():
+    def build() -> Nest:
         receiver = receiver_fn()
         defs.update(signatures(receiver, serve(receiver.features)))
         return {}
@@ -65,14 +65,14 @@ def _save(root: Any, directory: str, functions: dict[str, Any]) -> None:
 def _function(wrapped: Any, signature: Any) -> Any:
     """Returns the concrete function for a SignatureDef in the graph of `wrapped`, with the signature's names."""
 
-    def tensors(infos):
+    def tensors(infos: Any) -> Any:
         return {name: wrapped.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
 
     inputs = tensors(signature.inputs)
     pruned = wrapped.prune(feeds=list(inputs.values()), fetches=tensors(signature.outputs))
 
     @tf.function(autograph=False)
-    def function(**fed):
+    def function(**fed: tf.Tensor) -> Any:
         return pruned(*(fed[name] for name in inputs))
 
     specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in inputs.items()}

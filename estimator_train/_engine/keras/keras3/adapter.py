@@ -17,6 +17,7 @@ from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.types import Nest
 
 _SEED_DISTANCE = 1_000_003  # between the seeds of two replicas
 
@@ -167,7 +168,7 @@ class Keras3Adapter(Adapter):
             logs, *others = strategy.run(step, args=(batch,))
         results: dict[int, Any] = {}
 
-        def reduced(value):
+        def reduced(value: Any) -> Any:
             metric, key = recorded.get(id(strategy.experimental_local_results(value)[0]), (None, None))
             if metric is None:
                 return strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
@@ -235,7 +236,7 @@ def _tree(model: Any) -> tf.Module:
     nodes: dict[int, tf.Module] = {}
     alive = []
 
-    def copied(part):
+    def copied(part: Any) -> Any:
         if isinstance(part, keras.Variable):
             found.add(id(part.value))
             return part.value
@@ -308,7 +309,7 @@ def _build_updated_slots(
     train_step = private_tensorflow.with_autograph(model.train_step)
     updated: dict[Any, list[Any]] = {}
 
-    def record(optimizer, gradients, trainable_variables=None):
+    def record(optimizer: Any, gradients: Any, trainable_variables: Any = None) -> None:
         updated[optimizer] = list(trainable_variables or ())
 
     for optimizer in optimizers:
@@ -327,7 +328,7 @@ def _trace_on_replicas(strategy: tf.distribute.Strategy, function: Callable[[Any
     """Traces a function of a replica's batch without running it."""
 
     @tf.function(autograph=False)
-    def on_replicas(batch):
+    def on_replicas(batch: Nest) -> Any:
         strategy.run(function, args=(batch,))
 
     on_replicas.get_concrete_function(element_spec)
@@ -355,7 +356,7 @@ def _recorded_results(metrics: Iterable[Any]) -> Iterator[dict[int, tuple[Any, A
     recorded: dict[int, tuple[Any, Any]] = {}
     kept = []
 
-    def record(metric, result):
+    def record(metric: Any, result: Any) -> Any:
         value = result()
         kept.append(value)  # keeps the ids of its tensors from being reused
         parts = value if isinstance(value, dict) else {None: value}

@@ -161,7 +161,7 @@ def clone_layer_with(model: Any, precision: str) -> Callable[[Any], Any]:
     """Does the same as `mixed_precision.clone_layer`."""
     outputs = set(output_names(model) or ())
 
-    def clone_layer(layer):
+    def clone_layer(layer: keras.layers.Layer) -> keras.layers.Layer:
         if layer.name in outputs or isinstance(layer, _PREPROCESSING):
             return _clone_layer(layer)
         if isinstance(layer, layers.Lambda):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from estimator_train._engine.checkpoints.object_based import parts_by_key
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.tf_keras import private_tf_keras
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
+from estimator_train._engine.types import Nest
 
 # Stateful operations that do not change the state.
 _READS = (
@@ -167,7 +168,7 @@ def _traced(
     class Training(keras.layers.Layer):
         """Calls the layers in training mode."""
 
-        def call(self, tensors, training):
+        def call(self, tensors: Nest, training: bool) -> Nest:
             operations = tf.compat.v1.get_default_graph().get_operations
             values = dict(zip(map(id, model.inputs), tensors, strict=True))
             for call in calls:
@@ -182,7 +183,7 @@ def _traced(
     training = Training(autocast=False)
 
     @tf.function(autograph=False)
-    def trace(*tensors):
+    def trace(*tensors: tf.Tensor) -> Nest:
         strategy.run(lambda *tensors: training(tensors, training=True), args=tensors)
 
     graph = trace.get_concrete_function(*(tensor.type_spec for tensor in model.inputs)).graph
@@ -228,7 +229,7 @@ class Segment:
     def __call__(self, values: dict[int, Any], training: bool | None) -> None:
         """Adds its outputs to `values`, a dict of the ids of tensors to their values."""
 
-        def run(*tensors):
+        def run(*tensors: tf.Tensor) -> Nest:
             # The backward pass runs this outside the SubModel's call, where layers would not know `training`.
             return tf.nest.flatten(self._model(tensors, training=training))
 
@@ -245,12 +246,12 @@ def _gradients_together(run: Callable) -> Callable:
     """
 
     @tf.custom_gradient
-    def together(*tensors):
+    def together(*tensors: tf.Tensor) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(tensors)
             results = run(*tensors)
 
-        def gradients(*upstream, variables=()):
+        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Any:
             found = tape.gradient(results, [*tensors, *variables], upstream)
             if any(gradient is not None for gradient in found):
                 found = tf.tuple(found)
@@ -277,7 +278,7 @@ class SubModel(keras.Model):
         inputs = whole.inputs if inputs is None else inputs
 
         # This is a closure because Keras would track the variables of layers stored in attributes.
-        def run(features, training):
+        def run(features: Nest, training: bool | None) -> Nest:
             given = zip(inputs, tf.nest.flatten(arrange(features)), strict=True)
             values = {id(tensor): tf.cast(value, tensor.dtype) for tensor, value in given}
             for segment in segments:

@@ -125,7 +125,7 @@ class TfKerasAdapter(Adapter):
         # With one replica per process, the values do not show whether they are aggregated.
         aggregated = {id(value) for value in private_tf_keras.last_metric_results(model.metrics)}
 
-        def reduced(value):
+        def reduced(value: Any) -> Any:
             agrees = not synchronous.spans_workers(strategy) or id(value) in aggregated
             if isinstance(value, tf.distribute.DistributedValues) or not agrees:
                 return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)

@@ -19,7 +19,7 @@ def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
     """
     outputs = set(model.output_names or ())
 
-    def clone(layer):
+    def clone(layer: keras.layers.Layer) -> keras.layers.Layer:
         if layer.name in outputs or isinstance(layer, keras.layers.experimental.preprocessing.PreprocessingLayer):
             return type(layer).from_config(layer.get_config())
         return type(layer).from_config(_mixed(layer.get_config(), precision))

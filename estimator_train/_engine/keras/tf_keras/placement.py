@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -64,11 +64,11 @@ def _class_on(layer_class: Any, device: str) -> Any:
         unplaced = layer_class
 
         @classmethod
-        def from_config(cls, config):
+        def from_config(cls, config: dict[str, Any]) -> Any:
             with tf.device(device):
                 return super().from_config(config)
 
-        def __call__(self, *args, **kwargs):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
             replicas = tf.distribute.get_strategy().num_replicas_in_sync
             if replicas > 1:
                 raise RuntimeError(
@@ -78,7 +78,7 @@ def _class_on(layer_class: Any, device: str) -> Any:
             with tf.device(device):
                 return super().__call__(*args, **kwargs)
 
-        def call(self, *args, **kwargs):
+        def call(self, *args: Any, **kwargs: Any) -> Any:
             own_call = private_tensorflow.with_autograph(layer_class.call)
             return _differentiate_on(device, functools.partial(own_call, self), args, kwargs)
 
@@ -99,7 +99,7 @@ def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict
     differentiable = [index for index, each in enumerate(inputs) if tf.is_tensor(each) and each.dtype.is_floating]
 
     @tf.custom_gradient
-    def run(*tensors):
+    def run(*tensors: tf.Tensor) -> Any:
         for index, tensor in zip(differentiable, tensors, strict=True):
             inputs[index] = tensor
         with tf.GradientTape(persistent=True) as tape:
@@ -107,7 +107,7 @@ def _differentiate_on(device: str, function: Callable, args: tuple, kwargs: dict
             own_args, own_kwargs = tf.nest.pack_sequence_as((args, kwargs), inputs, expand_composites=True)
             outputs = function(*own_args, **own_kwargs)
 
-        def gradients(*upstream, variables=()):
+        def gradients(*upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Any:
             with tf.device(device):
                 to_tensors, to_variables = tape.gradient(
                     tf.nest.flatten(outputs), (list(tensors), list(variables)), output_gradients=list(upstream)

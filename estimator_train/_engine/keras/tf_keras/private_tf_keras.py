@@ -51,15 +51,15 @@ def multiply_momenta_once(nadam: Any) -> None:
     """
     build, apply = nadam.build, nadam._distributed_apply_gradients_fn
 
-    def build_with_product(variables):
+    def build_with_product(variables: list[tf.Variable]) -> None:
         build(variables)
         nadam._u_product_counter = _AlwaysEqual()
         type(nadam)._trackable_children(nadam)["_u_product"] = nadam._u_product  # Keras keeps those of an earlier time
 
-    def multiply(product):
+    def multiply(product: tf.Variable) -> None:
         product.assign(product * _momentum(nadam, tf.cast(nadam.iterations + 1, product.dtype)))
 
-    def apply_after_product(distribution, grads_and_vars, **kwargs):
+    def apply_after_product(distribution: tf.distribute.Strategy, grads_and_vars: Any, **kwargs: Any) -> Any:
         distribution.extended.update(nadam._u_product, multiply, group=False)
         return apply(distribution, grads_and_vars, **kwargs)
 
@@ -102,7 +102,7 @@ def eager_classes() -> Iterator[None]:
     is_in_graph = not tf.executing_eagerly()
     graph_classes = [*base_layer_v1.Layer.__subclasses__(), *training_v1.Model.__subclasses__()]
 
-    def swap(to_eager):
+    def swap(to_eager: bool) -> None:
         for kind in graph_classes:
             swap_class(kind, training.Model, training_v1.Model, to_eager)
             swap_class(kind, base_layer.Layer, base_layer_v1.Layer, to_eager)
@@ -135,10 +135,10 @@ def last_metric_results(metrics: Iterable[Any]) -> list[Any]:
 @functools.cache
 def _check_that_metrics_keep_results() -> None:
     class Zero(keras.metrics.Metric):
-        def update_state(self):
+        def update_state(self) -> None:
             pass
 
-        def result(self):
+        def result(self) -> float:
             return 0.0
 
     with eager_mode():

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.types import Nest
 
 
 def build_slots(model: Any) -> None:
@@ -37,14 +38,14 @@ def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: An
     compiled_loss = private_tensorflow.with_autograph(model.compiled_loss)
     compute_metrics = private_tensorflow.with_autograph(model.compute_metrics)
 
-    def update(batch):
+    def update(batch: Nest) -> None:
         features, labels, weights = keras.utils.unpack_x_y_sample_weight(data(batch))
         predictions = tf.nest.map_structure(_placeholder, model.output)
         compiled_loss(labels, predictions, weights)
         compute_metrics(features, labels, predictions, weights)
 
     @tf.function(autograph=False)
-    def update_replicas(batch):
+    def update_replicas(batch: Nest) -> None:
         if not model.compiled_metrics.built:  # in the second trace, the variables exist
             strategy.run(update, args=(batch,))
 
