@@ -35,7 +35,7 @@ def write_saved_model(
     """
     defs = {}
 
-    def build() -> Nest:
+    def build() -> dict[str, Any]:
         receiver = receiver_fn()
         defs.update(signatures(receiver, serve(receiver.features)))
         return {}
