@@ -233,7 +233,7 @@ def _raised_by_generator(message):
     raised = re.search(r"(\w+: .*)\n((?s:.*?generator_py_func.*?))\n\1\n", message)
     if raised is None:
         return None
-    places = re.findall(r'File "(.+)", line (\d+)', raised[2])
+    places = re.findall(r'File "([^<].*)", line (\d+)', raised[2])  # cloudpickle 3.1.3 hides those of a worker
     own = [f" ({path}, line {line})" for path, line in places if not path.startswith((_PACKAGE, _TENSORFLOW))]
     return f"the input_fn's generator raised {raised[1]}{own[-1] if own else ''}"
 
