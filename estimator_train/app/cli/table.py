@@ -94,7 +94,7 @@ def help_of(table: type, name: str) -> str:
 @functools.cache
 def _classes_in(file):
     """Returns {name: syntax tree} of a file's classes."""
-    return {node.name: node for node in ast.parse(Path(file).read_text()).body if isinstance(node, ast.ClassDef)}
+    return {node.name: node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.ClassDef)}
 
 
 def option(table: type, name: str, **changes: Any) -> Callable[[Any], Any]:
