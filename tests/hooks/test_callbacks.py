@@ -120,8 +120,8 @@ def test_callbacks_do_as_they_do_in_fit(keras, replicas, train_and_evaluate, fit
         assert row == pytest.approx(other, rel=1e-4, abs=1e-5)
     assert sorted(os.listdir(ours)) == sorted(os.listdir(plain))
     for side in ("train", "validation"):
-        tags, expected = ([event[:2] for event in events(each / "board" / side)] for each in (ours, plain))
-        assert sorted(tags) == sorted(expected) != []
+        tags, tags_of_fit = ([event[:2] for event in events(each / "board" / side)] for each in (ours, plain))
+        assert sorted(tags) == sorted(tags_of_fit) != []
     # The last checkpoint has the weights of the best epoch, and was evaluated at the end.
     assert estimator.latest_checkpoint().endswith(f"-{len(expected) * STEPS}")
     model = model_of(keras)

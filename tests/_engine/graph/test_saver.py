@@ -68,6 +68,7 @@ def logits(estimator):
     return [example["logits"] for example in estimator.predict(input_fn)]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_tf215_with_a_shared_embedding_is_read(trained, values, tmp_path):
     old = combined(saved_as_tf215(values, tmp_path / "run"))
     assert old.evaluate(input_fn) == trained.evaluate(input_fn)
