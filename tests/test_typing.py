@@ -98,7 +98,8 @@ def test_nearly_every_function_of_the_library_has_all_its_hints():
     assert share >= 0.95, f"{share:.1%} of {len(functions)} functions have all hints; among the others are {shown}"
 
 
-@pytest.mark.parametrize("module", LIBRARY)
+# Importing install or install_tf1 changes TensorFlow for the whole process.
+@pytest.mark.parametrize("module", [name for name in LIBRARY if not name.startswith("estimator_train.install")])
 def test_hints_of_the_library_name_what_is_there(module):
     importlib.import_module(module)
     for node in _functions(_syntax_tree(module)):
@@ -121,7 +122,8 @@ def _hints(function):
 
 @functools.cache
 def _syntax_tree(module):
-    return ast.parse(Path(importlib.util.find_spec(module).origin).read_text())
+    path = PACKAGE.joinpath(*module.split(".")[1:])
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
 
 
 def _public_functions(module):

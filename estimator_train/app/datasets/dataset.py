@@ -8,9 +8,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
 
@@ -95,11 +94,15 @@ def count_classes(labels: np.ndarray, class_names: Sequence[str]) -> dict[str, i
     >>> count_classes(np.array([0, 2, 2]), ["cat", "dog", "owl"])
     {'cat': 1, 'dog': 0, 'owl': 2}
     """
+    import numpy as np  # the command answers --help without it
+
     return dict(zip(class_names, np.bincount(labels, minlength=len(class_names)).tolist(), strict=True))
 
 
 def stratified_rows(labels: np.ndarray, limit: int, seed: int) -> list[int]:
     """Like `stratified`, for an array of class indices: returns the chosen rows, in order."""
+    import numpy as np
+
     rows = {int(label): np.flatnonzero(labels == label).tolist() for label in np.unique(labels)}
     return sorted(stratified({label: dict(zip(each, each, strict=True)) for label, each in rows.items()}, limit, seed))
 

@@ -13,7 +13,6 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, OutputFile
 from estimator_train.app.cli.run_file import settings_of_run
 from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.report import comparison
 
 _EXAMPLES = """\b
 Examples:
@@ -52,7 +51,7 @@ def compare(model_dirs, out):
             )
 
     with starting_tensorflow():
-        from estimator_train.app.report import compared_runs, comparison_page, predictions_file
+        from estimator_train.app.report import compared_runs, comparison, comparison_page, predictions_file
 
     with one_line_errors():
         runs = compared_runs.read_runs(folders)
