@@ -55,7 +55,7 @@ NOT_RUN = {
     "estimator_train --dataset hf": "its package is an extra; tests/app/datasets has it",
     "estimator_train --dataset images --data-dir gs://": "it needs a bucket; tests/app/cli has runs in ram://",
     "estimator_train --log mlflow,wandb": "neither is installed with the tests; tests/app/cli/test_log.py has it",
-    "estimator_train export --format onnx": "the tests do not install tf2onnx; tests/app/cli/test_export.py has it",
+    "estimator_train export --format onnx": "the tests do not install tf2onnx; tests/app/cli/run/test_export.py has it",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/app/cli has completion",
 }
 

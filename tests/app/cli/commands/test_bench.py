@@ -10,7 +10,7 @@ import pytest
 from estimator_train.app import cli
 from estimator_train.app.report import scaling
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 MODULE = sys.modules[f"{cli.__name__}.commands.bench"]  # `cli.bench` is the command
 
 

@@ -18,7 +18,7 @@ from estimator_train._engine.host import files
 from estimator_train.app import conversion, models
 from estimator_train.app.cli.run import export as run_export
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 
 # Python that has TensorFlow, and not this package.
 SERVE = """
