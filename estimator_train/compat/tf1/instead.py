@@ -23,7 +23,6 @@ INSTEAD = {
     "coder": "the tensorflow-compression package",
     "compiler": "tf.xla.experimental",
     "copy_graph": "tf.import_graph_def",
-    "crf": "a custom layer; crf_log_likelihood was in tensorflow-addons, which is discontinued",
     "cudnn_rnn": "tf.keras.layers.LSTM and GRU, which use cuDNN on a GPU",
     "decision_trees": _FOREST,
     "deprecated": "tf.summary",
@@ -93,6 +92,8 @@ INSTEAD = {
     "util": "tf.make_tensor_proto, tf.make_ndarray and tf.get_static_value",
     "verbs": "tf.distribute",
     # names in supported modules
+    **dict.fromkeys([f"crf.{name}RnnCell" for name in ("CrfDecodeBackward", "CrfDecodeForward")], "crf_decode"),
+    "crf.CrfForwardRnnCell": "crf_log_norm",
     "cluster_resolver.TPUClusterResolver": _TPU,
     "data.AssertElementShape": "Dataset.map with tf.ensure_shape",
     "data.CheckpointInputPipelineHook": "estimator_train.RunConfig(resume_input=True)",
