@@ -185,7 +185,6 @@ INSTEAD = {
     "rnn.LayerNormBasicLSTMCell": "tf.nn.rnn_cell.LSTMCell, or a tf.keras LSTM with LayerNormalization",
     "rnn.NASCell": "tf.nn.rnn_cell.LSTMCell",
     "rnn.PhasedLSTMCell": "tf.nn.rnn_cell.LSTMCell",
-    "rnn.TimeReversedFusedRNN": "tf.reverse_sequence around the cell",
     "rnn.UGRNNCell": "tf.nn.rnn_cell.GRUCell",
     "saved_model.load_keras_model": "tf.keras.models.load_model",
     "saved_model.save_keras_model": "tf.keras.models.save_model",
