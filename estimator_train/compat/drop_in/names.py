@@ -217,6 +217,11 @@ def _modules():
     for path in list(modules):
         while (path := path.rpartition(".")[0]).startswith(("tensorflow_estimator", "tensorflow.python.estimator")):
             modules.setdefault(path, {})
+    # TensorFlow had this module for tf.estimator alone, and removed it with it.
+    ours = "estimator_train.compat.drop_in.estimator_training"
+    modules["tensorflow.python.distribute.estimator_training"] = {
+        name: f"{ours}:{name}" for name in ("should_run_distribute_coordinator", "train_and_evaluate")
+    }
     return modules
 
 
@@ -234,6 +239,9 @@ INSTEAD = {
     **dict.fromkeys(_LOGIT_FN_BUILDERS, "tf.compat.v1.estimator.experimental"),
     "LinearSDCA": "optimizer='Ftrl', the default of linear models, with its l1 and l2 regularization",
     "KMeans": "scikit-learn's KMeans or MiniBatchKMeans",
+    "estimator_evaluate": "Estimator.evaluate",
+    "estimator_train": "Estimator.train",
+    "init_run_config": "tf.estimator.RunConfig, which reads TF_CONFIG itself",
     "LinearModel": "linear_logit_fn_builder, or tf_keras.experimental.LinearModel",
     "SavedModelEstimator": "warm_start_from, which takes the path of a SavedModel, with its model_fn",
     "inputs": "tf.compat.v1.estimator.inputs",

@@ -1,5 +1,7 @@
 """Maps names of tf.contrib that are not supported, as paths below it, to their replacements."""
 
+_ADAM = "tf.train.AdamOptimizer or tf.contrib.opt.AdamWOptimizer"
+_SCIPY = "scipy.optimize with tf.py_func, or an optimizer of tf.train"
 _TPU = "MirroredStrategy over GPUs; TPUs are not supported"
 _FOREST = "the ydf package (Yggdrasil Decision Forests)"
 _RNN_ESTIMATOR = "tf.keras.estimator.model_to_estimator with a model that has LSTM or GRU layers"
@@ -27,7 +29,6 @@ INSTEAD = {
     "decision_trees": _FOREST,
     "deprecated": "tf.summary",
     "distributions": f"tf.distributions, or {_PROBABILITY}",
-    "eager": "TensorFlow 2 itself, without --tf1",
     "factorization": _SKLEARN,
     "feature_column": "tf.feature_column",
     "ffmpeg": "the tensorflow-io package",
@@ -58,7 +59,6 @@ INSTEAD = {
     "nccl": "tf.distribute.NcclAllReduce",
     "nearest_neighbor": _SKLEARN,
     "nn": "tf.nn",
-    "opt": "tf.train's optimizers, or tf.keras.optimizers.legacy",
     "optimizer_v2": "tf.keras.optimizers.legacy",
     "periodic_resample": "tf.nn.depth_to_space",
     "pi_examples": "the examples of TensorFlow Lite",
@@ -73,7 +73,7 @@ INSTEAD = {
     "seq2seq": _SEQ2SEQ,
     "session_bundle": "tf.saved_model",
     "signal": "tf.signal",
-    "slim": "the tf-slim package: import tf_slim as slim",
+    "slim": "the tf-slim package: pip install tf-slim, and tf.contrib.slim is tf_slim",
     "solvers": "tf.linalg.experimental.conjugate_gradient",
     "sparsemax": "tf.nn.softmax, or your own sparsemax; it was in tensorflow-addons, which is discontinued",
     "specs": "tf.layers",
@@ -107,6 +107,16 @@ INSTEAD = {
     "distribute.TPUStrategy": _TPU,
     "distribute.initialize_tpu_system": _TPU,
     "distribute.run_standard_tensorflow_server": "tf.train.Server with TF_CONFIG; train_and_evaluate starts it",
+    "eager.EagerVariableStore": "tf.Module or a tf.keras model",
+    "eager.Network": "tf.keras.Model",
+    "eager.Saver": "tf.train.Checkpoint",
+    "eager.gradients_function": "tf.GradientTape",
+    "eager.implicit_gradients": "tf.GradientTape",
+    "eager.implicit_value_and_gradients": "tf.GradientTape",
+    "eager.save_network_checkpoint": "tf.train.Checkpoint",
+    "eager.restore_network_checkpoint": "tf.train.Checkpoint",
+    "eager.seterr": "tf.debugging.enable_check_numerics",
+    "eager.value_and_gradients_function": "tf.GradientTape",
     "estimator.BoostedTreesEstimator": _FOREST,
     "estimator.boosted_trees_classifier_train_in_memory": _FOREST,
     "estimator.boosted_trees_regressor_train_in_memory": _FOREST,
@@ -176,6 +186,17 @@ INSTEAD = {
     "metrics.streaming_concat": "tf.py_func and a list",
     "metrics.streaming_dynamic_auc": "tf.metrics.auc",
     "metrics.streaming_pearson_correlation": "tf.metrics.mean of the products",
+    **dict.fromkeys([f"opt.{name}Optimizer" for name in ("AddSign", "GGT", "PowerSign", "Shampoo")], _ADAM),
+    **dict.fromkeys([f"opt.{name}Optimizer" for name in ("AGN", "ElasticAverage", "ModelAverage")], _MIRRORED),
+    "opt.DropStaleGradientOptimizer": "tf.train.SyncReplicasOptimizer",
+    "opt.ExternalOptimizerInterface": _SCIPY,
+    "opt.LARSOptimizer": "tf.train.MomentumOptimizer",
+    "opt.LazyAdamGSOptimizer": "tf.contrib.opt.LazyAdamOptimizer",
+    "opt.MultitaskOptimizerWrapper": "a tf.train optimizer for each task",
+    "opt.NadamOptimizer": "tf.keras.optimizers.Nadam",
+    "opt.RegAdagradOptimizer": "tf.train.AdagradOptimizer",
+    "opt.ScipyOptimizerInterface": _SCIPY,
+    "opt.VariableClippingOptimizer": "the `constraint` of tf.get_variable",
     "rnn.AttentionCellWrapper": _SEQ2SEQ,
     "rnn.ConvLSTMCell": "tf.keras.layers.ConvLSTM2D",
     "rnn.Conv1DLSTMCell": "tf.keras.layers.ConvLSTM1D",

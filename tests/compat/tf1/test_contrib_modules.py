@@ -15,7 +15,7 @@ def installed(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     contrib_modules.install()
     yield
-    for name in [name for name in sys.modules if name.startswith("tensorflow.contrib")]:
+    for name in [name for name in sys.modules if name.startswith(("tensorflow.contrib", "tf_slim"))]:
         del sys.modules[name]
 
 
@@ -48,6 +48,23 @@ def test_every_module_and_name_is_there(contrib):
             assert getattr(getattr(contrib, module), name) is not None, f"{module}.{name}"
 
 
+def test_slim_is_tf_slim_where_it_is_installed(contrib, tmp_path, monkeypatch):
+    for file in ("__init__.py", "nets/__init__.py", "nets/vgg.py"):
+        path = tmp_path / "tf_slim" / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"found = {file!r}")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert contrib.slim.found == "__init__.py"
+    for statement in (
+        "from tensorflow.contrib.slim.nets import vgg",
+        "from tensorflow.contrib.slim.python.slim.nets import vgg",
+        "import tensorflow.contrib.slim.nets.vgg as vgg",
+    ):
+        scope = {}
+        exec(statement, scope)
+        assert scope["vgg"].found == "nets/vgg.py"
+
+
 def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
     for path in INSTEAD:
         module, _, name = path.rpartition(".")
@@ -58,7 +75,11 @@ def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
 @pytest.mark.parametrize(
     ("path", "name", "message"),
     [
-        ("contrib", "slim", "module 'tensorflow.contrib' has no attribute 'slim': use the tf-slim package"),
+        (
+            "contrib",
+            "slim",
+            "module 'tensorflow.contrib' has no attribute 'slim': use the tf-slim package: pip install tf-slim",
+        ),
         ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
         ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
         ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),
