@@ -67,7 +67,7 @@ class Estimator:
         arguments that it does not need. Each train, evaluate and predict calls it once, in a new v1 graph. For a Keras
         model, use `model_to_estimator` instead.
       model_dir: directory of checkpoints and event files. None or "" means `config.model_dir` or, if that is not set, a
-        new temporary directory. The path is made absolute, so later calls of os.chdir do not matter.
+        new temporary directory. Later calls of os.chdir do not matter.
       config: a `RunConfig`; None means the defaults.
       params: dict passed to model_fn, and to each input_fn that has an argument `params`.
       warm_start_from: initial values of a model_fn's variables while model_dir has no checkpoint: a
@@ -97,19 +97,21 @@ class Estimator:
         if any(isinstance(model_fn, keras.Model) for keras in imported_kerases()):
             raise TypeError(f"model_fn must be a function, given: {model_fn!r}; pass it to model_to_estimator.")
         self._config = _config_with_model_dir(config, model_dir)
+        self._model_dir_as_given = os.fspath(model_dir or (config and config.model_dir) or self._config.model_dir)
         self._params = copy.deepcopy(params or {})
         self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)
         log.info("Using config: %s", self._config)
 
     @property
     def model_dir(self) -> str:
-        """The directory of checkpoints and event files."""
-        return self._config.model_dir
+        """The directory of checkpoints and event files, as it was given; absolute after a call of os.chdir."""
+        given, absolute = self._model_dir_as_given, self._config.model_dir
+        return given if model_dirs.absolute(given) == absolute else absolute
 
     @property
     def config(self) -> RunConfig:
-        """A deep copy of the `RunConfig`, which shares its strategies."""
-        return copy.deepcopy(self._config)
+        """A deep copy of the `RunConfig`, which shares its strategies, with the `model_dir` above."""
+        return self._config.replace(model_dir=self.model_dir)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -138,8 +140,12 @@ class Estimator:
         return sorted(checkpoints.reader_of(self._trained_checkpoint()).get_variable_to_shape_map())
 
     def get_variable_value(self, name: str) -> np.ndarray | np.generic:
-        """Returns the value of a variable in the newest checkpoint; "global_step" works for every kind of model."""
+        """Returns the value of a variable in the newest checkpoint; "global_step" works for every kind of model.
+
+        The name may end with ":0", as variables and tensors spell it.
+        """
         path = self._trained_checkpoint()
+        name = name.removesuffix(":0")
         return (
             np.int64(checkpoints.read_global_step(path))
             if name == "global_step"
@@ -196,22 +202,22 @@ class Estimator:
         hooks = check_hooks(hooks)
         listeners = _check_listeners(saving_listeners)
 
-        alone = training_lock(self.model_dir) if self._config.is_chief else contextlib.nullcontext()
-        with explaining_oom(), explaining_full_disk(self.model_dir), alone:
+        alone = training_lock(self._config.model_dir) if self._config.is_chief else contextlib.nullcontext()
+        with explaining_oom(), explaining_full_disk(self._config.model_dir), alone:
             self._train_alone(input_fn, hooks, listeners, steps, max_steps)
         return self
 
     def _train_alone(self, input_fn, hooks, listeners, steps, max_steps):
         if self._config.is_chief:
-            leftovers.remove(self.model_dir)
-        checkpoint = self.latest_checkpoint()
+            leftovers.remove(self._config.model_dir)
+        checkpoint = self._newest_checkpoint()
         step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
         if max_steps is not None and step >= max_steps:
             log.info("Skipping training since max_steps has already saved.")
             return
         last_step = step + steps if steps is not None else max_steps
         if self._config.is_chief:
-            checkpoints.recover_state(self.model_dir, self._config.keep_checkpoint_max)
+            checkpoints.recover_state(self._config.model_dir, self._config.keep_checkpoint_max)
 
         with synchronous.explaining_lost_worker(self._config.train_distribute):
             run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
@@ -267,14 +273,14 @@ class Estimator:
             return self._evaluate(input_fn, steps, hooks, checkpoint_path, name)
 
     def _evaluate(self, input_fn, steps, hooks, checkpoint_path, name):
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         if checkpoint is None:
             log.info(
                 "Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir
             )
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
-        with contextlib.closing(run), explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
+        with contextlib.closing(run), explaining_oom(), explaining_full_disk(self._config.model_dir), run.as_default():
             values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
             updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
@@ -325,14 +331,14 @@ class Estimator:
           TypeError: If a hook has the wrong type.
         """
         hooks = check_hooks(hooks)
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None, hooks)
         with contextlib.closing(run):
             predictions = _select(run.spec.predictions, predict_keys)
             hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
             with _suspendable_session(run, hooks) as session:
                 while not session.should_stop():
-                    with explaining_oom(), explaining_full_disk(self.model_dir), run.as_default():
+                    with explaining_oom(), explaining_full_disk(self._config.model_dir), run.as_default():
                         batch = session.run(predictions)
                     yield from _examples(batch) if yield_single_examples else [batch]
 
@@ -361,10 +367,12 @@ class Estimator:
         Raises:
           ValueError: If the checkpoint does not fit the model; for a model_fn, the first call raises it.
         """
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         select = functools.partial(_select, keys=predict_keys)
         params = self._params_in(ModeKeys.PREDICT)
-        return Predictor(self._model.predict_functions(self.config, params, checkpoint, select), checkpoint)
+        return Predictor(
+            self._model.predict_functions(copy.deepcopy(self._config), params, checkpoint, select), checkpoint
+        )
 
     def export_saved_model(
         self,
@@ -425,14 +433,14 @@ class Estimator:
         receiver_fns = {mode: input_receiver_fn_map[mode] for mode in modes if mode in input_receiver_fn_map}
         if not receiver_fns or None in receiver_fns.values():
             raise ValueError("An input_receiver_fn must be defined: it declares the inputs of the exported model.")
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         if checkpoint is None and not self._model.has_initial_values:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
         with (
             explaining_full_disk(export_dir_base),
             new_export_directory(export_dir_base, assets_extra) as (temporary, final),
         ):
-            self._model.export(receiver_fns, self.config, self.params, checkpoint, temporary, as_text)
+            self._model.export(receiver_fns, copy.deepcopy(self._config), self.params, checkpoint, temporary, as_text)
         return final
 
     @property
@@ -449,7 +457,7 @@ class Estimator:
         return self._model.prepare(
             mode,
             input_fn,
-            config=self.config,
+            config=copy.deepcopy(self._config),
             params=self._params_in(mode),
             checkpoint_path=checkpoint,
             last_step=last_step,
@@ -473,8 +481,13 @@ class Estimator:
         """Returns the params that input_fn and model_fn get in `mode`."""
         return self.params
 
-    def _trained_checkpoint(self):
+    def _newest_checkpoint(self):
+        """Returns `latest_checkpoint()` as a path that remains valid after os.chdir, or None."""
         path = self.latest_checkpoint()
+        return path and model_dirs.absolute(path)
+
+    def _trained_checkpoint(self):
+        path = self._newest_checkpoint()
         if path is None:
             raise ValueError(f"Could not find trained model in model_dir: {self.model_dir}.")
         return path
@@ -512,7 +525,7 @@ def _config_with_model_dir(config, model_dir):
     if not given:
         given.add(tempfile.mkdtemp())
         log.warning("Using temporary folder as model directory: %s", *given)
-    session_config = config.session_config or default_session_config(config)
+    session_config = config.session_config or default_session_config()
     return config.replace(model_dir=given.pop(), session_config=session_config)
 
 

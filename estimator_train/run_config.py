@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -61,8 +61,9 @@ class RunConfig:
       save_checkpoints_steps: global steps between checkpoints. Setting it makes `save_checkpoints_secs` None, and vice
         versa; if both are None, no checkpoints are saved.
       save_checkpoints_secs: seconds between checkpoints; 600 if neither of the two is given.
-      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default. Keras models run as
-        TF 2 and use neither this nor `device_fn`, `protocol` and `session_creation_timeout_secs`.
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default, which a config in a
+        cluster has at once, with its device filters, and any other once an Estimator has it. Keras models run as TF 2
+        and use neither this nor `device_fn`, `protocol` and `session_creation_timeout_secs`.
       keep_checkpoint_max: number of recent checkpoints to keep; 0 or None keeps all.
       keep_checkpoint_every_n_hours: additionally keeps one checkpoint per this many hours.
       log_step_count_steps: global steps between log lines of loss and global_step/sec; None turns them off.
@@ -194,7 +195,8 @@ class RunConfig:
         self._normalize_and_check()
         tf_config = read_tf_config()
         coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
-        if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
+        is_synchronous = isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy)
+        if is_synchronous:
             task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
         else:  # other strategies have no cluster, so their config stays local
             task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
@@ -204,6 +206,8 @@ class RunConfig:
             _model_dir=_agreed_model_dir(self.model_dir, tf_config),
             _distribute_coordinator_mode="independent_worker" if coordinated else None,
         )
+        if task.cluster and not is_synchronous and self.session_config is None:
+            self._session_config = default_session_config(_device_filters(task))
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with some constructor arguments changed, for the same task of the cluster.
@@ -301,16 +305,17 @@ _REQUIREMENTS = {
 }
 
 
-def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
+def default_session_config(device_filters: Sequence[str] = ()) -> tf.compat.v1.ConfigProto:
     """Returns the default config of an Estimator's v1 sessions: soft placement and one pass of the graph optimizers.
 
-    In a cluster, a trainer sees only itself and the parameter servers, so it never waits for a worker that is gone.
     A session sees the GPUs that `tf.config` has made visible, with their memory growth; with a config of its own it
     would open all of them.
     """
-    one_pass = tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
-    filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
-    session_config = tf.compat.v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)
+    session_config = tf.compat.v1.ConfigProto(
+        allow_soft_placement=True,
+        graph_options=tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1}),
+        device_filters=device_filters,
+    )
     there, visible = tf.config.list_physical_devices("GPU"), tf.config.get_visible_devices("GPU")
     if visible != there:
         session_config.gpu_options.visible_device_list = ",".join(str(there.index(gpu)) for gpu in visible)
@@ -319,6 +324,17 @@ def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
     if visible and all(tf.config.experimental.get_memory_growth(gpu) for gpu in visible):
         session_config.gpu_options.allow_growth = True
     return session_config
+
+
+def _device_filters(task):
+    """Returns the tasks that a task of a cluster sees: itself and the parameter servers, which see all trainers.
+
+    A trainer therefore never waits for a worker that is gone.
+    """
+    if task.task_type == TaskType.PS:
+        return ["/job:ps", "/job:worker", "/job:chief", "/job:master"]
+    is_one_of_many = task.task_type == TaskType.WORKER
+    return ["/job:ps", f"/job:{task.task_type}/task:{task.task_id}" if is_one_of_many else f"/job:{task.task_type}"]
 
 
 def _checkpoint_interval(steps, secs):

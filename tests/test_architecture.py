@@ -49,7 +49,7 @@ _OWN = {
         "_head",
         "_regression_head",
     },
-    "training.py": {"_config", "_just_saved", "_prepare"},
+    "training.py": {"_config", "_just_saved", "_newest_checkpoint", "_prepare"},
 }
 
 # Documented Python: namedtuple's methods, and the end of a process without its exit handlers.

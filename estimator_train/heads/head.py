@@ -134,7 +134,10 @@ class Head(abc.ABC):
 
     def _summarize(self, key, value):
         with v1.name_scope(""):
-            v1.summary.scalar(self._summary_key(key), value)
+            v1.summary.scalar(self._summary_tag(key), value)
+
+    def _summary_tag(self, key):
+        return self._summary_key(key)
 
 
 def train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops, scope="training"):

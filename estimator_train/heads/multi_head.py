@@ -127,6 +127,9 @@ class MultiHead(Head):
             outputs |= {f"{head.name}/{signature}": output for signature, output in served.items()}
         return outputs
 
+    def _summary_tag(self, key):
+        return key  # as in tf.estimator: the sums of all heads are the model's
+
     def _by_head(self, labels, logits):
         """Returns an iterator of (head, its labels, its logits)."""
         if not isinstance(labels, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import TypeAlias
 
@@ -44,6 +45,18 @@ def train_op(optimizer, loss, trainable_variables=None, update_ops=None, *, coun
             _count_in(v1.train.get_or_create_global_step(), optimizer)
         (op,) = optimizer.get_updates(_per_replica(loss), trainable_variables)
     return with_update_ops(op, update_ops)
+
+
+def copied(optimizer):
+    """Returns a copy of a legacy Keras optimizer for the default graph, because an instance works in one graph only.
+
+    As in tf.estimator, `iterations` of the given optimizer becomes the graph's global step.
+    """
+    step = private_names.legacy_step_variable(optimizer)
+    is_of_a_graph = getattr(step, "graph", None) is not None  # an earlier call's; an eager variable has none
+    made = copy.deepcopy(optimizer, {id(step): None} if is_of_a_graph else None)
+    private_names.set_legacy_step_variable(optimizer, v1.train.get_or_create_global_step())
+    return made
 
 
 def with_update_ops(op, update_ops):

@@ -123,6 +123,17 @@ def learning_rate_or_schedule(optimizer):
     return optimizer._learning_rate
 
 
+def legacy_step_variable(optimizer):
+    """Returns the variable of a legacy Keras optimizer's `iterations`, or None before it has one."""
+    return optimizer._iterations
+
+
+def set_legacy_step_variable(optimizer, variable):
+    """Replaces the variable of a legacy Keras optimizer's `iterations`, which can be set only once publicly."""
+    optimizer._iterations  # noqa: B018, fails if the name is gone, unlike setting it
+    optimizer._iterations = variable
+
+
 def hyperparameters(optimizer):
     """Returns the hyperparameters of a tf_keras optimizer that are variables, by their names.
 

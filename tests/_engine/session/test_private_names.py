@@ -140,6 +140,14 @@ def test_the_schedule_of_a_keras_optimizer():
     assert float(private_names.learning_rate_or_schedule(keras.optimizers.Adam(0.25))) == 0.25
 
 
+def test_the_step_variable_of_a_legacy_optimizer_is_replaced():
+    optimizer = keras.optimizers.legacy.Adam()
+    assert private_names.legacy_step_variable(optimizer) is None
+    for step in (tf.Variable(1), tf.Variable(2)):
+        private_names.set_legacy_step_variable(optimizer, step)
+        assert optimizer.iterations is step is private_names.legacy_step_variable(optimizer)
+
+
 def test_a_legacy_optimizer_makes_its_variables_before_the_first_update():
     """Checkpoints of tf.estimator could not be read into a model with one: the slots would not be there yet."""
     optimizer = keras.optimizers.legacy.Adam()

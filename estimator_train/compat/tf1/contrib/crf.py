@@ -35,9 +35,9 @@ def crf_log_norm(inputs, sequence_lengths, transition_params):
         index, potentials = step
         # The sum runs over the tags at the step before.
         reached = potentials + tf.reduce_logsumexp(alphas[:, :, None] + transition_params, 1)
-        return tf.where((index < lengths)[:, None], reached, alphas)
+        return tf.where(_continues(index, lengths), reached, alphas)
 
-    alphas = tf.foldl(forward, _steps_after_the_first(inputs), inputs[:, 0])
+    alphas = tf.foldl(forward, _steps(inputs), inputs[:, 0])
     norms = tf.reduce_logsumexp(alphas, 1)
     return tf.where(lengths > 0, norms, tf.zeros_like(norms))
 
@@ -93,19 +93,17 @@ def crf_decode(potentials, transition_params, sequence_length):
         best, _ = state
         index, potentials = step
         reached = best[:, :, None] + transition_params
-        counts = (index < lengths)[:, None]
+        continues = _continues(index, lengths)
         pointers = tf.argmax(reached, 1, tf.int32)
         # After a sequence's end, every tag points to itself, so that going back begins at the sequence's last step.
-        return tf.where(counts, potentials + tf.reduce_max(reached, 1), best), tf.where(counts, pointers, tags)
+        return tf.where(continues, potentials + tf.reduce_max(reached, 1), best), tf.where(continues, pointers, tags)
 
-    first = potentials[:, 0]
-    no_pointers = tf.zeros_like(first, tf.int32)
-    steps = _steps_after_the_first(potentials)
-    best, pointers = tf.scan(forward, steps, (first, no_pointers))
-    best = tf.concat([first[None], best], 0)[-1]
+    first = potentials[:, 0], tf.zeros_like(potentials[:, 0], tf.int32)
+    scores, pointers = tf.scan(forward, _steps(potentials), first)
+    best = scores[-1]
     last = tf.argmax(best, 1, tf.int32)
-    earlier = tf.scan(lambda tag, pointers: tf.gather(pointers, tag, batch_dims=1), pointers, last, reverse=True)
-    decoded = tf.transpose(tf.concat([earlier, last[None]], 0))
+    before = tf.scan(lambda tag, pointers: tf.gather(pointers, tag, batch_dims=1), pointers, last, reverse=True)
+    decoded = tf.transpose(tf.concat([before[1:], last[None]], 0))
     counts = tf.sequence_mask(lengths, tf.shape(potentials)[1], tf.int32)
     return decoded * counts, tf.reduce_max(best, 1)
 
@@ -119,6 +117,15 @@ def _tags(tag_indices, counts):
     return tf.cast(tag_indices, tf.int32) * tf.cast(counts, tf.int32)
 
 
-def _steps_after_the_first(inputs):
-    """Returns (their indices [time - 1], their potentials [time - 1, batch, tags])."""
-    return tf.range(1, tf.shape(inputs)[1]), tf.transpose(inputs[:, 1:], [1, 0, 2])
+def _steps(inputs):
+    """Returns (the indices [time], the potentials [time, batch, tags]) of all steps.
+
+    The first is among them, though nothing comes before it, because a loop over no steps fails in TensorFlow 1's
+    control flow.
+    """
+    return tf.range(tf.shape(inputs)[1]), tf.transpose(inputs, [1, 0, 2])
+
+
+def _continues(index, lengths):
+    """Returns whether a step follows another one in each sequence, [batch, 1]."""
+    return ((index > 0) & (index < lengths))[:, None]
