@@ -86,14 +86,19 @@ def model_fn(features, labels, mode, params):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def main(directory):
-    tf.logging.set_verbosity(tf.logging.INFO)
+def made_params(directory):
+    """Returns the params, after writing the vocabularies that they name."""
     params = {"dim": 6, "lstm_size": 5, "dropout": 0.1}
     for name, lines in (("words", WORDS), ("tags", TAGS)):
-        params[name] = os.path.join(directory, "{}.txt".format(name))
+        params[name] = os.path.join(directory, f"{name}.txt")
         with tf.gfile.Open(params[name], "w") as file:
             file.write("\n".join(lines) + "\n")
+    return params
 
+
+def main(directory):
+    tf.logging.set_verbosity(tf.logging.INFO)
+    params = made_params(directory)
     config = tf.estimator.RunConfig(save_checkpoints_steps=20, tf_random_seed=1)
     estimator = tf.estimator.Estimator(model_fn, os.path.join(directory, "model"), config, params)
     hook = tf.contrib.estimator.stop_if_no_increase_hook(estimator, "acc", 200, min_steps=1000, run_every_secs=10)
@@ -108,7 +113,9 @@ def main(directory):
         json.dumps(
             {
                 "metrics": {name: float(value) for name, value in estimator.evaluate(input_fn).items()},
-                "tags": [[tag.decode() for tag in row[: len(words)]] for row, (words, _) in zip(tags, SENTENCES)],
+                "tags": [
+                    [tag.decode() for tag in row[: len(words)]] for row, (words, _) in zip(tags, SENTENCES, strict=True)
+                ],
                 "served": [tag.decode() for tag in np.squeeze(served["tags"])],
                 "variables": estimator.get_variable_names(),
             }
