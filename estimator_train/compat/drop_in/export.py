@@ -24,10 +24,7 @@ _SINGLE = {"feature": "feature", "label": "label"} | dict.fromkeys(
 class UnsupervisedInputReceiver(export.ServingInputReceiver):
     """The return value of an input receiver function for a training graph without labels."""
 
-    def __new__(
-        cls, features: tf.Tensor | dict[Any, Any], receiver_tensors: tf.Tensor | dict[str, Any]
-    ) -> UnsupervisedInputReceiver:
-        return super().__new__(cls, features, receiver_tensors)
+    __slots__ = ()
 
 
 def get_timestamped_export_dir(export_dir_base: str | bytes | os.PathLike[str]) -> bytes:

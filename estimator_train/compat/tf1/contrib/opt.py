@@ -69,7 +69,7 @@ def extend_with_decoupled_weight_decay(base_optimizer):
     return OptimizerWithDecoupledWeightDecay
 
 
-class AdamWOptimizer(DecoupledWeightDecayExtension, _v1.train.AdamOptimizer):
+class AdamWOptimizer(DecoupledWeightDecayExtension, tf.compat.v1.train.AdamOptimizer):
     def __init__(
         self, weight_decay, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, use_locking=False, name="AdamW"
     ):
@@ -84,7 +84,7 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, _v1.train.AdamOptimizer):
         )
 
 
-class MomentumWOptimizer(DecoupledWeightDecayExtension, _v1.train.MomentumOptimizer):
+class MomentumWOptimizer(DecoupledWeightDecayExtension, tf.compat.v1.train.MomentumOptimizer):
     def __init__(self, weight_decay, learning_rate, momentum, use_locking=False, name="MomentumW", use_nesterov=False):
         super().__init__(
             weight_decay,
@@ -96,7 +96,7 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, _v1.train.MomentumOptimi
         )
 
 
-class LazyAdamOptimizer(_v1.train.AdamOptimizer):
+class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
     """Adam that leaves the moments of rows alone for which a sparse gradient has no values."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, use_locking=False, name="Adam"):
@@ -130,7 +130,7 @@ class LazyAdamOptimizer(_v1.train.AdamOptimizer):
         return found[0].read_value()
 
 
-class MovingAverageOptimizer(_v1.train.Optimizer):
+class MovingAverageOptimizer(tf.compat.v1.train.Optimizer):
     """Wraps an optimizer and averages the variables that it trains; `swapping_saver` saves the averages instead."""
 
     def __init__(self, opt, average_decay=0.9999, num_updates=None, sequential_update=True):

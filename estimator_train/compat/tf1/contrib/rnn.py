@@ -39,7 +39,7 @@ def GRUBlockCellV2(num_units=None, reuse=None, name="gru_cell"):
     return GRUCell(num_units, reuse=reuse, name=name)
 
 
-class LSTMBlockFusedCell(_v1.layers.Layer):
+class LSTMBlockFusedCell(tf.compat.v1.layers.Layer):
     """Runs an LSTM over [time, batch, features] inputs with a single op, whose gates are ordered i, c, f, o."""
 
     def __init__(
