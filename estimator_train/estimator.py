@@ -33,7 +33,7 @@ from estimator_train._engine.session.out_of_memory import explaining_oom
 from estimator_train._engine.session.predictor import Predictor
 from estimator_train._engine.training_hooks import EvalProgressHook, training_hooks
 from estimator_train.export import InputReceiver
-from estimator_train.run_config import RunConfig, TaskType, default_session_config
+from estimator_train.run_config import RunConfig, TaskType, default_session_config, use_gpu_options
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -525,6 +525,8 @@ def _config_with_model_dir(config, model_dir):
     if not given:
         given.add(tempfile.mkdtemp())
         log.warning("Using temporary folder as model directory: %s", *given)
+    if config.session_config:
+        use_gpu_options(config.session_config)
     session_config = config.session_config or default_session_config()
     return config.replace(model_dir=given.pop(), session_config=session_config)
 

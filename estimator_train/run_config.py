@@ -63,7 +63,8 @@ class RunConfig:
       save_checkpoints_secs: seconds between checkpoints; 600 if neither of the two is given.
       session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default, which a config in a
         cluster has at once, with its device filters, and any other once an Estimator has it. Keras models run as TF 2
-        and use neither this nor `device_fn`, `protocol` and `session_creation_timeout_secs`.
+        and use only its `gpu_options.allow_growth` and `visible_device_list`, and neither `device_fn`, `protocol` nor
+        `session_creation_timeout_secs`.
       keep_checkpoint_max: number of recent checkpoints to keep; 0 or None keeps all.
       keep_checkpoint_every_n_hours: additionally keeps one checkpoint per this many hours.
       log_step_count_steps: global steps between log lines of loss and global_step/sec; None turns them off.
@@ -324,6 +325,29 @@ def default_session_config(device_filters: Sequence[str] = ()) -> tf.compat.v1.C
     if visible and all(tf.config.experimental.get_memory_growth(gpu) for gpu in visible):
         session_config.gpu_options.allow_growth = True
     return session_config
+
+
+def use_gpu_options(session_config: tf.compat.v1.ConfigProto) -> None:
+    """Applies the GPU options of a v1 session's config to TensorFlow's runtime, in which Keras models train.
+
+    TensorFlow opens each GPU once, with the options it has by then, so a model_fn's session would come too late as well
+    if the program runs anything eagerly before it. A fraction of the memory is left to the session.
+    """
+    options = session_config.gpu_options
+    try:
+        if options.visible_device_list:
+            there = tf.config.list_physical_devices("GPU")
+            indices = map(int, options.visible_device_list.split(","))
+            tf.config.set_visible_devices([there[index] for index in indices if index < len(there)], "GPU")
+        if options.allow_growth:
+            for gpu in tf.config.get_visible_devices("GPU"):
+                if tf.config.get_logical_device_configuration(gpu) is None:
+                    tf.config.experimental.set_memory_growth(gpu, True)
+    except RuntimeError:
+        tf.get_logger().warning(
+            "gpu_options of session_config come too late: TensorFlow has opened its GPUs already. Create the Estimator "
+            "before anything else uses TensorFlow."
+        )
 
 
 def _device_filters(task):
