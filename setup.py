@@ -75,6 +75,7 @@ setup(
         "hf": ["datasets>=3"],  # hf:NAME, and folders that Hugging Face's datasets saved
         "mlflow": ["mlflow-skinny>=2.10"],  # --log mlflow
         "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
+        "slim": ["tf-slim>=1.1"],  # tf.contrib.slim for TensorFlow 1 scripts; 1.1 is its last release
         "wandb": ["wandb>=0.17"],  # --log wandb
         "docs": [
             "mkdocs>=1.6,<2",  # builds the site of docs/; the next two are made for version 1

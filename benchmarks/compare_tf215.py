@@ -100,8 +100,16 @@ def main():
 
 
 def tensorflow_version(python):
-    code = "import importlib.metadata; print(importlib.metadata.version('tensorflow'))"
-    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    """Returns the version of the TensorFlow that `python` has, without importing it."""
+    code = (
+        "import importlib.metadata as metadata; found = {each.metadata['Name'].lower(): each.version"
+        " for each in metadata.distributions()}; print(found.get('tensorflow') or found.get('tensorflow-cpu') or '')"
+    )
+    asked = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    version = asked.stdout.strip()
+    if not version:
+        sys.exit(asked.stderr or f"{python} has no TensorFlow; run: {python} -m pip install tensorflow")
+    return version
 
 
 def key(script):

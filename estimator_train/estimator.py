@@ -41,7 +41,7 @@ from estimator_train._engine.types import (
     SessionRunHook,
 )
 from estimator_train.export import InputReceiver
-from estimator_train.run_config import RunConfig, TaskType, default_session_config
+from estimator_train.run_config import RunConfig, TaskType, default_session_config, use_gpu_options
 
 v1 = tf.compat.v1
 log = tf.get_logger()
@@ -75,7 +75,7 @@ class Estimator:
         arguments that it does not need. Each train, evaluate and predict calls it once, in a new v1 graph. For a Keras
         model, use `model_to_estimator` instead.
       model_dir: directory of checkpoints and event files. None or "" means `config.model_dir` or, if that is not set, a
-        new temporary directory. The path is made absolute, so later calls of os.chdir do not matter.
+        new temporary directory. Later calls of os.chdir do not matter.
       config: a `RunConfig`; None means the defaults.
       params: dict passed to model_fn, and to each input_fn that has an argument `params`.
       warm_start_from: initial values of a model_fn's variables while model_dir has no checkpoint: a
@@ -105,19 +105,21 @@ class Estimator:
         if any(isinstance(model_fn, keras.Model) for keras in imported_kerases()):
             raise TypeError(f"model_fn must be a function, given: {model_fn!r}; pass it to model_to_estimator.")
         self._config = _config_with_model_dir(config, model_dir)
+        self._model_dir_as_given = os.fspath(model_dir or (config and config.model_dir) or self._config.model_dir)
         self._params = copy.deepcopy(params or {})
         self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)
         log.info("Using config: %s", self._config)
 
     @property
     def model_dir(self) -> str:
-        """The directory of checkpoints and event files."""
-        return self._config.model_dir
+        """The directory of checkpoints and event files, as it was given; absolute after a call of os.chdir."""
+        given, absolute = self._model_dir_as_given, self._config.model_dir
+        return given if model_dirs.absolute(given) == absolute else absolute
 
     @property
     def config(self) -> RunConfig:
-        """A deep copy of the `RunConfig`, which shares its strategies."""
-        return copy.deepcopy(self._config)
+        """A deep copy of the `RunConfig`, which shares its strategies, with the `model_dir` above."""
+        return self._config.replace(model_dir=self.model_dir)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -148,8 +150,12 @@ class Estimator:
         return sorted(checkpoints.reader_of(self._trained_checkpoint()).get_variable_to_shape_map())
 
     def get_variable_value(self, name: str) -> np.ndarray | np.generic:
-        """Returns the value of a variable in the newest checkpoint; "global_step" works for every kind of model."""
+        """Returns the value of a variable in the newest checkpoint; "global_step" works for every kind of model.
+
+        The name may end with ":0", as variables and tensors spell it.
+        """
         path = self._trained_checkpoint()
+        name = name.removesuffix(":0")
         return (
             np.int64(checkpoints.read_global_step(path))
             if name == "global_step"
@@ -206,8 +212,8 @@ class Estimator:
         hooks = check_hooks(hooks)
         listeners = _check_listeners(saving_listeners)
 
-        alone = training_lock(self.model_dir) if self._config.is_chief else contextlib.nullcontext()
-        with explaining_errors(self.model_dir, strategy), alone:
+        alone = training_lock(self._config.model_dir) if self._config.is_chief else contextlib.nullcontext()
+        with explaining_errors(self._config.model_dir, strategy), alone:
             self._train_alone(input_fn, hooks, listeners, steps, max_steps)
         return self
 
@@ -220,15 +226,15 @@ class Estimator:
         max_steps: int | None,
     ) -> None:
         if self._config.is_chief:
-            leftovers.remove(self.model_dir)
-        checkpoint = self.latest_checkpoint()
+            leftovers.remove(self._config.model_dir)
+        checkpoint = self._newest_checkpoint()
         step = checkpoints.read_global_step(checkpoint) if checkpoint else 0
         if max_steps is not None and step >= max_steps:
             log.info("Skipping training since max_steps has already saved.")
             return
         last_step = step + steps if steps is not None else max_steps
         if self._config.is_chief:
-            checkpoints.recover_state(self.model_dir, self._config.keep_checkpoint_max)
+            checkpoints.recover_state(self._config.model_dir, self._config.keep_checkpoint_max)
 
         run = self._prepare(ModeKeys.TRAIN, input_fn, checkpoint, last_step, hooks)
         with contextlib.closing(run), run.as_default():
@@ -290,14 +296,14 @@ class Estimator:
         checkpoint_path: str | None,
         name: str | None,
     ) -> dict[str, Any]:
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         if checkpoint is None:
             log.info(
                 "Could not find trained model in model_dir: %s, running initialization to evaluate.", self.model_dir
             )
 
         run = self._prepare(ModeKeys.EVAL, input_fn, checkpoint, steps, hooks)
-        with contextlib.closing(run), explaining_errors(self.model_dir), run.as_default():
+        with contextlib.closing(run), explaining_errors(self._config.model_dir), run.as_default():
             values = {key: value for key, (value, _) in run.spec.eval_metric_ops.items()}
             updates = list({id(update): update for _, update in run.spec.eval_metric_ops.values()}.values())
             results = v1.train.FinalOpsHook(values | {"global_step": v1.train.get_global_step()})
@@ -348,14 +354,14 @@ class Estimator:
           TypeError: If a hook has the wrong type.
         """
         hooks = check_hooks(hooks)
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         run = self._prepare(ModeKeys.PREDICT, input_fn, checkpoint, None, hooks)
         with contextlib.closing(run):
             predictions = _select(run.spec.predictions, predict_keys)
             hooks = [*run.input_hooks, *hooks, *run.spec.prediction_hooks]
             with _suspendable_session(run, hooks) as session:
                 while not session.should_stop():
-                    with explaining_errors(self.model_dir), run.as_default():
+                    with explaining_errors(self._config.model_dir), run.as_default():
                         batch = session.run(predictions)
                     yield from _examples(batch) if yield_single_examples else [batch]
 
@@ -384,10 +390,12 @@ class Estimator:
         Raises:
           ValueError: If the checkpoint does not fit the model; for a model_fn, the first call raises it.
         """
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         select = functools.partial(_select, keys=predict_keys)
         params = self._params_in(ModeKeys.PREDICT)
-        return Predictor(self._model.predict_functions(self.config, params, checkpoint, select), checkpoint)
+        return Predictor(
+            self._model.predict_functions(copy.deepcopy(self._config), params, checkpoint, select), checkpoint
+        )
 
     def export_saved_model(
         self,
@@ -448,14 +456,14 @@ class Estimator:
         receiver_fns = {mode: input_receiver_fn_map[mode] for mode in modes if mode in input_receiver_fn_map}
         if not receiver_fns or None in receiver_fns.values():
             raise ValueError("An input_receiver_fn must be defined: it declares the inputs of the exported model.")
-        checkpoint = checkpoint_path or self.latest_checkpoint()
+        checkpoint = checkpoint_path or self._newest_checkpoint()
         if checkpoint is None and not self._model.has_initial_values:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}; train it first.")
         with (
             explaining_errors(export_dir_base),
             new_export_directory(export_dir_base, assets_extra) as (temporary, final),
         ):
-            self._model.export(receiver_fns, self.config, self.params, checkpoint, temporary, as_text)
+            self._model.export(receiver_fns, copy.deepcopy(self._config), self.params, checkpoint, temporary, as_text)
         return final
 
     @property
@@ -479,7 +487,7 @@ class Estimator:
         return self._model.prepare(
             mode,
             input_fn,
-            config=self.config,
+            config=copy.deepcopy(self._config),
             params=self._params_in(mode),
             checkpoint_path=checkpoint,
             last_step=last_step,
@@ -503,8 +511,13 @@ class Estimator:
         """Returns the params that input_fn and model_fn get in `mode`."""
         return self.params
 
-    def _trained_checkpoint(self) -> str:
+    def _newest_checkpoint(self) -> str | None:
+        """Returns `latest_checkpoint()` as a path that remains valid after os.chdir, or None."""
         path = self.latest_checkpoint()
+        return path and model_dirs.absolute(path)
+
+    def _trained_checkpoint(self) -> str:
+        path = self._newest_checkpoint()
         if path is None:
             raise ValueError(f"Could not find trained model in model_dir: {self.model_dir}.")
         return path
@@ -542,7 +555,9 @@ def _config_with_model_dir(config: RunConfig | None, model_dir: str | os.PathLik
     if not given:
         given.add(tempfile.mkdtemp())
         log.warning("Using temporary folder as model directory: %s", *given)
-    session_config = config.session_config or default_session_config(config)
+    if config.session_config:
+        use_gpu_options(config.session_config)
+    session_config = config.session_config or default_session_config()
     return config.replace(model_dir=given.pop(), session_config=session_config)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
@@ -64,8 +64,10 @@ class RunConfig:
       save_checkpoints_steps: global steps between checkpoints. Setting it makes `save_checkpoints_secs` None, and vice
         versa; if both are None, no checkpoints are saved.
       save_checkpoints_secs: seconds between checkpoints; 600 if neither of the two is given.
-      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default. Keras models run as
-        TF 2 and use neither this nor `device_fn`, `protocol` and `session_creation_timeout_secs`.
+      session_config: `tf.compat.v1.ConfigProto` of v1 sessions; None means tf.estimator's default, which a config in a
+        cluster has at once, with its device filters, and any other once an Estimator has it. Keras models run as TF 2
+        and use only its `gpu_options.allow_growth` and `visible_device_list`, and neither `device_fn`, `protocol` nor
+        `session_creation_timeout_secs`.
       keep_checkpoint_max: number of recent checkpoints to keep; 0 or None keeps all.
       keep_checkpoint_every_n_hours: additionally keeps one checkpoint per this many hours.
       log_step_count_steps: global steps between log lines of loss and global_step/sec; None turns them off.
@@ -169,7 +171,8 @@ class RunConfig:
         self._normalize_and_check()
         tf_config = read_tf_config()
         coordinated = self.train_distribute is not None and has_several_tasks(tf_config)
-        if isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy):
+        is_synchronous = isinstance(self.train_distribute, tf.distribute.MultiWorkerMirroredStrategy)
+        if is_synchronous:
             task = ClusterTask.from_tf_config(tf_config | _cluster_of(self.train_distribute), synchronous=True)
         else:  # other strategies have no cluster, so their config stays local
             task = ClusterTask() if coordinated else ClusterTask.from_tf_config(tf_config)
@@ -177,6 +180,8 @@ class RunConfig:
         self._cluster_spec = tf.train.ClusterSpec(task.cluster)
         self._model_dir = _agreed_model_dir(self.model_dir, tf_config)
         self._distribute_coordinator_mode = "independent_worker" if coordinated else None
+        if task.cluster and not is_synchronous and self.session_config is None:
+            self._session_config = default_session_config(_device_filters(task))
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with some constructor arguments changed, for the same task of the cluster.
@@ -274,16 +279,17 @@ _REQUIREMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
+def default_session_config(device_filters: Sequence[str] = ()) -> tf.compat.v1.ConfigProto:
     """Returns the default config of an Estimator's v1 sessions: soft placement and one pass of the graph optimizers.
 
-    In a cluster, a trainer sees only itself and the parameter servers, so it never waits for a worker that is gone.
     A session sees the GPUs that `tf.config` has made visible, with their memory growth; with a config of its own it
     would open all of them.
     """
-    one_pass = tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1})
-    filters = ["/job:ps", f"/job:{config.task_type}/task:{config.task_id}"] if config.num_ps_replicas else []
-    session_config = tf.compat.v1.ConfigProto(allow_soft_placement=True, graph_options=one_pass, device_filters=filters)
+    session_config = tf.compat.v1.ConfigProto(
+        allow_soft_placement=True,
+        graph_options=tf.compat.v1.GraphOptions(rewrite_options={"meta_optimizer_iterations": 1}),
+        device_filters=device_filters,
+    )
     there, visible = tf.config.list_physical_devices("GPU"), tf.config.get_visible_devices("GPU")
     if visible != there:
         session_config.gpu_options.visible_device_list = ",".join(str(there.index(gpu)) for gpu in visible)
@@ -292,6 +298,40 @@ def default_session_config(config: RunConfig) -> tf.compat.v1.ConfigProto:
     if visible and all(tf.config.experimental.get_memory_growth(gpu) for gpu in visible):
         session_config.gpu_options.allow_growth = True
     return session_config
+
+
+def use_gpu_options(session_config: tf.compat.v1.ConfigProto) -> None:
+    """Applies the GPU options of a v1 session's config to TensorFlow's runtime, in which Keras models train.
+
+    TensorFlow opens each GPU once, with the options it has by then, so a model_fn's session would come too late as well
+    if the program runs anything eagerly before it. A fraction of the memory is left to the session.
+    """
+    options = session_config.gpu_options
+    try:
+        if options.visible_device_list:
+            there = tf.config.list_physical_devices("GPU")
+            indices = map(int, options.visible_device_list.split(","))
+            tf.config.set_visible_devices([there[index] for index in indices if index < len(there)], "GPU")
+        if options.allow_growth:
+            for gpu in tf.config.get_visible_devices("GPU"):
+                if tf.config.get_logical_device_configuration(gpu) is None:
+                    tf.config.experimental.set_memory_growth(gpu, True)
+    except RuntimeError:
+        tf.get_logger().warning(
+            "gpu_options of session_config come too late: TensorFlow has opened its GPUs already. Create the Estimator "
+            "before anything else uses TensorFlow."
+        )
+
+
+def _device_filters(task: ClusterTask) -> list[str]:
+    """Returns the tasks that a task of a cluster sees: itself and the parameter servers, which see all trainers.
+
+    A trainer therefore never waits for a worker that is gone.
+    """
+    if task.task_type == TaskType.PS:
+        return ["/job:ps", "/job:worker", "/job:chief", "/job:master"]
+    is_one_of_many = task.task_type == TaskType.WORKER
+    return ["/job:ps", f"/job:{task.task_type}/task:{task.task_id}" if is_one_of_many else f"/job:{task.task_type}"]
 
 
 def _checkpoint_interval(steps: int | None, secs: float | None) -> tuple[int | None, float | None]:

@@ -187,7 +187,7 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     )
     evaluations = [_Evaluation(estimator, spec) for spec in specs]
     listener = _EvaluateCheckpoints(estimator, evaluations, train_spec)
-    with marking_completion(estimator.config):
+    with marking_completion(estimator._config):
         trainer.train(
             train_spec.input_fn,
             hooks=train_spec.hooks,
@@ -195,7 +195,7 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
             saving_listeners=[*train_spec.saving_listeners, listener],
         )
     for evaluation in evaluations:
-        evaluation.run(estimator.latest_checkpoint(), is_the_final_export=True)
+        evaluation.run(estimator._newest_checkpoint(), is_the_final_export=True)
     if not isinstance(eval_spec, list):
         return evaluations[0].metrics, evaluations[0].exports
     return (
@@ -216,7 +216,7 @@ def _run_in_cluster(estimator: Estimator, train_spec: TrainSpec, specs: list[Eva
     def evaluate(has_ended: bool) -> bool:
         # The chief writes this file last; until then, its first checkpoint may be half-written.
         is_saved = tf.io.gfile.exists(os.path.join(estimator.model_dir, "checkpoint"))
-        checkpoint = estimator.latest_checkpoint() if is_saved or has_ended else None
+        checkpoint = estimator._newest_checkpoint() if is_saved or has_ended else None
         if checkpoint is None:
             return has_ended
         try:
@@ -234,7 +234,7 @@ def _run_in_cluster(estimator: Estimator, train_spec: TrainSpec, specs: list[Eva
             log.warning("Training deleted checkpoint %s before it was evaluated.", checkpoint)
             return False
 
-    tasks.run_task(estimator.config, train, evaluate, min(spec.start_delay_secs for spec in specs))
+    tasks.run_task(estimator._config, train, evaluate, min(spec.start_delay_secs for spec in specs))
 
 
 class _Evaluation:
@@ -292,7 +292,7 @@ class _Evaluation:
 
     def metric_names(self) -> list[str]:
         """Returns the names of the evaluation's metrics, without running it."""
-        spec, checkpoint = self.spec, self._estimator.latest_checkpoint()
+        spec, checkpoint = self.spec, self._estimator._newest_checkpoint()
         with contextlib.closing(self._estimator._prepare(ModeKeys.EVAL, spec.input_fn, checkpoint, spec.steps)) as run:
             return sorted(run.spec.eval_metric_ops)
 
@@ -319,7 +319,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         if is_last and not self._epoch_hooks:
             return
         due = [evaluation for evaluation in self._evaluations if is_last or evaluation.is_due(global_step_value)]
-        self._evaluate(due, tf.train.latest_checkpoint(self._estimator.model_dir), global_step_value)
+        self._evaluate(due, tf.train.latest_checkpoint(self._estimator._config.model_dir), global_step_value)
 
     def _evaluate(self, due: list[_Evaluation], path: str | None, global_step_value: int) -> None:
         # The user's CheckpointSaverHook may save to another directory.
@@ -332,7 +332,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
 
     def end(self, session: Session, global_step_value: int) -> None:
         """Evaluates the end of an epoch that a callback has cut short, as fit does."""
-        path = self._estimator.latest_checkpoint()
+        path = self._estimator._newest_checkpoint()
         evaluated = [evaluation.checkpoint for evaluation in self._evaluations]
         if self._started and self._epoch_hooks and path not in evaluated:
             self._evaluate(self._evaluations, path, global_step_value)
@@ -351,7 +351,7 @@ class _EvaluateCheckpoints(tf.compat.v1.train.CheckpointSaverListener):
         with time_spent.counted_as(time_spent.EVALUATION):
             _watch(self._evaluations, self._train_spec.hooks)
             for evaluation in self._evaluations:
-                evaluation.start(self._estimator.latest_checkpoint(), global_step)
+                evaluation.start(self._estimator._newest_checkpoint(), global_step)
 
 
 def _watch(evaluations: list[_Evaluation], hooks: Iterable[SessionRunHook]) -> None:
@@ -364,7 +364,7 @@ def _watch(evaluations: list[_Evaluation], hooks: Iterable[SessionRunHook]) -> N
 
 def _saving_for(estimator: Estimator, specs: list[EvalSpec]) -> Estimator:
     """Returns `estimator`, configured to save a checkpoint at each step where one of `specs` needs an evaluation."""
-    config = estimator.config
+    config = estimator._config
     every = [spec.every_steps for spec in specs if spec.every_steps is not None]
     if not every:
         return estimator

@@ -217,7 +217,17 @@ def test_every_client_has_its_program_its_shims_and_a_row_of_the_page():
     for name, client in clients.CLIENTS.items():
         assert Path(clients.__file__).with_name(f"{name}.py").exists()
         assert all(getattr(shims, shim).__doc__ for shim in client.shims)
-        assert f"| {client.package}" in page
+        assert f"| {client.name}" in page
+
+
+def test_a_python_without_pip_or_tensorflow_is_named_with_the_remedy(tmp_path, monkeypatch):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    monkeypatch.setattr(clients.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    with pytest.raises(SystemExit, match="bare/bin/python has no pip to install deepctr==0.9.4; run: .* ensurepip"):
+        clients.installed(clients.CLIENTS["ctr"], python)
+    with pytest.raises(SystemExit, match="bare/bin/python has no TensorFlow; run: .* -m pip install tensorflow"):
+        clients.tensorflow_version(python)
 
 
 def test_a_clients_row_has_the_progress_of_each_side_and_their_difference():

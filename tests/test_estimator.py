@@ -720,8 +720,9 @@ def test_a_relative_model_dir_outlasts_chdir(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     estimator = counting_estimator("run", save_summary_steps=1).train(rows(), steps=2)
-    assert estimator.model_dir == str(tmp_path / "run")
+    assert estimator.model_dir == "run"
     monkeypatch.chdir("elsewhere")
+    assert estimator.model_dir == str(tmp_path / "run")
     assert estimator.evaluate(rows())["global_step"] == 2
     assert global_step(estimator.train(rows(), steps=1)) == 3
     assert os.listdir() == []
@@ -729,8 +730,8 @@ def test_a_relative_model_dir_outlasts_chdir(tmp_path, monkeypatch):
 
 def test_a_relative_model_dir_equals_the_absolute_one_of_another_estimator(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = et.Estimator(lambda features: None, "run").config
-    assert et.Estimator(lambda features: None, "run", config).model_dir == str(tmp_path / "run")
+    config = et.RunConfig(tmp_path / "run")
+    assert et.Estimator(lambda features: None, "run", config).model_dir == "run"
     with pytest.raises(ValueError, match="set both in constructor and `RunConfig`"):
         et.Estimator(lambda features: None, "other", config)
 

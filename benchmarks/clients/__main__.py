@@ -4,8 +4,9 @@
 
 Each package's Estimators train, evaluate, predict and export, in a process of TensorFlow 2.15 with its own tf.estimator
 and in a process of this environment after `import estimator_train.install`. pip installs each package, with only those
-dependencies that are named here, into a directory in the platform's cache, which is added to the process's path. It
-writes docs/clients.md unless clients are named. Both sides run on the CPU.
+dependencies that are named here, into a directory in the platform's cache, which is added to the process's path; of
+repositories that are no packages, small programs of our own stand in. It writes docs/clients.md unless clients are
+named. Both sides run on the CPU.
 """
 
 import argparse
@@ -30,11 +31,22 @@ STEPS = ("trains", "evaluates", "predicts", "exports")
 
 
 class Client(NamedTuple):
-    """A package in its last version with Estimators, the packages it needs, and the shims for the rest."""
+    """A package in its last version with Estimators, the packages it needs, and the shims for the rest.
 
-    package: str
+    Attributes:
+      like: the repository in whose way a program of our own was written, if there is no package to install.
+      tf1: whether it was written for TensorFlow 1.
+    """
+
+    package: str | None = None
     needs: tuple[str, ...] = ("six", "absl-py")
     shims: tuple[str, ...] = ()
+    like: str | None = None
+    tf1: bool = False
+
+    @property
+    def name(self):
+        return self.package or f"a program like {self.like}"
 
 
 CLIENTS = {
@@ -56,6 +68,9 @@ CLIENTS = {
         ("dp-accounting==0.4.3", "attrs", "mpmath", "scipy", "absl-py", "packaging"),
         ("privacy_without_init",),
     ),
+    "bert": Client("bert-tensorflow==1.0.4", shims=("tensorflow_1",), tf1=True),
+    "tagger": Client(like="tf_ner", shims=("tensorflow_1",), tf1=True),
+    "recommender": Client(like="EasyRec"),
 }
 
 TEXT = """# Packages that were written for tf.estimator
@@ -66,7 +81,9 @@ Third-party packages test whether [the drop-in](migrating.md) keeps what program
 that has Estimators ran unmodified on TensorFlow {old} with its own tf.estimator, and on TensorFlow {new} after
 `import estimator_train.install`, with {python}, on the CPU. The programs in
 [benchmarks/clients](../benchmarks/clients) train each Estimator for a few steps, evaluate it, predict, export it and
-call the exported model; both sides run the same programs.
+call the exported model; both sides run the same programs. For tf_ner and EasyRec, programs of our own stand in that are
+written in the same way. Those for TensorFlow 1, such as BERT, ran with TensorFlow 2 behavior off, here after
+`import estimator_train.install_tf1`.
 
 The columns in the middle list the steps that ran, followed by the error if one failed. Values are metrics, predictions
 and outputs of the exported model. Differences are relative to the old value, or absolute if that is below 1; up to
@@ -113,7 +130,7 @@ def main():
             on = [version for version, side in zip(versions, (old, new), strict=True) if shim in side["shims"]]
             if on:
                 stands_in = getattr(shims, shim).__doc__.splitlines()[0]
-                needed.append([CLIENTS[name].package, stands_in, ", ".join(on)])
+                needed.append([CLIENTS[name].name, stands_in, ", ".join(on)])
 
     headers = ["package", "Estimator", *versions, *(f"loss, {version}" for version in versions), "values", "difference"]
     table = functools.partial(tabulate, tablefmt="github", disable_numparse=True)
@@ -138,15 +155,18 @@ def row(name, case, old, new):
     ]
     losses = [shown(steps["evaluates"]["loss"]) if "evaluates" in steps else "" for steps in both]
     count, difference = compare(*map(flat, both)) if any(both) else (0, 0)
-    return [CLIENTS[name].package, case, *ends, *losses, count, f"{difference:.1e}"]
+    return [CLIENTS[name].name, case, *ends, *losses, count, f"{difference:.1e}"]
 
 
 def run(name, side, python):
     """Runs `benchmarks.clients.run` for a client on one side and returns its results."""
-    command = [python, "-m", "benchmarks.clients.run", name, *(["--ours"] if side == "ours" else [])]
-    path = os.pathsep.join(map(str, (installed(CLIENTS[name], python), ROOT)))
+    client = CLIENTS[name]
+    flags = [*(["--ours"] if side == "ours" else []), *(["--tf1"] if client.tf1 else [])]
+    command = [python, "-m", "benchmarks.clients.run", name, *flags]
+    places = [installed(client, python), ROOT] if client.package else [ROOT]
+    path = os.pathsep.join(map(str, places))
     done = subprocess.run(
-        [*command, "--shims", *CLIENTS[name].shims],
+        [*command, "--shims", *client.shims],
         env=environment() | NO_GPU | {"PYTHONPATH": path},
         cwd=ROOT,
         capture_output=True,
@@ -167,10 +187,13 @@ def installed(client, python):
     tag = subprocess.run([python, "-c", tag], check=True, capture_output=True, text=True).stdout.strip()
     folder = platformdirs.user_cache_path("estimator_train") / "clients" / tag / client.package.replace("==", "-")
     if not folder.exists():
+        if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
+            sys.exit(f"{python} has no pip to install {client.package}; run: {python} -m ensurepip --upgrade")
         # TensorFlow is installed already, in a version that the package does not support.
         part = folder.with_name(f"{folder.name}.part")
         pip = [python, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps", "--target", part]
-        subprocess.run([*pip, client.package, *client.needs], check=True)
+        if subprocess.run([*pip, client.package, *client.needs]).returncode:
+            sys.exit(f"pip could not install {client.package} for {python}; its reason is above.")
         part.rename(folder)
     return folder
 

@@ -1,9 +1,10 @@
 """Runs the cases of one client and prints the results as JSON.
 
-    python -m benchmarks.clients.run CLIENT [--ours] [--shims SHIM ...]
+    python -m benchmarks.clients.run CLIENT [--ours] [--tf1] [--shims SHIM ...]
 
 CLIENT is a module in this package. It runs unmodified on both sides: on TensorFlow 2.15's own tf.estimator and, with
---ours, after `import estimator_train.install`. SHIM is a function of shims.py.
+--ours, after `import estimator_train.install`. With --tf1, TensorFlow 2 behavior is off on both sides: on ours by
+`import estimator_train.install_tf1`. SHIM is a function of shims.py.
 """
 
 import argparse
@@ -18,10 +19,17 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("client")
     parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--tf1", action="store_true")
     parser.add_argument("--shims", nargs="*", default=[])
     args = parser.parse_args()
-    if args.ours:
+    if args.ours and args.tf1:
+        import estimator_train.install_tf1  # noqa: F401
+    elif args.ours:
         import estimator_train.install  # noqa: F401
+    elif args.tf1:
+        import tensorflow as tf
+
+        tf.compat.v1.disable_v2_behavior()
     from benchmarks.clients import shims
 
     result = {"shims": [name for name in args.shims if getattr(shims, name)()], "cases": {}}
@@ -38,7 +46,7 @@ def use(build):
     """Trains, evaluates, predicts and exports; returns the results, with an "error" if one of these steps failed."""
     import tensorflow as tf
 
-    tf.keras.utils.set_random_seed(1)  # tf.compat.v1.layers use Keras' seed, not RunConfig's
+    tf.compat.v2.keras.utils.set_random_seed(1)  # tf.compat.v1.layers use Keras' seed, not RunConfig's
     done = {}
     try:
         with tempfile.TemporaryDirectory() as folder:

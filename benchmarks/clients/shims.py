@@ -55,6 +55,18 @@ def training_tracking():
     return True
 
 
+def tensorflow_1():
+    """`tensorflow.contrib`, and TensorFlow 1's names in `tensorflow`: on 2.15, estimator_train's own stand in."""
+    if "tensorflow.contrib" in sys.modules:
+        return False
+    from estimator_train.compat.tf1 import contrib_modules, merged_tensorflow, tensorflow_2
+
+    tensorflow_2.keep_for(["estimator_train", "keras", "tensorflow_estimator"])
+    contrib_modules.install()
+    merged_tensorflow.install()
+    return True
+
+
 def no_requests():
     """`requests` as an empty module: deepctr asks PyPI for its newest version when it is imported."""
     _module("requests")

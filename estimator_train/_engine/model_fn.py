@@ -338,8 +338,10 @@ def _checked_metrics(metrics: dict[str, Metric] | None) -> dict[str, Metric]:
 def _checked_export_outputs(
     outputs: dict[str, ExportOutput] | None, predictions: Nest, mode: str
 ) -> dict[str, ExportOutput] | None:
+    if mode != ModeKeys.PREDICT:
+        return outputs  # not exported, so they may be of any kind
     if outputs is None:
-        return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if mode == ModeKeys.PREDICT else None
+        return {_DEFAULT_SIGNATURE: PredictOutput(predictions)}
     if not isinstance(outputs, dict):
         raise TypeError(f"`export_outputs` must be dict, received: {outputs!r}")
     for name, output in outputs.items():

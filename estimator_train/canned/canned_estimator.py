@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import os
@@ -88,7 +87,7 @@ def optimizer_factory(
         make = api_version.optimizers[optimizer]
         return make if learning_rate is None else functools.partial(make, learning_rate)
     if isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        return functools.partial(copy.deepcopy, optimizer)  # an instance works in one graph only
+        return functools.partial(optimizers.copied, optimizer)  # an instance works in one graph only
     return optimizer if callable(optimizer) else lambda: optimizer
 
 

@@ -139,7 +139,10 @@ class Head(abc.ABC):
 
     def _summarize(self, key: str, value: tf.Tensor) -> None:
         with v1.name_scope(""):
-            v1.summary.scalar(self._summary_key(key), value)
+            v1.summary.scalar(self._summary_tag(key), value)
+
+    def _summary_tag(self, key: str) -> str:
+        return self._summary_key(key)
 
 
 def train_op(

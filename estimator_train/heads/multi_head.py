@@ -128,6 +128,9 @@ class MultiHead(Head):
             outputs |= {f"{head.name}/{signature}": output for signature, output in served.items()}
         return outputs
 
+    def _summary_tag(self, key: str) -> str:
+        return key  # as in tf.estimator: the sums of all heads are the model's
+
     def _by_head(self, labels: Any, logits: tf.Tensor | dict[str, tf.Tensor]) -> Iterator[tuple[Head, Any, tf.Tensor]]:
         """Returns an iterator of (head, its labels, its logits)."""
         if not isinstance(labels, dict):

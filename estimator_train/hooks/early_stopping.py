@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.host import model_dirs
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import SessionRunArgs, SessionRunContext, SessionRunValues
 from estimator_train.estimator import Estimator
@@ -160,7 +161,7 @@ def make_stop_at_checkpoint_step_hook(
     """
     if estimator.config.is_chief:
         return v1.train.StopAtStepHook(last_step=last_step)
-    return _StopAtSavedStepHook(estimator.model_dir, last_step, wait_after_file_check_secs)
+    return _StopAtSavedStepHook(model_dirs.absolute(estimator.model_dir), last_step, wait_after_file_check_secs)
 
 
 class MissingMetricError(ValueError):

@@ -34,8 +34,6 @@ def test_what_a_mode_needs_is_missed(mode, missing):
         ({"predictions": tf.SparseTensor([[0]], [1.0], [1])}, TypeError, "predictions must be Tensor, given: Sparse"),
         ({"eval_metric_ops": [1]}, TypeError, "eval_metric_ops must be a dict"),
         ({"eval_metric_ops": {"mae": 1.0}}, TypeError, "must be .metric_value, update_op. tuples .* for key: mae"),
-        ({"export_outputs": [1]}, TypeError, "`export_outputs` must be dict"),
-        ({"export_outputs": {"y": 1}}, TypeError, "must be ExportOutput objects, received: 1 for key: y"),
         ({"scaffold": "saver"}, TypeError, "scaffold must be tf.train.Scaffold"),
         ({"training_hooks": [print]}, TypeError, "All hooks must be SessionRunHook instances"),
         ({"training_chief_hooks": [1]}, TypeError, "All hooks must be SessionRunHook instances"),
@@ -79,6 +77,25 @@ def test_one_export_output_is_the_default_too_and_several_need_one():
     assert outputs == {"mine": y, "serving_default": y}
     with pytest.raises(ValueError, match="none is called 'serving_default'"):
         spec("infer", predictions={"y": tf.constant([1.0])}, export_outputs={"a": y, "b": y})
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ([1], "`export_outputs` must be dict"),
+        ({"y": 1}, "must be ExportOutput objects, received: 1 for key: y"),
+    ],
+)
+def test_export_outputs_of_another_kind_cannot_be_served(outputs, message):
+    with pytest.raises(TypeError, match=message):
+        spec("infer", predictions=tf.constant([1.0]), export_outputs=outputs)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_export_outputs_of_any_kind_stay_where_nothing_is_served(mode):
+    """TensorFlow 2.15.1 checks them in PREDICT only: a model_fn may pass the same ones in every mode."""
+    for outputs in ({"a": {"y": 1}, "b": None}, {"mine": et.export.PredictOutput(tf.constant([1.0]))}, {}):
+        assert spec(mode, export_outputs=outputs).export_outputs == outputs
 
 
 def test_a_keras_metric_that_is_not_updated_is_an_error():

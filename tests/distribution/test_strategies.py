@@ -10,7 +10,7 @@ import tf_keras as keras
 import warm_python
 
 import estimator_train as et
-from estimator_train import distribution
+from estimator_train import distribution, run_config
 from estimator_train.distribution import strategies
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
 
 COUNTS = (0, 1, 2, 4, 8)
 EACH_CHOICE = """
-from estimator_train import distribution
+from estimator_train import distribution, run_config
 from estimator_train.distribution import strategies
 
 gpus = tf.config.list_physical_devices("GPU")
@@ -75,7 +75,7 @@ def test_gpus_of_two_gets_as_far_as_the_first_kernel(there, tmp_path):
         import tf_keras as keras
         import estimator_train as et
         stop_at_scope()
-        from estimator_train import distribution
+        from estimator_train import distribution, run_config
         strategy = distribution.gpus(2)
         model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
         model.compile("sgd", "mse")
@@ -143,6 +143,29 @@ def test_sessions_of_a_model_fn_open_the_visible_gpus_alone(tmp_path):
             print(config.gpu_options.visible_device_list, config.gpu_options.allow_growth, dict(config.device_count))
     """
     assert on_pretended_gpus(4, code, tmp_path) == [" False {}", "0,1 True {}", " False {'GPU': 0}"]
+
+
+def test_the_runtime_uses_the_gpu_options_of_a_session_config(tmp_path):
+    code = """
+        import estimator_train as et
+        session_config = tf.compat.v1.ConfigProto()
+        session_config.gpu_options.allow_growth = True
+        session_config.gpu_options.visible_device_list = "2,1"
+        config = et.RunConfig("run", session_config=session_config)
+        assert et.Estimator(lambda features, mode: None, config=config).config.session_config == session_config
+        print(*opened())
+    """
+    assert on_pretended_gpus(4, code, tmp_path) == ["1,2 True"]
+
+
+def test_gpu_options_that_come_too_late_are_reported(monkeypatch, log_lines):
+    def refuse(*_):
+        raise RuntimeError("Visible devices cannot be modified after being initialized")
+
+    monkeypatch.setattr(tf.config, "set_visible_devices", refuse)
+    options = tf.compat.v1.GPUOptions(visible_device_list="0")
+    run_config.use_gpu_options(tf.compat.v1.ConfigProto(gpu_options=options))
+    assert "gpu_options of session_config come too late" in "".join(log_lines)
 
 
 def test_gpus_that_the_program_divided_keep_their_limits(tmp_path):

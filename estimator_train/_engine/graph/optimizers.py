@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -53,6 +54,18 @@ def train_op(
             _count_in(v1.train.get_or_create_global_step(), optimizer)
         (op,) = optimizer.get_updates(_per_replica(loss), trainable_variables)
     return with_update_ops(op, update_ops)
+
+
+def copied(optimizer: keras.optimizers.legacy.Optimizer) -> keras.optimizers.legacy.Optimizer:
+    """Returns a copy of a legacy Keras optimizer for the default graph, because an instance works in one graph only.
+
+    As in tf.estimator, `iterations` of the given optimizer becomes the graph's global step.
+    """
+    step = private_tf_keras.legacy_step_variable(optimizer)
+    is_of_a_graph = getattr(step, "graph", None) is not None  # an earlier call's; an eager variable has none
+    made = copy.deepcopy(optimizer, {id(step): None} if is_of_a_graph else None)
+    private_tf_keras.set_legacy_step_variable(optimizer, v1.train.get_or_create_global_step())
+    return made
 
 
 def with_update_ops(op: tf.Operation, update_ops: Sequence[tf.Operation] | None) -> tf.Operation:

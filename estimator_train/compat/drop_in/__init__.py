@@ -12,7 +12,7 @@ import pkgutil
 import sys
 import types
 
-from estimator_train.compat.drop_in import names
+from estimator_train.compat.drop_in import moved, names
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
@@ -61,6 +61,8 @@ def install() -> None:
     )
 
     sys.meta_path.insert(0, _Finder())
+    sys.meta_path.append(moved.Finder())
+    moved.restore_names()
     tf.estimator = importlib.import_module("tensorflow.estimator")
     for version in ("v1", "v2"):
         estimator = importlib.import_module(f"tensorflow.compat.{version}.estimator")

@@ -21,6 +21,12 @@ _SINGLE = {"feature": "feature", "label": "label"} | dict.fromkeys(
 )
 
 
+class UnsupervisedInputReceiver(export.ServingInputReceiver):
+    """The return value of an input receiver function for a training graph without labels."""
+
+    __slots__ = ()
+
+
 def get_timestamped_export_dir(export_dir_base: str | bytes | os.PathLike[str]) -> bytes:
     """Returns an unused path below `export_dir_base`, named by the time in Unix seconds, as bytes."""
     base = tf.compat.as_bytes(tf.compat.path_to_str(export_dir_base))

@@ -30,8 +30,16 @@ def dnn_logit_fn_builder_v2(
     dropout: float | None,
     batch_norm: bool,
 ) -> Callable[..., tf.Tensor]:
-    """Calls `canned.dnn.dnn_logit_fn_builder` without a partitioner."""
-    return dnn_logit_fn_builder(units, hidden_units, feature_columns, activation_fn, dropout, None, batch_norm)
+    """Calls `canned.dnn.dnn_logit_fn_builder` without a partitioner; the logit_fn's variables are below "dnn"."""
+    logit_fn = dnn_logit_fn_builder(units, hidden_units, feature_columns, activation_fn, dropout, None, batch_norm)
+
+    def logit_fn_in_scope(features, mode):
+        # Inside a scope, TensorFlow 2.15 named the variables outer/dnn/outer/hiddenlayer_0/kernel.
+        outer = v1.get_variable_scope().name
+        with ApiV2().variable_scope(f"dnn/{outer}" if outer else "dnn", None):
+            return logit_fn(features, mode)
+
+    return logit_fn_in_scope
 
 
 def dnn_model_fn_v2(
@@ -50,8 +58,8 @@ def dnn_model_fn_v2(
 ) -> EstimatorSpec:
     """Returns the `EstimatorSpec` of a `tf.estimator.DNNEstimator`, for a model_fn; takes the Estimator's arguments."""
     del use_tpu
-    logit_fn = dnn_logit_fn_builder_v2(
-        head.logits_dimension, hidden_units, feature_columns, activation_fn, dropout, batch_norm
+    logit_fn = dnn_logit_fn_builder(
+        head.logits_dimension, hidden_units, feature_columns, activation_fn, dropout, None, batch_norm
     )
     with ApiV2().variable_scope("dnn", None):
         logits = call_logit_fn(logit_fn, features, mode, None, config)

@@ -73,9 +73,9 @@ _LOGIT_FN_BUILDERS = {
     "dnn_logit_fn_builder": "estimator_train.canned.dnn:dnn_logit_fn_builder",
     "linear_logit_fn_builder": "estimator_train.canned.linear:linear_logit_fn_builder",
 }
-_EXPORT_FUNCTIONS = (
-    "build_all_signature_defs build_supervised_input_receiver_fn_from_input_fn get_temp_export_dir "
-    "get_timestamped_export_dir wrap_and_check_input_tensors"
+_FOR_EXPORTS = (
+    "UnsupervisedInputReceiver build_all_signature_defs build_supervised_input_receiver_fn_from_input_fn "
+    "get_temp_export_dir get_timestamped_export_dir wrap_and_check_input_tensors"
 )
 # Other names of the old modules that code outside the library uses: for each old module, a dict of our modules to the
 # names in them. "old=new" renames.
@@ -115,15 +115,15 @@ _BESIDES = {
     "early_stopping": {"compat.drop_in.early_stopping": "read_eval_metrics"},
     "estimator": {
         "compat.drop_in.estimator": (
-            "_canned_estimator_api_gauge _estimator_api_gauge _load_global_step_from_checkpoint_dir "
-            "maybe_overwrite_model_dir_and_session_config"
+            "_canned_estimator_api_gauge _dict_to_str _estimator_api_gauge _load_global_step_from_checkpoint_dir "
+            "_write_checkpoint_path_to_summary _write_dict_to_summary maybe_overwrite_model_dir_and_session_config"
         ),
         "_engine.model_fn": "ModeKeys",
     },
     "estimator_export": {"compat.drop_in.estimator_export": "estimator_export"},
-    "export.export": {"compat.drop_in.export": _EXPORT_FUNCTIONS, "export": "SupervisedInputReceiver"},
+    "export.export": {"compat.drop_in.export": _FOR_EXPORTS, "export": "SupervisedInputReceiver"},
     "export.export_lib": {
-        "compat.drop_in.export": _EXPORT_FUNCTIONS,
+        "compat.drop_in.export": _FOR_EXPORTS,
         "export": f"SupervisedInputReceiver TrainOutput {' '.join(_EXPORT_NAMES)}",
     },
     "export.export_output": {"export": "TrainOutput"},
@@ -147,8 +147,15 @@ _BESIDES = {
     "inputs.inputs": {"inputs": "numpy_input_fn pandas_input_fn"},
     "inputs.queues.feeding_functions": {"compat.drop_in.feeding_functions": "_enqueue_data=enqueue_data enqueue_data"},
     "keras_lib": {"compat.drop_in.keras_lib": "FormattedKeyError model_to_estimator"},
-    "model_fn": {"compat.drop_in.tpu": "_TPUEstimatorSpec=TPUEstimatorSpec", "_engine.model_fn": "ModeKeys"},
-    "run_config": {"compat.drop_in.estimator": "get_default_session_config", "run_config": "TaskType"},
+    "model_fn": {
+        "compat.drop_in.tpu": "_TPUEstimatorSpec=TPUEstimatorSpec",
+        "_engine.model_fn": "ModeKeys",
+        "heads.keys": "AVERAGE_LOSS_METRIC_KEY=MetricKeys.LOSS_MEAN LOSS_METRIC_KEY=MetricKeys.LOSS",
+    },
+    "run_config": {
+        "compat.drop_in.estimator": "get_default_session_config path_to_str",
+        "run_config": "TaskType",
+    },
     "tpu.tpu_config": {"compat.drop_in.tpu": _TPU["tpu.tpu_config"]},
     "tpu.tpu_estimator": {
         "compat.drop_in.tpu": _TPU["tpu.tpu_estimator"],
@@ -217,6 +224,11 @@ def _modules():
     for path in list(modules):
         while (path := path.rpartition(".")[0]).startswith(("tensorflow_estimator", "tensorflow.python.estimator")):
             modules.setdefault(path, {})
+    # TensorFlow had this module for tf.estimator alone, and removed it with it.
+    ours = "estimator_train.compat.drop_in.estimator_training"
+    modules["tensorflow.python.distribute.estimator_training"] = {
+        name: f"{ours}:{name}" for name in ("should_run_distribute_coordinator", "train_and_evaluate")
+    }
     return modules
 
 
@@ -234,6 +246,9 @@ INSTEAD = {
     **dict.fromkeys(_LOGIT_FN_BUILDERS, "tf.compat.v1.estimator.experimental"),
     "LinearSDCA": "optimizer='Ftrl', the default of linear models, with its l1 and l2 regularization",
     "KMeans": "scikit-learn's KMeans or MiniBatchKMeans",
+    "estimator_evaluate": "Estimator.evaluate",
+    "estimator_train": "Estimator.train",
+    "init_run_config": "tf.estimator.RunConfig, which reads TF_CONFIG itself",
     "LinearModel": "linear_logit_fn_builder, or tf_keras.experimental.LinearModel",
     "SavedModelEstimator": "warm_start_from, which takes the path of a SavedModel, with its model_fn",
     "inputs": "tf.compat.v1.estimator.inputs",

@@ -32,7 +32,7 @@ class _Reads:
 
 def _session_config(self):
     """Returns the ConfigProto of the Estimator's sessions."""
-    return self.config.session_config or default_session_config(self.config)
+    return self.config.session_config or default_session_config()
 
 
 def _call_input_fn(self, input_fn, mode, input_context=None):

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import pkgutil
 import sys
 import types
@@ -28,6 +29,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
             return None
         first, *below = fullname.removeprefix(f"{_ROOT}.").split(".")
+        if first == "slim" and _has_slim():
+            return importlib.machinery.ModuleSpec(fullname, _Slim(), is_package=True)
         # Scripts also import a module's files, such as tensorflow.contrib.tpu.python.tpu.tpu_estimator.
         is_file = below[:1] == ["python"] and f"{first}.{below[-1]}" not in INSTEAD
         if fullname == _ROOT or (first in _SERVED and (not below or is_file)):
@@ -43,11 +46,26 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+class _Slim(importlib.abc.Loader):
+    """Loads a module of tf_slim in place of one of contrib.slim, or of its files below contrib.slim.python.slim."""
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        path = module.__name__.removeprefix(f"{_ROOT}.slim").removeprefix(".python").removeprefix(".slim")
+        sys.modules[module.__name__] = importlib.import_module(f"tf_slim{path}")
+
+
+def _has_slim():
+    return importlib.util.find_spec("tf_slim") is not None
+
+
 class _ContribModule(types.ModuleType):
     """tensorflow.contrib or a module below it; each name is looked up in this package when it is first read."""
 
     def __getattr__(self, name):
-        if self.__name__ == _ROOT and name in _SERVED:
+        if self.__name__ == _ROOT and (name in _SERVED or name == "slim" and _has_slim()):
             return importlib.import_module(f"{_ROOT}.{name}")
         if name.startswith("__") or name not in _names(self.__name__):
             raise AttributeError(_why_absent(self.__name__, name), name=name, obj=self)

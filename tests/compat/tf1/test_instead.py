@@ -20,7 +20,11 @@ def test_what_took_a_names_place_stands_only_for_names_that_are_absent(contrib):
 @pytest.mark.parametrize(
     ("path", "name", "message"),
     [
-        ("contrib", "slim", "module 'tensorflow.contrib' has no attribute 'slim': use the tf-slim package"),
+        (
+            "contrib",
+            "slim",
+            "module 'tensorflow.contrib' has no attribute 'slim': use the tf-slim package: pip install tf-slim",
+        ),
         ("contrib", "lookups", "has no attribute 'lookups'; the closest name is 'lookup'"),
         ("contrib", "nothing", "has no attribute 'nothing': TensorFlow 2 has no contrib"),
         ("contrib.estimator", "RNNClassifier", "use tf.keras.estimator.model_to_estimator"),

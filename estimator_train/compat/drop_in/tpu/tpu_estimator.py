@@ -197,7 +197,7 @@ class TPUEstimator(estimator_v1.Estimator, metaclass=_OneBaseForBoth):
         run = super()._prepare(mode, input_fn, checkpoint, last_step, hooks)
         every_steps = self.config.log_step_count_steps
         if mode == ModeKeys.TRAIN and batch_size is not None and every_steps and self.config.is_chief:
-            rate = _ExamplesPerSecondHook(batch_size, every_steps, self.model_dir)
+            rate = _ExamplesPerSecondHook(batch_size, every_steps, self._config.model_dir)
             run = dataclasses.replace(run, input_hooks=(*run.input_hooks, rate))
         return run
 

@@ -39,8 +39,8 @@ def GRUBlockCellV2(num_units=None, reuse=None, name="gru_cell"):
     return GRUCell(num_units, reuse=reuse, name=name)
 
 
-class LSTMBlockFusedCell:
-    """Runs an LSTM over [time, batch, features] inputs; TF 1 used a single op for all steps."""
+class LSTMBlockFusedCell(tf.compat.v1.layers.Layer):
+    """Runs an LSTM over [time, batch, features] inputs with a single op, whose gates are ordered i, c, f, o."""
 
     def __init__(
         self,
@@ -52,20 +52,83 @@ class LSTMBlockFusedCell:
         dtype=None,
         name="lstm_fused_cell",
     ):
-        self._name = name
-        self._cell = LSTMBlockCell(num_units, forget_bias, cell_clip, use_peephole, dtype, reuse, name)
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self.num_units = num_units
+        self._forget_bias = forget_bias
+        self._cell_clip = cell_clip
+        self._use_peephole = use_peephole
 
-    @property
-    def num_units(self):
-        return self._cell.output_size
+    def build(self, inputs_shape):
+        units = self.num_units
+        self._kernel = self.add_weight("kernel", [inputs_shape[2] + units, units * 4])
+        self._bias = self.add_weight("bias", [units * 4], initializer=_v1.zeros_initializer())
+        if self._use_peephole:
+            self._peepholes = [self.add_weight(f"w_{gate}_diag", [units]) for gate in "ifo"]
+        super().build(inputs_shape)
+
+    def call(self, inputs, initial_state=None, dtype=None, sequence_length=None):
+        """Returns (outputs [time, batch, num_units], final LSTMStateTuple)."""
+        time, batch = tf.unstack(tf.shape(inputs)[:2])
+        zeros = tf.zeros([batch, self.num_units], inputs.dtype)
+        first = LSTMStateTuple(*initial_state or (zeros, zeros))
+        peepholes = self._peepholes if self._use_peephole else [tf.zeros([self.num_units], inputs.dtype)] * 3
+        run = tf.raw_ops.BlockLSTM(
+            seq_len_max=tf.cast(time if sequence_length is None else tf.reduce_max(sequence_length), tf.int64),
+            x=inputs,
+            cs_prev=first.c,
+            h_prev=first.h,
+            w=self._kernel,
+            **dict(zip(("wci", "wcf", "wco"), peepholes, strict=True)),
+            b=self._bias,
+            forget_bias=self._forget_bias,
+            cell_clip=_clip(self._cell_clip) or -1,
+            use_peephole=self._use_peephole,
+        )
+        if sequence_length is None:
+            return run.h, LSTMStateTuple(run.cs[-1], run.h[-1])
+        # The op goes on after the end of short sequences.
+        inside = tf.transpose(tf.sequence_mask(sequence_length, time, inputs.dtype))[:, :, None]
+        state = _at(sequence_length, first.c, run.cs), _at(sequence_length, first.h, run.h)
+        return run.h * inside, LSTMStateTuple(*state)
+
+
+class TimeReversedFusedRNN:
+    """Runs a fused cell over inputs [time, batch, features] from their end to their start."""
+
+    def __init__(self, cell):
+        self._cell = cell
 
     def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
-        """Returns (outputs [time, batch, num_units], final LSTMStateTuple)."""
-        state = None if initial_state is None else LSTMStateTuple(*initial_state)
-        dtype = dtype or inputs.dtype if state is None else None
-        # Pass the scope on: without it, dynamic_rnn would create the variables below "rnn".
-        with _v1.variable_scope(scope or _v1.get_variable_scope()) as entered:
-            return _v1.nn.dynamic_rnn(self._cell, inputs, sequence_length, state, dtype, time_major=True, scope=entered)
+        """Returns (outputs in the order of the inputs, final state, which is the one after the first input)."""
+        outputs, state = self._cell(
+            _reversed(inputs, sequence_length),
+            initial_state=initial_state,
+            dtype=dtype,
+            sequence_length=sequence_length,
+            scope=scope,
+        )
+        return _reversed(outputs, sequence_length), state
+
+
+class FusedRNNCellAdaptor:
+    """Makes a fused cell of an RNNCell, which runs over inputs [time, batch, features]."""
+
+    def __init__(self, cell, use_dynamic_rnn=False):
+        self._cell = cell
+        self._use_dynamic_rnn = use_dynamic_rnn
+
+    def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
+        """Returns (outputs [time, batch, units], final state)."""
+        arguments = {
+            "sequence_length": sequence_length,
+            "initial_state": initial_state,
+            "dtype": dtype,
+            "scope": scope,
+        }
+        if self._use_dynamic_rnn:
+            return _v1.nn.dynamic_rnn(self._cell, inputs, time_major=True, **arguments)
+        outputs, state = static_rnn(self._cell, tf.unstack(inputs), **arguments)
+        return tf.stack(outputs), state
 
 
 def stack_bidirectional_dynamic_rnn(
@@ -122,5 +185,14 @@ def transpose_batch_time(x):
 
 
 def _clip(cell_clip):
-    """Returns the value for LSTMCell; a block cell takes 0 or a negative value as no clipping."""
+    """Returns the value for LSTMCell; block cells take 0 or a negative value as no clipping."""
     return cell_clip if cell_clip and cell_clip > 0 else None
+
+
+def _at(lengths, first, states):
+    """Returns the states [batch, units] after `lengths` of the steps, from those of all steps [time, batch, units]."""
+    return tf.gather(tf.transpose(tf.concat([first[None], states], 0), [1, 0, 2]), lengths, batch_dims=1)
+
+
+def _reversed(inputs, lengths):
+    return tf.reverse(inputs, [0]) if lengths is None else tf.reverse_sequence(inputs, lengths, 0, 1)

@@ -1,0 +1,78 @@
+"""Modules and names that TensorFlow itself has moved since programs for tf.estimator imported them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import pkgutil
+import types
+
+# Each old module, and the modules that have its names today; none for a package of such modules.
+MODULES = {
+    "tensorflow.python.distribute.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
+    "tensorflow.python.training.distribute": "tensorflow.python.distribute.distribute_lib",
+    "tensorflow.python.training.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
+    "tensorflow.python.training.tracking": "",
+    "tensorflow.python.training.tracking.autotrackable": "tensorflow.python.trackable.autotrackable",
+    "tensorflow.python.training.tracking.base": "tensorflow.python.trackable.base",
+    "tensorflow.python.training.tracking.data_structures": "tensorflow.python.trackable.data_structures",
+    "tensorflow.python.training.tracking.graph_view": "tensorflow.python.checkpoint.graph_view",
+    "tensorflow.python.training.tracking.layer_utils": "tensorflow.python.trackable.layer_utils",
+    "tensorflow.python.training.tracking.python_state": "tensorflow.python.trackable.python_state",
+    "tensorflow.python.training.tracking.tracking": (
+        "tensorflow.python.trackable.asset tensorflow.python.trackable.autotrackable "
+        "tensorflow.python.trackable.resource"
+    ),
+    "tensorflow.python.training.tracking.util": "tensorflow.python.checkpoint.checkpoint",
+    "tensorflow.python.training.training_ops": "tensorflow.python.ops.gen_training_ops",
+    # TensorFlow's own tensorflow.python.layers looks for these.
+    "tf_keras.legacy_tf_layers": "",
+    **{
+        f"tf_keras.legacy_tf_layers.{name}": f"tf_keras.src.legacy_tf_layers.{name}"
+        for name in ("base", "convolutional", "core", "normalization", "pooling")
+    },
+}
+
+# Names that modules below tensorflow.python have lost, and where they are today; "old=new" renames.
+NAMES = {
+    "framework.ops": {"framework.indexed_slices": "IndexedSlices", "framework.tensor": "Tensor"},
+    "ops.array_ops": {"ops.array_ops_stack": "stack unstack"},
+    "ops.control_flow_ops": {
+        "ops.cond": "cond",
+        "ops.control_flow_assert": "Assert",
+        "ops.control_flow_case": "case",
+        "ops.while_loop": "while_loop",
+    },
+    "ops.variable_scope": {"ops.variable_v1": "variable=VariableV1"},
+    "saved_model.utils_impl": {"saved_model.path_helpers": "get_assets_dir get_variables_dir get_variables_path"},
+    "util.nest": {"util.nest": "is_sequence=is_nested"},
+}
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules at their old paths; belongs at the end of sys.meta_path, behind TensorFlow's own modules."""
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname not in MODULES:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, origin="estimator_train", is_package=True)
+
+    def create_module(self, spec):
+        return types.ModuleType(spec.name)
+
+    def exec_module(self, module):
+        for path in MODULES[module.__name__].split():
+            here = importlib.import_module(path)
+            vars(module).update({name: value for name, value in vars(here).items() if not name.startswith("__")})
+
+
+def restore_names() -> None:
+    """Sets the names that TensorFlow's modules have lost; a name that a module has stays as it is."""
+    for old, table in NAMES.items():
+        module = importlib.import_module(f"tensorflow.python.{old}")
+        for path, names in table.items():
+            for name in names.split():
+                before, _, today = name.partition("=")
+                if not hasattr(module, before):
+                    setattr(module, before, pkgutil.resolve_name(f"tensorflow.python.{path}:{today or before}"))

@@ -1,0 +1,40 @@
+"""Programs in the way of well-known repositories run as they are."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import warm_python
+
+PROGRAMS = Path(__file__).parents[1] / "data" / "programs"
+
+
+def run(command, folder):
+    done = warm_python.run(["-m", "estimator_train", "run", *command], folder, cwd=folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_a_tagger_of_tensorflow_1_with_lstms_in_both_directions_and_a_crf(tmp_path):
+    result = run(["--tf1", PROGRAMS / "tagger.py", tmp_path], tmp_path)
+    assert result["metrics"]["acc"] == 1 and result["metrics"]["global_step"] == 100
+    assert result["tags"][1] == ["O", "B-LOC"] and result["served"] == ["O", "B-PER", "O", "O", "B-LOC"]
+    cells = [f"lstm_fused_cell{end}/{part}" for end in ("", "_1") for part in ("kernel", "bias")]
+    assert {*cells, "crf", "dense/kernel", "embeddings"} < set(result["variables"])
+
+
+@pytest.mark.slow
+def test_a_recommender_that_reaches_into_the_old_modules(tmp_path):
+    program = f"import estimator_train.install, ranker; ranker.main({str(tmp_path)!r})"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROGRAMS), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["metrics"]["auc"] == 1 and result["metrics"]["clicks"] == 0.53125  # the labels' mean
+    assert sorted(result["ranks"]) == list(range(16)) and result["trainings"] == 1
+    assert result["exports"] == {"best": 2, "latest": 3}
+    assert {"deep_0/dense/kernel", "linear_model/item/weights"} < set(result["variables"])
