@@ -23,7 +23,15 @@ _PRIVATE_NAMES = "private_*.py"
 _MOVED = "compat/drop_in/moved.py"
 
 # Private attributes of the package's own classes that modules reach by name, and the documented one of a namedtuple.
-_OWN = {"_create_tpu_estimator_spec", "_fields", "_head", "_labels", "_model_dir", "_params_in"}
+_OWN = {
+    "_create_tpu_estimator_spec",
+    "_distribute_coordinator_mode",
+    "_fields",
+    "_head",
+    "_labels",
+    "_model_dir",
+    "_params_in",
+}
 
 # tensorflow.python.estimator and distribute.estimator_training are no longer TensorFlow's: the drop-in makes them.
 _PRIVATE_MODULE = re.compile(

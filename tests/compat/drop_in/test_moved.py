@@ -46,7 +46,7 @@ def test_every_moved_module_is_found(path):
     assert importlib.import_module(path).__name__
 
 
-def test_a_name_that_a_module_has_stays(monkeypatch):
+def test_a_module_keeps_the_names_that_it_has(monkeypatch):
     from tensorflow.python.framework import ops
 
     monkeypatch.setattr(ops, "Tensor", "its own")
