@@ -2,7 +2,8 @@
 
 A case trains without a break, and again in two halves with an Estimator each; both must end with the same checkpoint.
 The weights are compared with fit's unless a layer draws random numbers, the precision is mixed, or batches are
-accumulated: Keras does not repeat these numbers itself.
+accumulated: Keras does not repeat these numbers itself. Nor are they for strings on replicas, whose mean Keras 3's fit
+takes in order to build the model.
 
 Left out: Nadam of tf_keras, and breaks in a training with recurrent dropout of tf_keras, whose draws in a loop are not
 those of the position.
@@ -188,7 +189,8 @@ def check(case: dict, directory: Path) -> None:
     if case["precision"]:
         return
     reference = _reference(case, keras, given, strategy)
-    if case["built"] and accumulated == 1 and not drawn:
+    averages_strings = case["replicas"] > 1 and any(part["kind"] == "string" for part in case["inputs"])
+    if case["built"] and accumulated == 1 and not drawn and not averages_strings:
         data = tf.data.Dataset.from_tensor_slices(train_data).batch(BATCH * case["replicas"])
         reference.fit(data, epochs=1, shuffle=False, verbose=0)
         fitted = reference.get_weights()
