@@ -1,6 +1,7 @@
 """Reads batches from a tf.data service, which prepares them on other machines.
 
 `image_files` has an argument for it. `arrays` and `generator` do not, because their data is in this process' memory.
+The servers of a service listen on all interfaces; their configuration has no address to bind to.
 """
 
 from __future__ import annotations

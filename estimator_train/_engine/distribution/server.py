@@ -19,6 +19,8 @@ log = tf.get_logger()
 def start_server(config: RunConfig) -> tf.compat.v1.train.Server:
     """Starts the server for the task of a `RunConfig`; it listens until the returned object is deleted.
 
+    TensorFlow's servers listen on all interfaces, whatever address the cluster names.
+
     Raises:
       ValueError: the port is in use.
     """
