@@ -91,9 +91,10 @@ def test_a_worker_opens_the_chosen_gpus_alone(there, tmp_path):
     code = """
         import json, os
         from estimator_train import distribution
+        from estimator_train.distribution import strategies
         cluster = {"worker": ["localhost:0"]}
         os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
-        distribution.strategies.check_address = lambda *_: None  # TensorFlow listens at any free port
+        strategies.check_address = lambda *_: None  # TensorFlow listens at any free port
         try:
             distribution.multi_worker(2)
             print(*opened())

@@ -31,6 +31,7 @@ class Adapter(abc.ABC):
       other_package: the package of the other Keras.
       foreign_callback: the error for a callback of the other Keras, with a place for the callback.
       weights_file: the name of a file with the weights of a model.
+      steps_read_metrics: whether a step returns the results of metrics, or `run_step` reads them after it.
     """
 
     keras: Any
@@ -39,6 +40,7 @@ class Adapter(abc.ABC):
     other_package: ClassVar[str]
     foreign_callback: ClassVar[str]
     weights_file: ClassVar[str]
+    steps_read_metrics: ClassVar[bool]
 
     # Copies
 

@@ -174,9 +174,13 @@ class TrainingProgram(StepProgram):
         self.adapter.build_variables(self.model, strategy, element_spec, self._data, self.keras_step)
 
     def step(self, batch: Any) -> tuple[dict[str, Any], Any]:
-        if self._accumulated is None and not self.has_epochs:
-            self.model.reset_metrics()  # otherwise the values would be running means
-        return self.rename(self._train_step(self._data(batch), self.draws.position())), {}
+        resets = self._accumulated is None and not self.has_epochs  # otherwise the values would be running means
+        if resets and not self.adapter.steps_read_metrics:
+            self.model.reset_metrics()
+        logs = self.rename(self._train_step(self._data(batch), self.draws.position()))
+        if resets and self.adapter.steps_read_metrics:  # afterwards, because the first trace may create metrics
+            self.model.reset_metrics()
+        return logs, {}
 
     def run_step(self, strategy: tf.distribute.Strategy, step: Callable[[Any], tuple], batch: Any) -> tuple[Any, ...]:
         with self.draws.installed():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from models import Fetched
 
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import adapter_of
@@ -155,3 +156,25 @@ def test_the_spec_and_the_triggers_of_each_mode():
     graph = HookGraph({})
     with graph.graph.as_default(), pytest.raises(ValueError, match="must return at least one value"):
         evaluation(model).spec(graph, v1.train.Scaffold())
+
+
+def test_a_loss_is_of_its_step_if_the_trace_creates_its_metric(tmp_path):
+    class Sum(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+
+        def call(self, features):
+            return self.dense(features)
+
+    def build():
+        model = Sum()
+        model(X)  # so that only the metric is missing
+        model.compile(keras.optimizers.SGD(0.0), "mse")
+        return model
+
+    labels = tf.data.Dataset.from_tensors((X, Y)).concatenate(tf.data.Dataset.from_tensors((X, Y + 1)))
+    hook = Fetched()
+    estimator = et.model_to_estimator(build, config=et.RunConfig(str(tmp_path)))
+    estimator.train(lambda: labels, hooks=[hook])
+    assert hook.values == [4, 1]

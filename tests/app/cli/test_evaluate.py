@@ -216,7 +216,8 @@ def build(image_size):
 @pytest.mark.slow
 def test_a_model_without_probabilities_has_only_the_estimators_metrics(command, settings, tmp_path):
     (tmp_path / "logits.py").write_text(LOGITS)
-    dataclasses.replace(settings, model=f"{tmp_path}/logits.py:build").save(tmp_path / "run")
+    own = dataclasses.replace(settings, model=f"{tmp_path}/logits.py:build")
+    save_run(tmp_path / "run", dataclasses.asdict(own))
     build = runpy.run_path(tmp_path / "logits.py")["build"]
     example = tf.zeros([1, *settings.image_size, 3]), tf.constant([[0.0, 1.0]])
     estimator = model_to_estimator(build(settings.image_size), model_dir=tmp_path / "run")

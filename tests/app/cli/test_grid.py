@@ -142,7 +142,7 @@ _TO_BE_KILLED = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from estimator_train.app.cli import main
-from tests.cli.test_grid import few_images
+from tests.app.cli.test_grid import few_images
 with few_images():
     main()
 """

@@ -15,6 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train import input_fns, model_to_estimator
+from estimator_train.app.cli.run_file import save_run
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
@@ -104,7 +105,8 @@ def build(image_size):
 @pytest.mark.slow
 def test_a_model_of_other_outputs_is_refused(command, settings, scans, tmp_path):
     (tmp_path / "two.py").write_text(TWO_OUTPUTS)
-    dataclasses.replace(settings, model=str(tmp_path / "two.py:build")).save(tmp_path / "run")
+    own = dataclasses.replace(settings, model=str(tmp_path / "two.py:build"))
+    save_run(tmp_path / "run", dataclasses.asdict(own))
     model = runpy.run_path(str(tmp_path / "two.py"))["build"](settings.image_size)
     example = tf.zeros([1, *settings.image_size, 3]), (tf.zeros([1, 2]), tf.zeros([1, 3]))
     model_to_estimator(model, model_dir=tmp_path / "run").train(lambda: tf.data.Dataset.from_tensors(example))

@@ -1,11 +1,11 @@
-"""`python -m tests.models.every_classifier` builds every classifier of keras.applications at its smallest size."""
+"""`python -m tests.app.models.every_classifier` builds every classifier of keras.applications at its smallest size."""
 
 import sys
 
 import tf_keras as keras
-from tests.models.test_classifier import check_classifier
 
 from estimator_train.app.models.backbones import CLASSES
+from tests.app.models.test_classifier import check_classifier
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or CLASSES:

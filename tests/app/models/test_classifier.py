@@ -10,7 +10,7 @@ from estimator_train.app import models
 from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.classifier import freeze_backbone, preprocessed
 
-# One of each module of keras.applications; `python -m tests.models.every_classifier` builds all.
+# One of each module of keras.applications; `python -m tests.app.models.every_classifier` builds all.
 SMALL_ONES = (
     *("vgg16", "vgg19", "mobilenet", "mobilenet_v2", "mobilenet_v3_large", "nasnet_mobile", "xception", "resnet50"),
     *("resnet_rs50", "inception_v3", "inception_resnet_v2", "densenet121", "efficientnet_b0", "efficientnet_v2_b0"),

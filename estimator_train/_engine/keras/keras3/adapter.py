@@ -32,6 +32,7 @@ class Keras3Adapter(Adapter):
         "Callback, set TF_USE_LEGACY_KERAS=0 in the environment."
     )
     weights_file = "model.weights.h5"
+    steps_read_metrics = False
 
     # Copies
 

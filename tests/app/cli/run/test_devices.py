@@ -91,7 +91,7 @@ def test_an_evaluator_leaves_memory_of_gpus_to_the_workers(there, tmp_path):
 import os
 os.environ["TF_CONFIG"] = {json.dumps(json.dumps(task))}
 from estimator_train.app.cli.run import training
-training._train_and_evaluate = lambda *_: print("opened:", *opened())
+training._train_and_evaluate = lambda *_, **__: print("opened:", *opened())
 """
     flags = "--limit 8 --model small_cnn --image-size 32 --max-steps 1 --gpus 2"
     done = pretended(there, f"{flags} --model-dir {tmp_path / 'run'}", tmp_path, evaluate)
