@@ -12,6 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 import tensorflow as tf
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
+from estimator_train.distribution.strategies import let_memory_grow
 
 __all__ = ["RunConfig", "TaskType"]
 
@@ -313,9 +314,7 @@ def use_gpu_options(session_config: tf.compat.v1.ConfigProto) -> None:
             indices = map(int, options.visible_device_list.split(","))
             tf.config.set_visible_devices([there[index] for index in indices if index < len(there)], "GPU")
         if options.allow_growth:
-            for gpu in tf.config.get_visible_devices("GPU"):
-                if tf.config.get_logical_device_configuration(gpu) is None:
-                    tf.config.experimental.set_memory_growth(gpu, True)
+            let_memory_grow(tf.config.get_visible_devices("GPU"))
     except RuntimeError:
         tf.get_logger().warning(
             "gpu_options of session_config come too late: TensorFlow has opened its GPUs already. Create the Estimator "

@@ -1,1 +1,1 @@
-"""What runs underneath the library. Nothing here is public."""
+"""The machinery below the library. Nothing here is public."""

@@ -181,7 +181,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What only recipes have; their other settings are among those of the other classes."""
+    """Settings that only recipes have; they share the others with datasets."""
 
     recipe: str | None = setting(
         MODEL, kinds.OneOf(lambda: recipes.NAMES), Excludes(("phases", "freeze"), _NEEDS_BACKBONE)
@@ -333,7 +333,7 @@ class RateTest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """What belongs to one call of the command, not to the run."""
+    """Settings of one call of the command, which are not part of the run."""
 
     model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=environment.MODEL_DIR)
     """Directory for checkpoints and events.  [default: runs/DATASET]"""

@@ -24,7 +24,7 @@ from estimator_train.app.cli.conflicts import Rule, flag_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a field says about its flag.
+    """The facts that a field states about its flag.
 
     Attributes:
       group: heading of the flag in the help.

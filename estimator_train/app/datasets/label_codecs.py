@@ -1,4 +1,4 @@
-"""What the labels in a manifest mean to each task: how they are read, named, counted and encoded."""
+"""Reads, names, counts and encodes the labels in a manifest, by task."""
 
 from __future__ import annotations
 

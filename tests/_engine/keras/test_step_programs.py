@@ -1,4 +1,4 @@
-"""What a step takes of a batch and returns in each mode, and what the programs answer about their runs."""
+"""Steps in each mode, and the facts that programs state about their runs."""
 
 import numpy as np
 import pytest

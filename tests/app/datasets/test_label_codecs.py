@@ -1,4 +1,4 @@
-"""What the cells of a manifest mean to each task."""
+"""The cells of a manifest are read by task."""
 
 import numpy as np
 import pytest

@@ -128,15 +128,15 @@ def columns_of(
         _fill(store, features, dataset, compute)
         return store.arrays()
     examples = features.examples
-    has_fingerprint = isinstance(examples, HasFingerprint)
-    examples_id = examples.fingerprint() if isinstance(examples, HasFingerprint) else _first_example(dataset)
+    fingerprint = examples.fingerprint() if isinstance(examples, HasFingerprint) else None
+    examples_id = fingerprint or _first_example(dataset)
     name = hashlib.sha256(f"{frozen_id} {examples_id}".encode()).hexdigest()[:16]
     directory = os.path.join(features.directory, name)
     os.makedirs(directory, exist_ok=True)
     waiting = functools.partial(log.info, "Waiting for another process to fill %s.", directory)
     with one_at_a_time(f"{directory}.lock", waiting), explaining_full_disk(directory):
         store = _Store(directory)
-        is_known = store.is_complete and has_fingerprint
+        is_known = store.is_complete and fingerprint is not None
         if not is_known and not _fill(store, features, dataset, compute):
             log.info("The examples of %s have changed; computing its features again.", directory)
             store.clear()

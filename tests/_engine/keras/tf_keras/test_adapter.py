@@ -1,4 +1,4 @@
-"""What is special to tf_keras: variables made before the first step, metrics over replicas, files with lambdas."""
+"""The peculiarities of tf_keras: variables made before the first step, metrics over replicas, files with lambdas."""
 
 import numpy as np
 import pytest
