@@ -173,6 +173,7 @@ def columns():
 
 
 def main(directory):
+    tf.keras.utils.set_random_seed(3)  # tf.compat.v1.layers draws its kernels by Keras' seed, not by tf_random_seed
     config = tf.estimator.RunConfig(os.path.join(directory, "model"), tf_random_seed=1, save_checkpoints_steps=20)
     estimator = RankingEstimator(columns(), config, {"hidden_units": [8, 4], "pass_on": pass_on})
     feature_spec = fc.make_parse_example_spec([*columns()[0], *columns()[1]])
