@@ -7,7 +7,7 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
 
 import tensorflow as tf
 
@@ -81,8 +81,10 @@ class RunConfig:
       experimental_max_worker_delay_secs: int, the longest delay in seconds of the staggered start of workers.
       session_creation_timeout_secs: seconds to wait for a session.
       checkpoint_save_graph_def: whether to write graph.pbtxt and the meta graph.
-      steps_per_loop: training steps per compiled call, int >= 1; hooks see the last one. This and the following
-        settings apply to Keras models only.
+      steps_per_loop: training steps per compiled call; hooks see the last one. "auto": up to the step that a hook
+        needs to see, for at most 0.2 seconds; a hook of your own sees every step, unless it has a method
+        `next_look(global_step)`, see docs/hooks.md. An int >= 1: always that many, up to the next checkpoint, log line
+        or end. This and the following settings apply to Keras models only.
       accumulate_steps: batches per replica whose mean gradient makes one update, and thus one global step, int >= 1.
       mixed_precision: "bfloat16" or "float16", the dtype in which layers compute, except output and preprocessing
         layers; variables stay float32. For float16, Keras' LossScaleOptimizer scales the loss.
@@ -118,7 +120,7 @@ class RunConfig:
     experimental_max_worker_delay_secs = _Setting[int | None]()
     session_creation_timeout_secs = _Setting[float | None]()
     checkpoint_save_graph_def = _Setting[bool]()
-    steps_per_loop = _Setting[int]()
+    steps_per_loop = _Setting[int | Literal["auto"]]()
     accumulate_steps = _Setting[int]()
     mixed_precision = _Setting[str | None]()
     recompute = _Setting[bool]()
@@ -159,7 +161,7 @@ class RunConfig:
         session_creation_timeout_secs: float | None = 7200,
         checkpoint_save_graph_def: bool = True,
         *,
-        steps_per_loop: int = 1,
+        steps_per_loop: int | Literal["auto"] = "auto",
         accumulate_steps: int = 1,
         mixed_precision: str | None = None,
         recompute: bool = False,
@@ -228,9 +230,11 @@ class RunConfig:
         for name, (requirement, holds) in _REQUIREMENTS.items():
             if settings[name] is not None and not holds(settings[name]):
                 raise ValueError(f"{name} {requirement}, got {settings[name]!r}.")
-        for name in ("steps_per_loop", "accumulate_steps"):
-            if not isinstance(settings[name], int) or settings[name] < 1:
-                raise ValueError(f"{name} must be an int >= 1, got {settings[name]!r}.")
+        for name, other in (("steps_per_loop", "auto"), ("accumulate_steps", 1)):
+            value = settings[name]
+            if value != other and (not isinstance(value, int) or value < 1):
+                alternative = f" or {other!r}" if isinstance(other, str) else ""
+                raise ValueError(f"{name} must be an int >= 1{alternative}, got {value!r}.")
         strategy = settings["train_distribute"]
         if settings["jit_compile"] and strategy and strategy.num_replicas_in_sync > 1:
             raise ValueError(

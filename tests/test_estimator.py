@@ -96,7 +96,7 @@ def test_steps_of_two_calls_add_up(tmp_path):
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("steps_per_loop", [1, 7])
+@pytest.mark.parametrize("steps_per_loop", [1, 7, "auto"])
 def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, log_lines):
     for _ in range(2):  # the second Estimator finds the first one's checkpoint
         estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
@@ -110,7 +110,7 @@ def test_max_steps_is_exact_and_a_second_call_skips(steps_per_loop, tmp_path, lo
     assert counts(estimator) == [2] * 5 + [1] * 5 + [0] * 2  # each call restarts the data
 
 
-@pytest.mark.parametrize("steps_per_loop", [1, 7])
+@pytest.mark.parametrize("steps_per_loop", [1, 7, "auto"])
 def test_the_end_of_data_leaves_a_checkpoint_of_the_last_step(steps_per_loop, tmp_path):
     estimator = counting_estimator(tmp_path, steps_per_loop=steps_per_loop)
     estimator.train(rows())

@@ -29,7 +29,7 @@ DEFAULTS = {
     "experimental_max_worker_delay_secs": None,
     "session_creation_timeout_secs": 7200,
     "checkpoint_save_graph_def": True,
-    "steps_per_loop": 1,
+    "steps_per_loop": "auto",
     "accumulate_steps": 1,
     "mixed_precision": None,
     "recompute": False,
@@ -152,6 +152,8 @@ REFUSED = [
     ("steps_per_loop", 0),
     ("steps_per_loop", 2.0),
     ("steps_per_loop", None),
+    ("steps_per_loop", "automatic"),
+    ("accumulate_steps", "auto"),
     ("accumulate_steps", 0),
     ("mixed_precision", "float8"),
 ]

@@ -1,7 +1,8 @@
-"""EpochHook, the interface between Keras callbacks and the Estimator's loop, and the check of a user's hooks."""
+"""What the Estimator's loop asks of hooks: when they next look, the epochs of Keras callbacks, and their type."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,32 @@ from estimator_train._engine.types import SessionRunHook
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
+
+
+def next_look(hooks: Iterable[SessionRunHook], global_step: int) -> float:
+    """Returns the first step after `global_step` that one of the hooks needs to see; math.inf if none needs any.
+
+    A hook says so by a method `next_look(global_step)`. One without it sees every step, as in tf.estimator, unless it
+    does nothing before and after a step.
+    """
+    return min((_next_look(hook, global_step) for hook in hooks), default=math.inf)
+
+
+def _next_look(hook: Any, global_step: int) -> float:
+    if hasattr(hook, "next_look"):
+        return hook.next_look(global_step)
+    looks = any(is_overridden(hook, name, SessionRunHook) for name in ("before_run", "after_run"))
+    return global_step + 1 if looks else math.inf
+
+
+def is_overridden(instance: object, method: str, base: type) -> bool:
+    """Returns whether the method is another than that of the class `base`, by a subclass or in the instance itself."""
+    return getattr(getattr(instance, method), "__func__", None) is not getattr(base, method)
+
+
+def takes_each_step(hooks: Iterable[SessionRunHook]) -> bool:
+    """Returns whether one of the hooks needs the values of every step, `step_outputs.EACH_STEP`, when it looks."""
+    return any(getattr(hook, "takes_each_step", False) for hook in hooks)
 
 
 class EpochHook(SessionRunHook):

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_train._engine.checkpoints.object_based import wait_for
-from estimator_train._engine.hooks import EpochHook
+from estimator_train._engine.hooks import EpochHook, is_overridden
 from estimator_train._engine.keras.adapter_choice import adapter_of, imported_kerases
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
@@ -19,6 +19,8 @@ from estimator_train._engine.types import Session, SessionRunArgs, SessionRunCon
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
+
+_BATCH_METHODS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
 
 class CallbacksHook(EpochHook):
@@ -28,8 +30,9 @@ class CallbacksHook(EpochHook):
     change takes effect with the next step and the next checkpoint. An epoch ends every `steps_per_epoch` steps. Without
     `steps_per_epoch`, it ends at each evaluation of `train_and_evaluate`, whose metrics appear in the logs with the
     prefix `val_`. As in `fit`, the loss and the metrics are aggregated from the start of the epoch, also in log lines
-    and summaries. With `steps_per_loop`, one call of several steps counts as one batch. Callbacks are notified when an
-    evaluation begins and ends, but not about its batches.
+    and summaries. With a number as `RunConfig.steps_per_loop`, one call of several steps counts as one batch; by
+    default, a callback that looks at batches sees each. Callbacks are notified when an evaluation begins and ends, but
+    not about its batches.
 
         >>> stop = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
         >>> train_spec = et.TrainSpec(train_input_fn, max_steps=20, hooks=[et.CallbacksHook([stop])])
@@ -101,6 +104,11 @@ class CallbacksHook(EpochHook):
                 self._model.stop_training = False
                 self._callbacks.on_train_begin()
 
+    def next_look(self, global_step: int) -> float:
+        if any(map(_looks_at_batches, self._given)):
+            return global_step + 1
+        return (global_step // self.steps_per_epoch + 1) * self.steps_per_epoch if self.steps_per_epoch else math.inf
+
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         with self._as_in_fit():
             if not self._is_in_epoch:
@@ -153,3 +161,11 @@ class CallbacksHook(EpochHook):
     def _as_in_fit(self) -> Iterator[None]:
         with eager_mode(), self._model.distribute_strategy.scope():
             yield
+
+
+def _looks_at_batches(callback: Any) -> bool:
+    bases = (keras.callbacks.Callback for keras in imported_kerases())
+    (base,) = (base for base in bases if isinstance(callback, base))
+    if getattr(callback, "save_freq", None) == "epoch":  # a ModelCheckpoint does nothing at batches then
+        (base,) = (kind for kind in type(callback).__mro__ if kind.__name__ == "ModelCheckpoint")
+    return any(is_overridden(callback, name, base) for name in _BATCH_METHODS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import time
@@ -189,6 +190,9 @@ class _StopHook(tf.compat.v1.train.SessionRunHook):
     def begin(self) -> None:
         self._global_step = v1.train.get_global_step()
 
+    def next_look(self, global_step: int) -> float:
+        return self._timer.next_look(global_step)
+
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._global_step)
 
@@ -218,6 +222,7 @@ class StopOnMetricHook(_StopHook):
     ) -> None:
         _check_estimator(estimator)
         super().__init__(self._should_stop, run_every_secs, run_every_steps)
+        self._is_checked_always = run_every_steps == 1
         self._estimator = estimator
         self._metric_name = metric_name
         self._condition = condition
@@ -227,6 +232,10 @@ class StopOnMetricHook(_StopHook):
     def begin(self) -> None:
         super().begin()
         self._read_files: dict[str, int] | None = None
+
+    def next_look(self, global_step: int) -> float:
+        # An evaluation is written between calls, so whoever wants to see it at once need not look before their end.
+        return math.inf if self._is_checked_always else super().next_look(global_step)
 
     def watch(self, metric_names: Mapping[str | None, Callable[[], list[str]]]) -> None:
         """Determines which evaluation to monitor and checks that it has the metric.

@@ -15,8 +15,8 @@ v1 = tf.compat.v1
 class LoggerHook(tf.compat.v1.train.SessionRunHook):
     """Logs a Keras model's loss and metrics, averaged over the steps since the last log, and its learning rate.
 
-    With a `CallbacksHook`, the metrics are aggregated from the start of the epoch instead. `LoggerExporter` logs
-    evaluations.
+    The average is of all steps, also where one call runs several. With a `CallbacksHook`, the metrics are aggregated
+    from the start of the epoch instead. `LoggerExporter` logs evaluations.
 
         logger = et.loggers.CSVLogger("runs/oct2017")
         hooks = [et.LoggerHook(logger, every_n_steps=100, steps_per_epoch=500)]
@@ -33,6 +33,8 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
     Raises:
       ValueError: `every_n_steps` is not positive. When training begins: the Estimator has a model_fn.
     """
+
+    takes_each_step = True
 
     def __init__(self, *loggers: Logger, every_n_steps: int, steps_per_epoch: int | None = None) -> None:
         if every_n_steps < 1:
@@ -52,18 +54,23 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
             "values": {value.op.name: value for value in values},
             "rate": {} if rate is None else {"learning_rate": rate},
         }
+        each_step = {name: step_outputs.find(graph, step_outputs.EACH_STEP + name) for name in self._fetches["values"]}
+        self._fetches["each_step"] = {name: values for name, values in each_step.items() if values is not None}
         self._are_means = bool(graph.get_collection(step_outputs.RUN_OVER_EPOCHS))
 
     def after_create_session(self, session: Session, coord: tf.train.Coordinator) -> None:
         self._logged_step = self._step = int(session.run(self._fetches["step"]))
         self._values = []
 
+    def next_look(self, global_step: int) -> float:
+        return (global_step // self._every_n_steps + 1) * self._every_n_steps
+
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         return v1.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         self._step = int(run_values.results["step"]) + 1  # fetched with a step, it is the number before the update
-        self._values.append(run_values.results["values"])
+        self._values += _of_each_step(run_values.results["values"], run_values.results["each_step"])
         self._rate = run_values.results["rate"]
         if self._step // self._every_n_steps > self._logged_step // self._every_n_steps:
             self._log()
@@ -80,3 +87,9 @@ class LoggerHook(tf.compat.v1.train.SessionRunHook):
         for logger in self._loggers:
             logger.log_metrics(self._step, epoch | means | rate)
         self._logged_step, self._values = self._step, []
+
+
+def _of_each_step(values: dict[str, np.ndarray], each_step: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Returns the values of the steps of a call, in order; of those that are not in `each_step`, the last one's."""
+    steps = len(next(iter(each_step.values()), [None]))
+    return [values | {name: column[step] for name, column in each_step.items()} for step in range(steps)]

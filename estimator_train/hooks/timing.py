@@ -29,9 +29,9 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
     """Measures the time of every training step, as the TimeHistory hook of older examples does.
 
     A step is timed from `before_run` to `after_run`, minus checkpoints and evaluations in between; the time therefore
-    includes hooks that come earlier in the list. With `RunConfig(steps_per_loop=n)`, the time of a call is divided
-    evenly among its n steps. The first call of a session counts as warm-up and is reported separately. Tracing happens
-    before the first call and is not part of any step.
+    includes hooks that come earlier in the list. The time of a call of several steps, see `RunConfig.steps_per_loop`,
+    is divided evenly among them. The first call of a session counts as warm-up and is reported separately. Tracing
+    happens before the first call and is not part of any step.
 
     `timing.json` contains the `summary()`. If training was resumed, its list `sessions` has one summary for each run in
     `output_dir`, with its start time and its first and last global step. The file is written every minute and at the
@@ -80,6 +80,11 @@ class TimingHook(tf.compat.v1.train.SessionRunHook):
             self._first_step = self._last_step = int(session.run(self._global_step))
             self._earlier_sessions = _sessions_in(self._file) if self._output_dir and self._first_step else []
             self._written_at = time.perf_counter()
+
+    def next_look(self, global_step: int) -> float:
+        if not self._writer:
+            return math.inf
+        return global_step + self._every_n_steps - sum(call.steps for call in self._unwritten)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         self._start, self._spent = time.perf_counter(), time_spent.total()

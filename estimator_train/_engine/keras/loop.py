@@ -41,23 +41,23 @@ class Loop:
             self._read, self._done = (tf.Variable(0, trainable=False, dtype=tf.int64) for _ in range(2))  # batches
 
     def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
-        """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, wishes).
+        """Returns a dict of value names to `tf.TypeSpec`, and a function (iterator, count, seconds, wishes).
 
-        The function runs up to `count` steps and returns a dict of the last step's values: those that the program's
-        step returned and those of `step_outputs`, which include the number of steps. It raises
-        `tf.errors.OutOfRangeError` if there was no data for a step or a worker wanted to stop. `wishes` are those of
-        `synchronous.Agreement`, or () in a single process.
+        The function runs up to `count` steps, of which none begins after `seconds`, and returns a dict of the last
+        step's values: those that the program's step returned and those of `step_outputs`, which include the number of
+        steps. It raises `tf.errors.OutOfRangeError` if there was no data for a step or a worker wanted to stop.
+        `wishes` are those of `synchronous.Agreement`, or () in a single process.
         """
         if not self._traced:
             self._program.build_variables(self._strategy, iterator.element_spec)
         self._outputs, self.batch_structure = {}, {}
         # A concrete function avoids a lookup in each call.
-        run = self._run.get_concrete_function(iterator, tf.zeros([3 if self._trains_with_others else 1], tf.int64))
+        run = self._run.get_concrete_function(iterator, tf.zeros([4 if self._trains_with_others else 2], tf.int64))
         self._outputs, self.batch_structure = self._traced.setdefault(run, (self._outputs, self.batch_structure))
         self.variables = run.variables
 
-        def call(iterator: Any, count: int, wishes: Sequence[int]) -> dict[str, Any]:
-            values = run(iterator, tf.constant([count, *wishes], tf.int64))
+        def call(iterator: Any, count: int, seconds: float, wishes: Sequence[int]) -> dict[str, Any]:
+            values = run(iterator, tf.constant([count, round(seconds * 1e6), *wishes], tf.int64))
             if not values[step_outputs.STEPS]:
                 raise tf.errors.OutOfRangeError(None, None, "The input_fn's data has ended.")
             return values
@@ -79,19 +79,20 @@ class Loop:
 
     # Loops use tf.while_loop, because converting them by AutoGraph would take longer than the rest of a trace.
     @tf.function(autograph=False)
-    def _run(self, iterator: Any, count_and_wishes: tf.Tensor) -> dict[str, Any]:
-        count = count_and_wishes[0]
+    def _run(self, iterator: Any, limits_and_wishes: tf.Tensor) -> dict[str, Any]:
+        count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
         with tf.control_dependencies([count]):
             begun = tf.timestamp()
         with tf.control_dependencies([begun]):
-            more, batch, arrived, saves = self._next_batch(iterator, count > 0, count_and_wishes[1:])
+            more, batch, arrived, saves = self._next_batch(iterator, count > 0, limits_and_wishes[2:])
+        last_start = begun + tf.cast(microseconds, tf.float64) / 1e6
         none = tf.constant(0, tf.int64)
         step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
         # A step must only start if there is data, because ops that need none, such as counting the optimizer's
         # iterations, would run anyway. The loop therefore carries the batch of the next step, read during this one.
         _, _, done, examples, seconds = tf.while_loop(
             lambda more, *_: more,
-            functools.partial(step, iterator, count),
+            functools.partial(step, iterator, lambda done, now: (done < count) & (now <= last_start)),
             (more, batch, none, none, arrived - begun),
         )
         values = {name: output.read_value() for name, output in self._outputs.items()}
@@ -102,22 +103,22 @@ class Loop:
     def _step(
         self,
         iterator: Any,
-        count: tf.Tensor,
+        may_start: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
         _: Any,
         batch: Any,
         done: tf.Tensor,
         examples: tf.Tensor,
         seconds: tf.Tensor,
     ) -> tuple[Any, ...]:
-        taken, ended = self._run_batch(*batch)
+        taken, ended = self._run_batch(done, *batch)
         done = self._add_to_global_step(done)
-        more, batch, arrived, _ = self._next_batch(iterator, done < count)
+        more, batch, arrived, _ = self._next_batch(iterator, may_start(done, ended))
         return more, batch, done, examples + taken, seconds + (arrived - ended)
 
     def _accumulated_step(
         self,
         iterator: Any,
-        count: tf.Tensor,
+        may_start: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
         _: Any,
         batch: Any,
         done: tf.Tensor,
@@ -127,9 +128,11 @@ class Loop:
         batches_per_step = self._program.batches_per_step
 
         def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, examples: tf.Tensor, seconds: tf.Tensor) -> Any:
-            taken, ended = self._run_batch(*batch)
+            taken, ended = self._run_batch(done, *batch)
             batches += 1
-            more, batch, arrived, _ = self._next_batch(iterator, (batches < batches_per_step) | (done + 1 < count))
+            more, batch, arrived, _ = self._next_batch(
+                iterator, (batches < batches_per_step) | may_start(done + 1, ended)
+            )
             return more, batch, batches, examples + taken, seconds + (arrived - ended)
 
         more, batch, batches, examples, seconds = tf.while_loop(
@@ -182,16 +185,19 @@ class Loop:
         empty, examples, stops, saves = tf.unstack(sums)
         return (empty < 1) & (stops < 1), examples, saves
 
-    def _run_batch(self, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    def _run_batch(self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
 
-        `batch` is a tf.experimental.Optional; `examples` how many it has over all workers, None if there are no others.
+        `done`: how many steps came before in this call. `batch` is a tf.experimental.Optional; `examples` how many it
+        has over all workers, None if there are no others.
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
         logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch.get_value())
         for name, value in logs.items():
             self._store_output(name, value)
+            if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:
+                self._store_output(step_outputs.EACH_STEP + name, value, at=done)
         for index, output in enumerate(batch_outputs):
             replicas = self._strategy.experimental_local_results(output)
             self._store_output(f"{step_outputs.BATCH}{index}", tf.concat(replicas, axis=0))
@@ -213,18 +219,22 @@ class Loop:
             self._global_step.assign_add(1)
         return done + 1
 
-    def _store_output(self, name: str, value: tf.Tensor) -> None:
-        """Assigns the value to a variable, because a loop only returns its loop variables."""
+    def _store_output(self, name: str, value: tf.Tensor, at: tf.Tensor | None = None) -> None:
+        """Assigns the value to a variable, because a loop only returns its loop variables.
+
+        With `at`, it becomes the last element of a vector, after that many elements of earlier steps.
+        """
+        shape = value.shape if at is None else tf.TensorShape([None])
 
         def make() -> tf.Variable:
             with eager_mode():  # a new thread is not in eager mode if the program has turned it off
-                initial = tf.zeros([size or 0 for size in value.shape], value.dtype)
-                return tf.Variable(initial, trainable=False, shape=value.shape, dtype=value.dtype)
+                initial = tf.zeros([size or 0 for size in shape], value.dtype)
+                return tf.Variable(initial, trainable=False, shape=shape, dtype=value.dtype)
 
         # tf.function traces a function that creates variables twice, unless another thread creates them.
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
-            self._outputs[name] = thread.submit(make).result()
-        self._outputs[name].assign(value)
+            self._outputs[name] = output = thread.submit(make).result()
+        output.assign(value if at is None else tf.concat([output[:at], [value]], axis=0))
 
 
 class PredictionLoop:
@@ -241,7 +251,7 @@ class PredictionLoop:
     def trace(self, iterator: Any) -> tuple[dict[str, tf.TypeSpec], Callable]:
         run = self._run.get_concrete_function(iterator)
         self.variables = run.variables
-        return _specs(run.structured_outputs), lambda iterator, count, wishes: run(iterator)
+        return _specs(run.structured_outputs), lambda iterator, *_: run(iterator)
 
     def trace_features(self, spec: Any) -> Any:
         """Returns the concrete function for batches of features with the `tf.TypeSpec` `spec`, without an iterator."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.export_outputs import PredictOutput
-from estimator_train._engine.hooks import EpochHook
+from estimator_train._engine.hooks import EpochHook, takes_each_step
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
 from estimator_train._engine.keras.dataset import distributed_dataset
 from estimator_train._engine.keras.hook_graph import make_hook_graph
@@ -109,13 +109,12 @@ class KerasModel(PreparedModel):
                 if trains and config.tf_random_seed is not None:
                     tf.random.set_seed(config.tf_random_seed)
                 state = stack.enter_context(self._state(mode, config, checkpoint_path))
-                program, input_fn = self._program(mode, state, input_fn, config, bool(epoch_hooks))
+                program, input_fn = self._program(mode, state, input_fn, config, hooks)
                 for hook in epoch_hooks:
                     hook.attach(state.model, program.model.reset_metrics, config)
                 make_dataset = functools.partial(_dataset_for, state, input_fn, mode=mode, config=config, params=params)
                 restored = self._restored(state, checkpoint_path)
-                epochs = [hook.steps_per_epoch for hook in epoch_hooks]
-                steps = StepRunner(state, program, make_dataset, config, restored, last_step, epochs)
+                steps = StepRunner(state, program, make_dataset, config, restored, last_step, hooks)
             hook_graph, spec = self._hook_graph(state, program, steps, config, hooks)
             creator = FunctionSessionCreator(spec.scaffold, hook_graph, steps, program.triggers(hook_graph))
             give_back = stack.pop_all().close
@@ -222,7 +221,12 @@ class KerasModel(PreparedModel):
             return kind(self._source, strategy or tf.distribute.get_strategy(), config)
 
     def _program(
-        self, mode: str, state: Any, input_fn: Callable, config: RunConfig, has_epochs: bool
+        self,
+        mode: str,
+        state: Any,
+        input_fn: Callable,
+        config: RunConfig,
+        hooks: Sequence[tf.compat.v1.train.SessionRunHook],
     ) -> tuple[StepProgram, Callable]:
         """Returns the program of a run's steps and the input_fn that feeds it on the host."""
         input_fn, changes = without_changes(input_fn)
@@ -242,8 +246,9 @@ class KerasModel(PreparedModel):
             state.draws,
             jit_compile=config.jit_compile,
             accumulate_steps=config.accumulate_steps,
-            has_epochs=has_epochs,
+            has_epochs=any(isinstance(hook, EpochHook) for hook in hooks),
             changes=changes,
+            keeps_each_step=takes_each_step(hooks),
         )
         return program, input_fn
 

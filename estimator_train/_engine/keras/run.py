@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.hooks import EpochHook, next_look
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.keras.model_state import BUILDING
 from estimator_train._engine.keras.step_programs import StepProgram
@@ -18,6 +19,9 @@ from estimator_train._engine.session import step_outputs, tracebacks
 
 if TYPE_CHECKING:
     from estimator_train.run_config import RunConfig
+
+_AUTOMATIC_SECONDS = 0.2  # of a call by default: far above its cost of about 1 ms, and short for whoever presses Ctrl-C
+_LONG, _MANY = 1e9, 10**9
 
 
 class StepRunner:
@@ -36,7 +40,7 @@ class StepRunner:
         config: RunConfig,
         restored: contextlib.AbstractContextManager[None],
         last_step: int | None,
-        epochs: Sequence[int | None] = (),
+        hooks: Sequence[tf.compat.v1.train.SessionRunHook] = (),
     ) -> None:
         """Traces the steps without running them.
 
@@ -47,7 +51,7 @@ class StepRunner:
           config: the `RunConfig`.
           restored: what `ModelState.restored` returns for the run's checkpoint.
           last_step: the global step at which training ends, or None.
-          epochs: for each `EpochHook`, the global steps per epoch, or None.
+          hooks: those of the run's user.
         """
         self._state = state
         self._program = program
@@ -55,8 +59,8 @@ class StepRunner:
         self._make_dataset = make_dataset
         self._config = config
         self._last_step = last_step
-        self._has_epochs = bool(epochs)
-        self._epochs = [steps for steps in epochs if steps is not None]
+        self._hooks = hooks
+        self._epoch_hooks = [hook for hook in hooks if isinstance(hook, EpochHook)]
         trains_with_others = self._trains and synchronous.spans_workers(state.strategy)
         self.agreement = synchronous.Agreement(config) if trains_with_others else None
         self._sessions = 0
@@ -107,7 +111,7 @@ class StepRunner:
         try:
             self._is_called = True
             with synchronous.explaining_lost_worker(self._state.strategy):
-                values = self._call(self._iterator, self._count(), wishes)
+                values = self._call(self._iterator, *self._limits(), wishes)
         except KeyboardInterrupt:  # Python raises it once the steps are done
             self.count_steps_done()
             raise
@@ -142,25 +146,35 @@ class StepRunner:
                 replicas,
             )
 
-    def _count(self) -> int:
-        """Returns how many steps the next call may run: at most up to the last step, checkpoint, log line or epoch.
+    def _limits(self) -> tuple[int, float]:
+        """Returns how many steps the next call may run, and the seconds after which it begins no more of them.
 
-        Checkpoints are saved every n steps; log lines are written for the first step and every n steps after it. With
-        callbacks, calls are those of fit with steps_per_execution, so log lines are for the call that reaches the step.
+        It ends at the last step, a checkpoint, a log line or an epoch at the latest. Checkpoints are saved every n
+        steps; log lines are written for the first step and every n steps after it. By default, it also ends where a
+        hook needs to look, and soon enough for Ctrl-C. With a number of steps and callbacks, calls are those of fit
+        with steps_per_execution, so log lines are for the call that reaches the step.
         """
         if not self._trains:
-            return 1
-        config, done = self._config, self.global_step - self._first_step
-        counts = [config.steps_per_loop]
+            return 1, _LONG
+        config, step, done = self._config, self.global_step, self.global_step - self._first_step
+        at_once, is_automatic = config.steps_per_loop, config.steps_per_loop == "auto"
+        epochs = [hook.steps_per_epoch for hook in self._epoch_hooks if hook.steps_per_epoch]
+        counts: list[float] = [steps - step % steps for steps in epochs]
+        if at_once != "auto":
+            counts.append(at_once)
+        elif done == 0 or self.agreement:  # hooks time the first step apart; workers would have to agree on the time
+            counts.append(1)
+        else:
+            counts.append(next_look(self._hooks, step) - step)
         if self._last_step is not None:
-            counts.append(self._last_step - self.global_step)
-        counts += [steps - self.global_step % steps for steps in self._epochs]
+            counts.append(self._last_step - step)
         logged = (
             (config.save_summary_steps, 0),  # SummarySaverHook requests the summaries of a step before it
             (config.save_summary_steps, 1),
             (config.log_step_count_steps, 1),
         )
-        for every, first in ((config.save_checkpoints_steps, 0), *(() if self._has_epochs else logged)):
+        has_log_lines = is_automatic or not self._epoch_hooks
+        for every, first in ((config.save_checkpoints_steps, 0), *(logged if has_log_lines else ())):
             if every:
                 counts.append(int(every) - (done - first) % int(every))
-        return min(counts)
+        return int(min(*counts, _MANY)), _AUTOMATIC_SECONDS if is_automatic else _LONG

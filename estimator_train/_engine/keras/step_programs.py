@@ -35,6 +35,7 @@ class StepProgram:
       takes_metrics: whether the run reports the metrics of `add_metrics`.
       keras_step: the name of the model's step that computes its compiled loss, or None.
       batches_per_step: batches that a step takes on each replica; `update` ends a step of several batches.
+      keeps_each_step: whether a call gives the values of each of its steps, `step_outputs.EACH_STEP`.
     """
 
     adapter: Adapter
@@ -45,6 +46,7 @@ class StepProgram:
     shares_hook_graph: ClassVar[bool] = True
     takes_metrics: ClassVar[bool] = False
     keras_step: ClassVar[str | None] = None
+    keeps_each_step = False
 
     @property
     def batches_per_step(self) -> int:
@@ -127,6 +129,7 @@ class TrainingProgram(StepProgram):
       accumulate_steps: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
+      keeps_each_step: see `StepProgram`.
     """
 
     adapter: Adapter
@@ -139,6 +142,7 @@ class TrainingProgram(StepProgram):
     accumulate_steps: int = 1
     has_epochs: bool = False
     changes: tuple[Callable, ...] = ()
+    keeps_each_step: bool = False
 
     mode = ModeKeys.TRAIN
     trains = True

@@ -10,6 +10,7 @@ INPUT_SECONDS = "estimator_train/input_seconds"  # float64, seconds that they wa
 LEARNING_RATE = "estimator_train/learning_rate"  # float32, of the last step; missing if the optimizer has none
 SAVES = "estimator_train/saves"  # int64, with several workers only: not 0 if they save after these steps
 ABOUT_STEPS = (STEPS, EXAMPLES, INPUT_SECONDS)
+EACH_STEP = "estimator_train/each_step/"  # plus a name: float [steps], the model's value after each of the steps
 BATCH = "estimator_train/batch"  # plus a number: the tensors of an evaluated batch from which metrics are computed
 
 # The graph collection that holds the global step at which training ends, if known.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import tensorflow as tf
@@ -27,6 +28,12 @@ class StepTimer(tf.compat.v1.train.SecondOrStepTimer):
         if self._secs is not None:
             return time.monotonic() >= self._seconds + self._secs
         return self._steps is not None and step >= self._step + self._steps
+
+    def next_look(self, global_step: int) -> float:
+        """Returns the first step after `global_step` at which it may trigger; a time of its own needs no step."""
+        if self._step is None:
+            return global_step + 1
+        return math.inf if self._steps is None else max(self._step + self._steps, global_step + 1)
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         now, before = time.monotonic(), self._step

@@ -181,6 +181,20 @@ class Count(click.IntRange):
         return number
 
 
+class CountOr(Count):
+    """A number of things, or one word."""
+
+    def __init__(self, word):
+        super().__init__()
+        self._word = word
+
+    def get_metavar(self, param, ctx=None):
+        return f"N|{self._word}"
+
+    def convert(self, value, param, ctx):
+        return value if value == self._word else super().convert(value, param, ctx)
+
+
 class Steps(Count):
     """A number of global steps."""
 

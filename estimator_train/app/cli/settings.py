@@ -266,8 +266,8 @@ class Training:
     """Recompute activations in the backward pass, to save memory."""
     jit_compile: bool = setting(DEVICES, plan="", is_of_config=True)
     """Compile the step with XLA; one replica only."""
-    steps_per_loop: int = setting(DEVICES, kinds.Count(), default=1, plan="", is_of_config=True)
-    """Steps per compiled call.  [default: 1]"""
+    steps_per_loop: int | str = setting(DEVICES, kinds.CountOr("auto"), default="auto", plan="", is_of_config=True)
+    """Steps per compiled call; auto: as many as hooks allow, for 0.2 seconds."""
     save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.Steps(), plan="checkpoints")
     """Steps between checkpoints.  [default: every 10 minutes]"""
     async_checkpoints: bool = setting(CHECKPOINTS, plan="", is_of_config=True)

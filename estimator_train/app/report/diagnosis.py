@@ -13,7 +13,6 @@ from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.input_fns.protocols import on_host_and_device, without_changes
 
 _MUCH = 0.1  # fraction of the time
-_SMALL_STEP_SECONDS = 0.005  # Python's overhead between steps is about a tenth of such a step: see docs/performance.md
 
 
 def input_ceiling(input_fn: Callable[..., tf.data.Dataset], *, seconds: float = 2.0) -> float | None:
@@ -44,7 +43,7 @@ def diagnose(
     The ceiling of the steps is their throughput without waiting for input. Evaluations and checkpoints are not part of
     a step; they are mentioned if they take more than a tenth of the total time.
 
-        >>> timing = {"input_wait_share": 0.4, "examples_per_second": 30.0, "mean_seconds": 0.5}
+        >>> timing = {"input_wait_share": 0.4, "examples_per_second": 30.0}
         >>> diagnose(timing, 31.0).partition("; ")[0]
         'Bound by input: 40% of the time was spent waiting for input'
 
@@ -60,7 +59,6 @@ def diagnose(
         ceilings += f", the input alone {input_examples_per_second:.1f}"
     is_bound_by_input = wait > _MUCH
     by = "input" if is_bound_by_input else "compute"
-    advice: dict[str, str | None]
     if is_bound_by_input:
         advice = {
             "--cache": "--cache memory or --cache FOLDER, which decode the images once",
@@ -69,14 +67,11 @@ def diagnose(
         }
     else:
         advice = {
-            "--steps-per-loop": "--steps-per-loop 50, which reduces Python's overhead between short steps"
-            if timing["mean_seconds"] < _SMALL_STEP_SECONDS
-            else None,
             "--cache features": "--cache features, if the model's first layers are frozen",
             "--mixed-precision": "--mixed-precision bfloat16, on hardware that supports it",
             "": "--gpus N, or a larger --batch-size",
         }
-    to_turn = "; ".join(text for flag, text in advice.items() if text and flag not in turned)
+    to_turn = "; ".join(text for flag, text in advice.items() if flag not in turned)
     bound = f"Bound by {by}: {wait:.0%} of the time was spent waiting for input; {ceilings}. Try: {to_turn}."
     return " ".join([bound, *_interruptions(timing, turned)])
 

@@ -8,6 +8,8 @@ from estimator_train._engine.keras.loop import Loop, PredictionLoop
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs
 
+LONG = 1e9  # seconds
+
 
 class Adding(StepProgram):
     """Sums each batch; a step may take several."""
@@ -53,7 +55,7 @@ def traced():
         loop = Loop(program, strategy, global_step)
         iterator = iter(tf.data.Dataset.range(count).batch(2))
         specs, call = loop.trace(iterator)
-        return loop, specs, lambda steps: call(iterator, steps, ()), global_step
+        return loop, specs, lambda steps, seconds=LONG: call(iterator, steps, seconds, ()), global_step
 
     return make
 
@@ -78,6 +80,26 @@ def test_a_call_at_the_end_of_the_data_runs_what_is_left(traced):
     with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
         call(1)
     assert int(global_step) == 3 and int(program.total) == 15
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_call_without_time_for_another_step_makes_one(batches, traced):
+    loop, _, call, global_step = traced(Adding(batches), 12)
+    assert [int(call(5, seconds)[step_outputs.STEPS]) for seconds in (0, 0)] == [1, 1]
+    assert int(global_step) == 2 and loop.batches_if_idle() == 2 * batches
+
+
+def test_a_call_gives_the_values_of_each_of_its_steps_if_asked(traced):
+    class Means(Adding):
+        keeps_each_step = True
+
+        def step(self, batch):
+            return {"mean": tf.reduce_mean(tf.cast(batch, tf.float32)), "batch": tf.cast(batch, tf.float32)}, {}
+
+    _, specs, call, _ = traced(Means(), 12)
+    name = f"{step_outputs.EACH_STEP}mean"
+    assert specs[name].shape.as_list() == [None] and f"{step_outputs.EACH_STEP}batch" not in specs
+    assert [call(count)[name].numpy().tolist() for count in (3, 2, 5)] == [[0.5, 2.5, 4.5], [6.5, 8.5], [10.5]]
 
 
 def test_a_step_of_several_batches_is_updated_once_with_their_number(traced):
@@ -113,7 +135,7 @@ def test_batches_of_replicas_are_counted_together_and_concatenated(traced, mirro
     dataset = tf.data.Dataset.range(8).batch(4)
     iterator = iter(strategy.experimental_distribute_dataset(dataset))
     _, call = loop.trace(iterator)
-    values = call(iterator, 1, ())
+    values = call(iterator, 1, LONG, ())
     assert int(values["sum"]) == 0 + 1 + 2 + 3 and int(values[step_outputs.EXAMPLES]) == 4
     assert np.array_equal(values[f"{step_outputs.BATCH}0"], [0, 1, 2, 3])
 
@@ -135,7 +157,7 @@ def test_equal_datasets_share_one_trace():
     for size in (2, 2):
         iterator = iter(tf.data.Dataset.range(4).batch(size))
         _, call = loop.trace(iterator)
-        calls.append(int(call(iterator, 2, ())["sum"]))
+        calls.append(int(call(iterator, 2, LONG, ())["sum"]))
     assert calls == [5, 5] and len(loop._traced) == 1
 
 
@@ -152,9 +174,9 @@ def test_the_prediction_loop_runs_one_batch_a_call_or_batches_in_memory():
     iterator = iter(tf.data.Dataset.range(4).batch(2))
     specs, call = loop.trace(iterator)
     assert list(specs) == ["doubled"]
-    assert np.array_equal(call(iterator, 7, ())["doubled"], [0, 2])
-    assert np.array_equal(call(iterator, 7, ())["doubled"], [4, 6])
+    assert np.array_equal(call(iterator, 7, LONG, ())["doubled"], [0, 2])
+    assert np.array_equal(call(iterator, 7, LONG, ())["doubled"], [4, 6])
     with pytest.raises(tf.errors.OutOfRangeError):
-        call(iterator, 1, ())
+        call(iterator, 1, LONG, ())
     run = loop.trace_features(tf.TensorSpec([None], tf.int64))
     assert np.array_equal(run(tf.constant([3], tf.int64))["doubled"], [6])

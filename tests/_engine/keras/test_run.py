@@ -1,13 +1,16 @@
 """StepRunner: how many steps each call makes, and what a new session does after an error."""
 
 import contextlib
+import math
 
 import pytest
 import tensorflow as tf
 
 import estimator_train as et
+from estimator_train._engine.hooks import EpochHook
 from estimator_train._engine.keras.run import StepRunner
 from estimator_train._engine.session import step_outputs
+from estimator_train._engine.types import SessionRunHook
 
 
 class Loop:
@@ -20,9 +23,10 @@ class Loop:
     def trace(self, iterator):
         return {}, self._call
 
-    def _call(self, iterator, count, wishes):
+    def _call(self, iterator, count, seconds, wishes):
         next(iterator)
         self.counts.append(count)
+        self.seconds = seconds
         self._state.global_step.assign_add(count)
         return {step_outputs.STEPS: count, step_outputs.EXAMPLES: 8 * count}
 
@@ -71,10 +75,38 @@ class Evaluation:
     trains = False
 
 
-def runner(state, last_step=None, epochs=(), program=Training, **config):
+class Epochs(EpochHook):
+    def __init__(self, steps_per_epoch):
+        self.steps_per_epoch = steps_per_epoch
+
+    def next_look(self, global_step):
+        return math.inf
+
+
+class Looking(SessionRunHook):
+    """Needs to see each step that is a multiple of `every`."""
+
+    def __init__(self, every):
+        self._every = every
+
+    def next_look(self, global_step):
+        return (global_step // self._every + 1) * self._every
+
+
+class Ending(SessionRunHook):
+    def end(self, session):
+        raise NotImplementedError
+
+
+class Counting(SessionRunHook):
+    def after_run(self, run_context, run_values):
+        raise NotImplementedError
+
+
+def runner(state, last_step=None, hooks=(), program=Training, **config):
     config = {"save_checkpoints_steps": 100, "log_step_count_steps": None, "save_summary_steps": None} | config
     config = et.RunConfig("unused", **config)
-    return StepRunner(state, program(), lambda: tf.data.Dataset.range(100), config, state.restored(), last_step, epochs)
+    return StepRunner(state, program(), lambda: tf.data.Dataset.range(100), config, state.restored(), last_step, hooks)
 
 
 def counts(calls, **options):
@@ -101,12 +133,36 @@ def test_the_data_is_made_and_the_steps_traced_inside_of_the_restore():
         ({"steps_per_loop": 4, "save_checkpoints_steps": 6}, [4, 2, 4, 2]),
         ({"steps_per_loop": 10, "log_step_count_steps": 5}, [1, 5, 5]),
         ({"steps_per_loop": 10, "save_summary_steps": 4}, [1, 3, 1, 3]),
-        ({"steps_per_loop": 10, "log_step_count_steps": 5, "epochs": [7]}, [7, 7]),
-        ({"steps_per_loop": 4, "step": 5, "epochs": [7, None]}, [2, 4, 3]),
+        ({"steps_per_loop": 10, "log_step_count_steps": 5, "hooks": [Epochs(7)]}, [7, 7]),
+        ({"steps_per_loop": 4, "step": 5, "hooks": [Epochs(7), Epochs(None)]}, [2, 4, 3]),
+        ({"steps_per_loop": 4, "hooks": [Counting()]}, [4, 4]),
     ],
 )
 def test_a_call_ends_at_the_next_checkpoint_log_line_epoch_or_last_step(options, expected):
     assert counts(len(expected), **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [1, 99, 100]),
+        ({"save_checkpoints_steps": None, "last_step": 30}, [1, 29]),
+        ({"log_step_count_steps": 5, "hooks": [Epochs(7)]}, [1, 5, 1, 4]),
+        ({"step": 4, "hooks": [Looking(8), Looking(6), Ending()]}, [1, 1, 2, 4, 4]),
+        ({"hooks": [Looking(8), Counting()]}, [1, 1, 1]),
+    ],
+)
+def test_by_default_a_call_ends_where_a_hook_needs_to_look(options, expected):
+    assert counts(len(expected), **options) == expected
+
+
+def test_by_default_a_call_begins_no_step_after_a_fifth_of_a_second():
+    for settings, seconds in (({}, 0.2), ({"steps_per_loop": 3}, 1e9)):
+        state = State()
+        run = runner(state, **settings)
+        run.start()
+        run()
+        assert state.own_loop.seconds == seconds
 
 
 def test_an_evaluation_makes_one_step_a_call_and_changes_no_state():

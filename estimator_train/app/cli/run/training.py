@@ -305,8 +305,8 @@ def _say_result(job, metrics, timing, report, best):
 
 def diagnosis(timing, training, input_fn):
     """Says what limits training, from its `TimingHook.summary()`; see `report.diagnosis`."""
-    flags = {"--cache": training.cache, "--steps-per-loop": training.steps_per_loop > 1}
-    flags |= {"--cache features": training.cache == "features", "--mixed-precision": training.mixed_precision}
+    flags = {"--cache": training.cache, "--cache features": training.cache == "features"}
+    flags["--mixed-precision"] = training.mixed_precision
     flags["--async-checkpoints"] = training.async_checkpoints
     ceiling = None if training.cache == "features" else input_ceiling(input_fn)
     return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])

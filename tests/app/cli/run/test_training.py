@@ -49,7 +49,7 @@ def test_evaluations_on_the_way_keep_the_best_and_end_the_training(run, capsys):
 
 
 def test_the_diagnosis_suggests_only_what_is_not_turned_on():
-    timing = {"input_wait_share": 0.0, "examples_per_second": 4.0, "mean_seconds": 0.001, "seconds": 20.0}
+    timing = {"input_wait_share": 0.0, "examples_per_second": 4.0, "seconds": 20.0}
     timing |= {"checkpoint_seconds": 0.0, "evaluation_seconds": 0.0}
-    assert "--steps-per-loop 50" in diagnosis(timing, Training(cache="features"), None)
-    assert "--steps-per-loop" not in diagnosis(timing, Training(cache="features", steps_per_loop=50), None)
+    assert "--mixed-precision bfloat16" in diagnosis(timing, Training(cache="features"), None)
+    assert "--mixed-precision" not in diagnosis(timing, Training(cache="features", mixed_precision="float16"), None)

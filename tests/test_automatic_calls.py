@@ -1,0 +1,107 @@
+"""Calls of as many steps as hooks allow, the default: they give what single steps give, in fewer calls."""
+
+import io
+import math
+import re
+
+import keras as keras3
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import estimator_train as et
+from estimator_train._engine.events import read_eval_metrics
+
+STEPS = 40
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+class Calls(tf.compat.v1.train.SessionRunHook):
+    """Counts calls, and needs none."""
+
+    def __init__(self):
+        self.count = 0
+
+    def next_look(self, global_step):
+        return math.inf
+
+    def after_run(self, run_context, run_values):
+        self.count += 1
+
+
+def model_of(keras):
+    keras.utils.set_random_seed(3)
+    layers = [
+        keras.layers.Dense(8, "relu", name="hidden"),
+        keras.layers.BatchNormalization(),
+        keras.layers.Dropout(0.2),
+        keras.layers.Dense(3, "softmax"),
+    ]
+    model = keras.Sequential([keras.Input((4,)), *layers])
+    rate = keras.optimizers.schedules.ExponentialDecay(0.05, 10, 0.9)
+    model.compile(keras.optimizers.Adam(rate), "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def observed(keras, directory, data, log_lines, replicas=None, with_callbacks=False, **settings):
+    """Trains in two parts and evaluates; returns all that came of it, and the number of calls."""
+    log_lines.clear()
+    keras.utils.set_random_seed(1)
+    config = et.RunConfig(
+        directory, 5, train_distribute=replicas, log_step_count_steps=7, save_summary_steps=9, **settings
+    )
+    examples = tf.data.Dataset.from_tensor_slices(data).shuffle(96, seed=1)
+    calls, table, history = Calls(), et.loggers.CSVLogger(directory), keras.callbacks.History()
+    eval_spec = et.EvalSpec(
+        lambda: examples.batch(8).take(3), None, exporters=[et.LoggerExporter(table)], every_steps=10
+    )
+    for last_step in (STEPS // 2, 10 * STEPS):
+        estimator = et.model_to_estimator(model_of(keras), config=config)
+        never = et.experimental.make_early_stopping_hook(estimator, lambda: False, None, 6)
+        stop = et.experimental.stop_if_higher_hook(estimator, "loss", 0.0, None, STEPS - 5, None, 1)
+        hooks = [calls, never, stop, et.ProgressHook(file=io.StringIO()), et.TimingHook(directory, every_n_steps=5)]
+        hooks.append(et.LoggerHook(table, every_n_steps=4, steps_per_epoch=12))
+        hooks += [et.CallbacksHook(history, steps_per_epoch=12)] * with_callbacks
+        train_spec = et.TrainSpec(lambda: examples.repeat().batch(8), last_step, hooks)
+        metrics, _ = et.train_and_evaluate(estimator, train_spec, eval_spec)
+    assert metrics["global_step"] == STEPS  # the early stop
+
+    names = [name for name in estimator.get_variable_names() if not name.startswith("_CHECKPOINTABLE")]
+    weights = {name: estimator.get_variable_value(name) for name in names}
+    written = [
+        [(step, {tag: value for tag, value in values.items() if "sec" not in tag and "wait" not in tag})]
+        for part in ("", "eval/")
+        for step, values in read_eval_metrics(f"{directory}/{part}*.tfevents.*").items()
+    ]
+    events = read_eval_metrics(f"{directory}/*.tfevents.*")
+    timing = [step for step, values in events.items() if "examples/sec" in values]
+    lines = [re.sub(r" \([\d.]+ sec\)", "", line) for line in log_lines if line.startswith(("loss =", "Saving dict"))]
+    with open(f"{directory}/metrics.csv") as file:
+        rows = file.read()
+    return weights, (written, timing, lines, rows, history.history), calls.count
+
+
+@pytest.mark.parametrize(
+    ("keras", "replicas", "settings"),
+    [
+        (tf_keras, None, {}),
+        slow(keras3, 2, {"with_callbacks": True}),
+        slow(tf_keras, 2, {"accumulate_steps": 2, "async_checkpoints": True}),
+        slow(keras3, None, {"accumulate_steps": 3, "resume_input": True}),
+    ],
+)
+def test_they_give_what_single_steps_give(keras, replicas, settings, data, mirrored, log_lines, tmp_path):
+    sides = [
+        observed(keras, tmp_path / str(steps), data, log_lines, mirrored(replicas), steps_per_loop=steps, **settings)
+        for steps in (1, "auto")
+    ]
+    (single, expected, _), (automatic, result, calls) = sides
+    for mine, theirs in zip(result, expected, strict=True):
+        assert mine == theirs
+    for name, value in single.items():
+        np.testing.assert_array_equal(automatic[name], value, name)
+    assert calls < STEPS * 0.8
