@@ -126,17 +126,19 @@ def model_fn_steps(*, steps=200):
 def step_overhead(*, steps=500):
     """Compares steps of a small and of a tiny CNN with tf_keras fit and a bare tf.function."""
     sides, rows = {}, []
-    for name, at_once in (("small_cnn", 50), ("tiny_cnn", 50), ("tiny_cnn", 1)):
-        of_what = name.replace("_cnn", " CNN")
-        ours, fit = f"{of_what}, steps_per_loop={at_once}", f"{TF_KERAS}, {of_what}, steps_per_execution={at_once}"
-        bare = f"a bare tf.function, {of_what}, {at_once} a call"
-        model = {"model": name, "steps": steps}
+    for name in ("small_cnn", "tiny_cnn"):
+        of_what, model = name.replace("_cnn", " CNN"), {"model": name, "steps": steps}
+        ours, hooked = of_what, f"{of_what}, a hook that looks at each step"
+        fit, fits = (f"{TF_KERAS}, {of_what}, steps_per_execution={at_once}" for at_once in (1, 50))
+        bare = f"a bare tf.function, {of_what}, 50 a call"
         sides |= {
-            ours: Side("ours", "train_steps", {**model, "steps_per_loop": at_once}),
-            fit: Side("tf_keras", "fit_steps", {**model, "steps_per_execution": at_once}, ONEDNN),
-            bare: Side("tf_keras", "bare_steps", {**model, "steps_per_call": at_once}, ONEDNN),
+            ours: Side("ours", "train_steps", model),
+            hooked: Side("ours", "train_steps", {**model, "own_hook": True}),
+            fit: Side("tf_keras", "fit_steps", {**model, "steps_per_execution": 1}, ONEDNN),
+            fits: Side("tf_keras", "fit_steps", {**model, "steps_per_execution": 50}, ONEDNN),
+            bare: Side("tf_keras", "bare_steps", {**model, "steps_per_call": 50}, ONEDNN),
         }
-        rows += [(ours, fit), (ours, bare)]
+        rows += [(ours, fit), (ours, fits), (ours, bare), (hooked, fit)]
     return Benchmark(f"{steps} steps, batch 32, no summaries, oneDNN on all sides", sides, rows)
 
 
@@ -144,12 +146,13 @@ def keras3_steps(*, steps=500):
     """Compares a step of a Keras 3 model with Keras 3's own fit."""
     sides, rows = {}, []
     for name in ("small_cnn", "tiny_cnn"):
-        of_what = name.replace("_cnn", " CNN")
-        ours, fit = f"{of_what}, steps_per_loop=50", f"{KERAS3}, {of_what}, steps_per_execution=50"
-        model = {"model": name, "steps": steps}
-        sides[ours] = Side("ours", "train_steps", {**model, "steps_per_loop": 50, "keras_3": True})
-        sides[fit] = Side("keras3", "fit_steps", {**model, "steps_per_execution": 50}, ONEDNN)
-        rows.append((ours, fit))
+        of_what, model = name.replace("_cnn", " CNN"), {"model": name, "steps": steps}
+        ours = f"{of_what} of Keras 3"
+        sides[ours] = Side("ours", "train_steps", {**model, "keras_3": True})
+        for at_once in (1, 50):
+            fit = f"{KERAS3}, {of_what}, steps_per_execution={at_once}"
+            sides[fit] = Side("keras3", "fit_steps", {**model, "steps_per_execution": at_once}, ONEDNN)
+            rows.append((ours, fit))
     return Benchmark(f"{steps} steps of a Keras 3 model, batch 32, oneDNN on both sides", sides, rows)
 
 
@@ -297,7 +300,7 @@ def step_options(*, steps=40):
     # Name, model, steps, settings of RunConfig, and the side to compare with.
     table = [
         (small, "tiny_cnn", 10 * steps, {}, None),
-        ("steps_per_loop=50", "tiny_cnn", 10 * steps, {"steps_per_loop": 50}, small),
+        ("steps_per_loop=1", "tiny_cnn", 10 * steps, {"steps_per_loop": 1}, small),
         (deep, "deep_cnn", steps, {}, None),
         ("mixed_precision='bfloat16'", "deep_cnn", steps, {"mixed_precision": "bfloat16"}, deep),
         ("jit_compile=True", "deep_cnn", steps, {"jit_compile": True}, deep),

@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import math
 import os
 import tempfile
 import time
@@ -81,18 +82,20 @@ def worker_input(files, epochs):
     return run
 
 
-def train_steps(model, steps, batch_size=parts.BATCH, steps_per_loop=1, keras_3=False, **settings):
+def train_steps(model, steps, batch_size=parts.BATCH, keras_3=False, own_hook=False, **settings):
     """Times steps after the first call, without summaries and logs; `settings` are RunConfig's."""
     model = getattr(parts, model)(importlib.import_module("keras") if keras_3 else keras)
     silent = {"save_summary_steps": None, "log_step_count_steps": None}  # as the other sides are
     settings = {"model_dir": tempfile.mkdtemp(), **silent, **settings}
-    config = et.RunConfig(steps_per_loop=steps_per_loop, **settings)
+    config = et.RunConfig(**settings)
+    hooks = [_OwnHook()] * own_hook
+    first = 1 if config.steps_per_loop == "auto" else config.steps_per_loop
     estimator = et.model_to_estimator(model, config=config)
     batches = parts.repeated_batch(model.input_shape[1:], batch_size)
 
     def run():
         clock = _Clock()
-        estimator.train(lambda: batches, hooks=[clock], steps=steps + steps_per_loop)
+        estimator.train(lambda: batches, hooks=[*hooks, clock], steps=steps + first)
         return since(clock.first, clock.last)
 
     run()
@@ -173,9 +176,22 @@ def _images(files):
 class _Clock(et.SessionRunHook):
     first = None
 
+    def next_look(self, global_step):
+        return math.inf
+
     def after_run(self, run_context, run_values):
         self.last = now()
         self.first = self.first or self.last
+
+
+class _OwnHook(et.SessionRunHook):
+    """Looks at the loss of each step, as a user's hook may."""
+
+    def before_run(self, run_context):
+        return et.SessionRunArgs("loss:0")
+
+    def after_run(self, run_context, run_values):
+        self.loss = run_values.results
 
 
 def flagship(files, epochs, frozen=False):

@@ -18,7 +18,7 @@ class Logging(et.loggers.Logger):
         pass
 
 
-def test_a_hook_of_a_users_own_looks_at_each_step_and_one_that_only_ends_at_none():
+def test_an_own_hook_looks_at_each_step_and_one_that_only_ends_at_none():
     class Ending(SessionRunHook):
         def end(self, session):
             pass

@@ -48,7 +48,7 @@ def test_a_value_is_said_as_it_is_typed(value, text):
 def test_arguments_of_run_config_are_those_that_say_so():
     training = Training(recompute=True, accumulate_steps=3, epochs=2)
     assert training.config_arguments == {
-        "accumulate_steps": 3, "mixed_precision": None, "recompute": True, "jit_compile": False, "steps_per_loop": 1,
+        "accumulate_steps": 3, "mixed_precision": None, "recompute": True, "jit_compile": False, "steps_per_loop": "auto",
         "async_checkpoints": False,
     }  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_phases_are_settings_with_their_own_frozen_layers():
 def test_every_stored_value_has_a_default_that_a_flag_leaves():
     fields = [field for table in STORED for field in dataclasses.fields(table) if "setting" in field.metadata]
     defaults = {field.name: field.default for field in fields if field.default not in (None, False)}
-    assert defaults == {"task": "classification", "accumulate_steps": 1, "steps_per_loop": 1}
+    assert defaults == {"task": "classification", "accumulate_steps": 1, "steps_per_loop": "auto"}
 
 
 # Runs the command with a table that has one more setting, and prints the page's section on flags.
