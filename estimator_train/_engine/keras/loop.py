@@ -5,18 +5,22 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from estimator_train._engine.distribution.replica_input import batch_size
 from estimator_train._engine.distribution.synchronous import spans_workers
+from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.types import Nest
 
 if TYPE_CHECKING:
     from estimator_train._engine.keras.step_programs import StepProgram
+
+# Whether another step may start, given the number of steps done in the call and the time.
+MayStart: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class Loop:
@@ -83,34 +87,48 @@ class Loop:
         count, microseconds = limits_and_wishes[0], limits_and_wishes[1]
         with tf.control_dependencies([count]):
             begun = tf.timestamp()
-        with tf.control_dependencies([begun]):
-            more, batch, arrived, saves = self._next_batch(iterator, count > 0, limits_and_wishes[2:])
         last_start = begun + tf.cast(microseconds, tf.float64) / 1e6
-        none = tf.constant(0, tf.int64)
-        step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
-        # A step must only start if there is data, because ops that need none, such as counting the optimizer's
-        # iterations, would run anyway. The loop therefore carries the batch of the next step, read during this one.
-        _, _, done, examples, seconds = tf.while_loop(
-            lambda more, *_: more,
-            functools.partial(step, iterator, lambda done, now: (done < count) & (now <= last_start)),
-            (more, batch, none, none, arrived - begun),
-        )
+
+        def may_start(done: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
+            return (done < count) & (now <= last_start)
+
+        done, examples, seconds, saves = self._steps(iterator, may_start, begun, limits_and_wishes[2:])
         values = {name: output.read_value() for name, output in self._outputs.items()}
         values |= self._program.extra_outputs()
         values |= {step_outputs.STEPS: done, step_outputs.EXAMPLES: examples, step_outputs.INPUT_SECONDS: seconds}
         return values | {step_outputs.SAVES: saves} if self._trains_with_others else values
 
+    def _steps(
+        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+        """Returns the numbers of steps done and of their examples, the seconds of waiting, and how many wish to save.
+
+        A step must only start if there is data, because ops that need none, such as counting the optimizer's
+        iterations, would run anyway. The loop therefore carries the batch of the next step, read during this one.
+        """
+        none = tf.constant(0, tf.int64)
+        with tf.control_dependencies([begun]):
+            more, batch, arrived, saves = self._next_batch(iterator, may_start(none, begun), wishes)
+        step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
+        _, _, done, examples, seconds = tf.while_loop(
+            lambda more, *_: more,
+            functools.partial(step, iterator, may_start),
+            (more, batch, none, none, arrived - begun),
+        )
+        return done, examples, seconds, saves
+
     def _step(
         self,
         iterator: Any,
-        may_start: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        may_start: MayStart,
         _: Any,
         batch: Any,
         done: tf.Tensor,
         examples: tf.Tensor,
         seconds: tf.Tensor,
     ) -> tuple[Any, ...]:
-        taken, ended = self._run_batch(done, *batch)
+        optional, *examples_of_all = batch
+        taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
         more, batch, arrived, _ = self._next_batch(iterator, may_start(done, ended))
         return more, batch, done, examples + taken, seconds + (arrived - ended)
@@ -118,7 +136,7 @@ class Loop:
     def _accumulated_step(
         self,
         iterator: Any,
-        may_start: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        may_start: MayStart,
         _: Any,
         batch: Any,
         done: tf.Tensor,
@@ -128,7 +146,8 @@ class Loop:
         batches_per_step = self._program.batches_per_step
 
         def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, examples: tf.Tensor, seconds: tf.Tensor) -> Any:
-            taken, ended = self._run_batch(done, *batch)
+            optional, *examples_of_all = batch
+            taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
             batches += 1
             more, batch, arrived, _ = self._next_batch(
                 iterator, (batches < batches_per_step) | may_start(done + 1, ended)
@@ -140,8 +159,11 @@ class Loop:
             run_batch,
             (tf.constant(True), batch, tf.constant(0, tf.int64), examples, seconds),
         )
-        self._strategy.run(self._program.update, args=(batches,))
+        self._end_step(batches)
         return more, batch, self._add_to_global_step(done), examples, seconds
+
+    def _end_step(self, batches: tf.Tensor) -> None:
+        self._strategy.run(self._program.update, args=(batches,))
 
     def _next_batch(self, iterator: Any, wanted: tf.Tensor, wishes: tf.Tensor | None = None) -> tuple[Any, ...]:
         """Returns (whether to run a step, the arguments of `_run_batch`, its arrival time, how many wish to save).
@@ -188,12 +210,12 @@ class Loop:
     def _run_batch(self, done: tf.Tensor, batch: Any, examples: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs the program's step on every replica; returns (the number of examples, the time when all was done).
 
-        `done`: how many steps came before in this call. `batch` is a tf.experimental.Optional; `examples` how many it
-        has over all workers, None if there are no others.
+        `done`: how many steps came before in this call. `examples`: how many the batch has over all workers, None if
+        there are no others.
         """
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch.get_value())
+        logs, batch_outputs, count = self._program.run_step(self._strategy, self._on_replica, batch)
         for name, value in logs.items():
             self._store_output(name, value)
             if self._program.keeps_each_step and value.shape.rank == 0 and value.dtype.is_floating:
@@ -214,10 +236,10 @@ class Loop:
         logs = tf.nest.map_structure(tf.convert_to_tensor, logs)  # a user's step may return Python numbers
         return logs, tf.nest.flatten(self.batch_structure), batch_size(batch)
 
-    def _add_to_global_step(self, done: tf.Tensor) -> tf.Tensor:
+    def _add_to_global_step(self, done: tf.Tensor, steps: tf.Tensor | int = 1) -> tf.Tensor:
         if self._global_step is not None:
-            self._global_step.assign_add(1)
-        return done + 1
+            self._global_step.assign_add(steps)
+        return done + steps
 
     def _store_output(self, name: str, value: tf.Tensor, at: tf.Tensor | None = None) -> None:
         """Assigns the value to a variable, because a loop only returns its loop variables.
@@ -235,6 +257,55 @@ class Loop:
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
             self._outputs[name] = output = thread.submit(make).result()
         output.assign(value if at is None else tf.concat([output[:at], [value]], axis=0))
+
+
+class DevicesLoop(Loop):
+    """A `Loop` over several devices of this process alone.
+
+    Each batch is on the device of its replica, where the iterator has read it ahead, and never leaves it. A loop that
+    carried it, as that of one device, would take it to the host and back, because what a function returns is on one
+    device. So each step takes its batch itself.
+    """
+
+    def _steps(
+        self, iterator: Any, may_start: MayStart, begun: tf.Tensor, wishes: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor | None]:
+        none, per_step = tf.constant(0, tf.int64), self._program.batches_per_step
+
+        def take(done: tf.Tensor, batches: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+            with tf.control_dependencies([totals.now]):
+                more, batch = private_tensorflow.next_on_devices(iterator, self._strategy)
+            self._read.assign_add(tf.cast(more, tf.int64))
+            with tf.control_dependencies([more]):
+                arrived = tf.timestamp()
+            taken, ended = tf.cond(more, lambda: self._run_batch(done, batch()), lambda: (none, arrived))
+            seconds = totals.seconds + (arrived - totals.now)
+            return more, batches + tf.cast(more, tf.int64), _Totals(totals.examples + taken, seconds, ended)
+
+        def step(_: tf.Tensor, done: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
+            if per_step == 1:
+                more, batches, totals = take(done, none, totals)
+            else:
+                more, batches, totals = tf.while_loop(
+                    lambda more, batches, _: more & (batches < per_step),
+                    lambda _, *counts: take(done, *counts),
+                    (tf.constant(True), none, totals),
+                )
+                tf.cond(batches > 0, lambda: self._end_step(batches), lambda: None)
+            done = self._add_to_global_step(done, tf.cast(batches > 0, tf.int64))
+            return more & may_start(done, totals.now), done, totals
+
+        totals = _Totals(none, tf.constant(0, tf.float64), begun)
+        _, done, totals = tf.while_loop(lambda more, *_: more, step, (may_start(none, begun), none, totals))
+        return done, totals.examples, totals.seconds, None
+
+
+class _Totals(NamedTuple):
+    """What a call of a `DevicesLoop` has done so far, in scalars."""
+
+    examples: tf.Tensor  # int64
+    seconds: tf.Tensor  # float64, of waiting for batches
+    now: tf.Tensor  # float64, when the last step ended
 
 
 class PredictionLoop:

@@ -59,6 +59,28 @@ def is_stateful_op(name: str) -> bool:
     return op_def_registry.get(name).is_stateful
 
 
+def next_on_devices(iterator: Any, strategy: tf.distribute.Strategy) -> tuple[tf.Tensor, Callable[[], Any]]:
+    """Takes the next batch of each local replica; returns whether there is one, and a function that gives the batches.
+
+    `iterator` is that of a distributed dataset in which each replica has a batch or none has. Its own
+    `get_next_as_optional` puts all batches into one Optional, which lies on one device.
+    """
+    from tensorflow.python.distribute import input_lib
+
+    (of_worker,) = iterator._iterators
+    optionals = of_worker.get_next_as_optional_list()
+    devices = strategy.extended.worker_devices
+
+    def batches() -> Any:
+        values = []
+        for device, optional in zip(devices, optionals, strict=True):
+            with tf.device(device):
+                values.append(optional.get_value())
+        return input_lib._create_per_replica(values, strategy)
+
+    return tf.reduce_all([optional.has_value() for optional in optionals]), batches
+
+
 def graph_around_branches(graph: tf.Graph) -> tf.Graph:
     """Returns `graph` or, if it is that of a branch of tf.cond, the graph that calls tf.cond."""
     from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from estimator_train._engine.distribution.synchronous import spans_workers
 from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
-from estimator_train._engine.keras.loop import Loop, PredictionLoop
+from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop
 from estimator_train._engine.keras.step_draws import StepDraws, seed_at
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.session import step_outputs
@@ -54,7 +55,9 @@ class StepProgram:
 
     def loop(self, strategy: tf.distribute.Strategy, global_step: tf.Variable) -> Loop | PredictionLoop:
         """Returns a new loop of the program's steps over the replicas of `strategy`."""
-        return Loop(self, strategy, global_step if self.trains else None)
+        has_devices = len(strategy.extended.worker_devices) > 1 and not spans_workers(strategy)
+        kind = DevicesLoop if has_devices else Loop
+        return kind(self, strategy, global_step if self.trains else None)
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
         """Returns the EstimatorSpec of the hook graph; call it with the graph as default."""

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
+from tensorflow.python.eager import context
 
-from estimator_train._engine.keras.loop import Loop, PredictionLoop
+import estimator_train as et
+from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop
 from estimator_train._engine.keras.step_programs import StepProgram
 from estimator_train._engine.session import step_outputs
 
@@ -111,16 +114,22 @@ def test_a_step_of_several_batches_is_updated_once_with_their_number(traced):
     assert int(values[step_outputs.EXAMPLES]) == 10
 
 
-def test_batches_of_replicas_are_counted_together_and_concatenated(traced, mirrored):
+@pytest.fixture
+def on_devices(mirrored):
+    """Traces a loop over the numbers below `count`, in batches of 2, on two devices."""
+
     class Replicated(Adding):
-        def __init__(self):
-            super().__init__()
+        def __init__(self, batches):
+            super().__init__(batches)
             with mirrored(2).scope():
-                self.total = tf.Variable(
-                    0,
-                    dtype=tf.int64,
-                    synchronization=tf.VariableSynchronization.ON_READ,
-                    aggregation=tf.VariableAggregation.SUM,
+                self.total, self.updates = (
+                    tf.Variable(
+                        0,
+                        dtype=tf.int64,
+                        synchronization=tf.VariableSynchronization.ON_READ,
+                        aggregation=tf.VariableAggregation.SUM,
+                    )
+                    for _ in range(2)
                 )
 
         def run_step(self, strategy, step, batch):
@@ -130,14 +139,70 @@ def test_batches_of_replicas_are_counted_together_and_concatenated(traced, mirro
         def extra_outputs(self):
             return {}
 
-    strategy, program = mirrored(2), Replicated()
-    loop = Loop(program, strategy, None)
-    dataset = tf.data.Dataset.range(8).batch(4)
-    iterator = iter(strategy.experimental_distribute_dataset(dataset))
-    _, call = loop.trace(iterator)
-    values = call(iterator, 1, LONG, ())
+    def make(count, batches=1):
+        strategy, global_step = mirrored(2), tf.Variable(0, dtype=tf.int64)
+        program = Replicated(batches)
+        loop = DevicesLoop(program, strategy, global_step)
+        dataset = strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(count).batch(2))
+        _, call = loop.trace(iterator := iter(dataset))
+        return loop, program, lambda steps, seconds=LONG: call(iterator, steps, seconds, ()), global_step
+
+    return make
+
+
+def test_batches_of_replicas_are_counted_together_and_concatenated(on_devices):
+    loop, program, call, global_step = on_devices(24)
+    values = call(1)
     assert int(values["sum"]) == 0 + 1 + 2 + 3 and int(values[step_outputs.EXAMPLES]) == 4
     assert np.array_equal(values[f"{step_outputs.BATCH}0"], [0, 1, 2, 3])
+    assert float(values[step_outputs.INPUT_SECONDS]) > 0
+    values = call(3)
+    assert (int(values["sum"]), int(values[step_outputs.STEPS])) == (12 + 13 + 14 + 15, 3)
+    assert int(call(5, 0)[step_outputs.STEPS]) == 1  # no time for another
+    assert loop.batches_if_idle() == int(global_step) == 5
+    assert int(call(5)[step_outputs.STEPS]) == 1  # the rest
+    with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
+        call(1)
+    assert int(global_step) == 6 and int(program.total.read_value()) == sum(range(24))
+
+
+def test_a_step_of_several_batches_of_replicas_may_end_with_fewer(on_devices):
+    loop, program, call, global_step = on_devices(20, batches=2)
+    assert int(call(2)[step_outputs.STEPS]) == 2 and int(program.updates.read_value()) == 2 * 22
+    assert int(call(2)[step_outputs.EXAMPLES]) == 4  # a step of one batch on each device
+    assert (int(global_step), int(program.updates.read_value()), loop.batches_if_idle()) == (3, 2 * 221, 5)
+    with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
+        call(1)
+    assert int(global_step) == 3 and int(program.updates.read_value()) == 2 * 221
+
+
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_step_sends_no_more_between_devices_than_fit(devices, mirrored, data, batches, tmp_path):
+    def sends(train):
+        context.enable_run_metadata()
+        try:
+            train()
+            graphs = context.export_run_metadata().function_graphs
+        finally:
+            context.disable_run_metadata()
+        nodes = [node for graph in graphs for partition in graph.partition_graphs for node in partition.node]
+        types = [tf.dtypes.as_dtype(node.attr["T"].type) for node in nodes if node.op in ("_Send", "_HostSend")]
+        assert types  # the devices have something to say to each other
+        return types.count(tf.float32), types.count(tf.variant)
+
+    def model():
+        model = keras.Sequential([keras.layers.Dense(3, input_shape=(4,))])
+        model.compile("sgd", "mse")
+        return model
+
+    config = et.RunConfig(tmp_path, train_distribute=mirrored(devices))
+    estimator = et.model_to_estimator(model(), config=config)
+    with mirrored(devices).scope():
+        fitted = model()
+    input_fn = batches(data, 8, None)
+    ours = sends(lambda: estimator.train(input_fn, max_steps=2))
+    fits = sends(lambda: fitted.fit(input_fn(), steps_per_epoch=2, verbose=0))
+    assert ours <= fits and ours[1] == 0
 
 
 def test_reset_resets_the_program_and_forgets_a_batch_that_failed(traced):

@@ -54,7 +54,7 @@ def plan(command):
 def test_what_flags_leave_open_comes_from_the_dataset(flags):
     run = dataset_run.resolve(flags(epochs=2, dry_run=True))
     assert (run.settings.model, run.settings.class_names) == ("mobilenet_v2", ("bright", "dark"))
-    assert (run.training.epochs, run.training.steps_per_loop) == (2, 1)
+    assert (run.training.epochs, run.training.steps_per_loop) == (2, "auto")
     assert run.last_step == 2 * run.steps_per_epoch
     assert run.verbosity == "normal"
 
