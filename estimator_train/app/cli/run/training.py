@@ -139,7 +139,8 @@ def _strategy(run):
         return None
     if run.task.is_alone:
         return local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
-    return distribution.multi_worker(run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU"))))
+    gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
+    return distribution.multi_worker(gpus, all_reduce=run.training.all_reduce)
 
 
 def _run_config(run, strategy, every):
