@@ -100,7 +100,14 @@ def run_training(run: Run) -> int:
     stop = StopOnSignal(job.strategy, say_stopped)
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     metrics = files = None
-    with run_errors(), contextlib.suppress(Stopped), stop, _claimed(run), _loggers(run) as loggers:
+    with (
+        _without_line_of_plan(),
+        run_errors(),
+        contextlib.suppress(Stopped),
+        stop,
+        _claimed(run),
+        _loggers(run) as loggers,
+    ):
         if run.task.is_chief:
             _save_run_file(run, job.strategy)
         hooks = [timing, *_hooks_of(job, loggers)] if run.task.is_chief else []
@@ -190,6 +197,21 @@ def _claimed(run):
             raise DeletedModelDirError(run.model_dir) from error
     if not path.exists():
         raise DeletedModelDirError(run.model_dir)
+
+
+@contextlib.contextmanager
+def _without_line_of_plan():
+    """Hides the library's line on the examples that a step takes, which the plan has shown."""
+
+    def is_news(record):
+        return not record.getMessage().startswith("Each step takes")
+
+    logger = tf.get_logger()
+    logger.addFilter(is_news)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_news)
 
 
 def _loggers(run):
