@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from estimator_train._engine.distribution import nccl
+from estimator_train._engine.distribution import launchers, nccl
 from estimator_train._engine.distribution.cluster_task import ClusterTask, read_tf_config
 from estimator_train._engine.distribution.server import check_address
 
@@ -125,8 +125,9 @@ def multi_worker(
 
     Each worker uses its first `gpus` GPUs, or all of them if `gpus` is None; a worker without GPUs is a CPU replica. In
     the evaluator, which is not a worker, the function returns None, because TensorFlow cannot create the strategy
-    there. An empty TF_CONFIG, which TensorFlow cannot read, is removed from the environment. Like TensorFlow's
-    constructor, the function must be called before any other use of TensorFlow.
+    there. Without TF_CONFIG, it is set from the variables of Slurm's srun, SageMaker or Vertex AI, if these have
+    started several tasks; if it is empty, which TensorFlow cannot read, it is removed. Like TensorFlow's constructor,
+    the function must be called before any other use of TensorFlow.
 
     Args:
       gpus: number of GPUs per worker.
@@ -136,6 +137,7 @@ def multi_worker(
     Raises:
       ValueError: TF_CONFIG is invalid, this task cannot listen at its address, it has fewer GPUs, or none for NCCL.
     """
+    launchers.set_tf_config()
     task = ClusterTask.from_tf_config(read_tf_config(), synchronous=True)
     if task.is_evaluator:
         return None
