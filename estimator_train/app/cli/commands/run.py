@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 import runpy
+import signal
 import sys
 from pathlib import Path
 
 import click
 
+from estimator_train._engine.host.interruption import Terminated, interruption
 from estimator_train.app.cli.parameters import Count
 
 _EXAMPLES = """\b
@@ -64,11 +66,17 @@ def _start(is_module, script, tf1, replicas):
     sys.excepthook = functools.partial(
         _show, sys.excepthook, functools.partial(doctor.remedy, command=with_tf1 if not tf1 else None)
     )
-    if is_module:
-        runpy.run_module(script, run_name="__main__", alter_sys=True)
-    else:
-        # Absolute, like python's __file__: scripts look for data next to it, even after changing directory.
-        runpy.run_path(str(Path(script).resolve()), run_name="__main__")
+    interruption.handle_sigterm()
+    try:
+        if is_module:
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+        else:
+            # Absolute, like python's __file__: scripts look for data next to it, even after changing directory.
+            runpy.run_path(str(Path(script).resolve()), run_name="__main__")
+    except Terminated:
+        click.echo("estimator_train: stopped by SIGTERM; a training that was saved continues in a new run", err=True)
+        return 128 + signal.SIGTERM
+    return 0
 
 
 def _show(show, remedy, kind, error, traceback):
