@@ -18,6 +18,7 @@ import tqdm
 
 from estimator_train import distribution
 from estimator_train._engine import checkpoints
+from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.host.paths import as_path
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.session.full_disk import explaining_full_disk
@@ -112,9 +113,10 @@ def run_training(run: Run) -> int:
             _save_run_file(run, job.strategy)
         hooks = [timing, *_hooks_of(job, loggers)] if run.task.is_chief else []
         metrics = _train(job, stop, hooks, callbacks, loggers)
-        if run.task.is_chief:
-            metrics = metrics or _evaluate(job, stop, loggers)
-            files = _write_report(job, loggers)
+        with _ending_together(job.strategy):
+            if run.task.is_chief:
+                metrics = metrics or _evaluate(job, stop, loggers)
+                files = _write_report(job, loggers)
     if stop.received:
         say_stopped(stop.received)
         return 128 + stop.received
@@ -197,6 +199,16 @@ def _claimed(run):
             raise DeletedModelDirError(run.model_dir) from error
     if not path.exists():
         raise DeletedModelDirError(run.model_dir)
+
+
+@contextlib.contextmanager
+def _ending_together(strategy):
+    """Lets workers wait for the chief's work in the block; TensorFlow calls a task crashed that ends 10 s earlier."""
+    try:
+        yield
+    finally:
+        if synchronous.spans_workers(strategy):
+            synchronous.summing(strategy)(0)
 
 
 @contextlib.contextmanager
