@@ -27,7 +27,7 @@ def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
         distribution.gpus(2)
 
 
-COUNTS = (0, 1, 2, 4, 8)
+COUNTS = (0, 1, 2, 3, 6, 8)
 EACH_CHOICE = """
 from estimator_train import distribution, run_config
 from estimator_train.distribution import strategies

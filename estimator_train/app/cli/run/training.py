@@ -34,6 +34,7 @@ from estimator_train.app.cli.run.build import (
     run_errors,
     set_verbosity,
 )
+from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.provenance import provenance
 from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
@@ -146,6 +147,8 @@ def _strategy(run):
     if run.task.is_evaluator:
         distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
         return None
+    if not (run.training.gpus or run.training.replicas) and run.verbosity != "quiet":
+        name_idle_gpus()
     if run.task.is_alone:
         return local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
     gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
