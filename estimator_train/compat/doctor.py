@@ -41,6 +41,7 @@ def watch(replicas: int | None = None) -> None:
 def remedy(error: BaseException, command: str | None) -> str | None:
     """Returns a line on how to mend the error that ends a script, or None.
 
+        >>> from estimator_train.compat import doctor
         >>> doctor.remedy(ModuleNotFoundError(name="tensorflow_addons"), None)
         'tensorflow_addons ended with TensorFlow 2.15; see "Instead of tensorflow_addons" in docs/migrating.md'
 

@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.hooks import EpochHook, next_look

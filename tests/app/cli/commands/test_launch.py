@@ -17,7 +17,7 @@ import warm_python
 from estimator_train.app.cli.commands.launch import free_addresses
 from estimator_train.app.cli.commands.launch import launch as launch_command
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 # Replaces TensorFlow in tests that do not need it. It has an estimator, so install does not change it.
