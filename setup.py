@@ -93,6 +93,7 @@ setup(
             "pytest-xdist>=3.5",  # several processes of tests: TensorFlow builds its graphs on one core
             "pandas>=2",  # the frames that pandas_input_fn takes
             "pyyaml>=6",  # reads the manifests of examples/cluster
+            "kubernetes-validate>=1.30",  # has the schemas that they are checked against
             "tensorflow-datasets>=4.9",
             "importlib_resources",
             "tensorboard>=2.16",  # what Keras' TensorBoard callback writes with

@@ -26,6 +26,7 @@ from estimator_train._engine.graph.model import GraphModel
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.hooks import check_hooks
 from estimator_train._engine.host import host_memory, model_dirs, time_spent
+from estimator_train._engine.host.interruption import interruption
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.keras.adapter_choice import imported_kerases
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys, ModelFn, PreparedModel, Run, check_input_fn
@@ -245,9 +246,12 @@ class Estimator:
             give_save(hooks, savers, run.spec.scaffold)
             loss = None
             try:
+                # Workers can only save together.
+                is_alone = run.agreement is None
                 with (
+                    contextlib.nullcontext() if is_alone else interruption.deferred(),
                     v1.train.MonitoredSession(run.session_creator, hooks) as session,
-                    saving_on_interrupt(session, savers),
+                    saving_on_interrupt(session, savers if is_alone else []),
                 ):
                     while not session.should_stop():
                         _, loss = session.run([run.spec.train_op, run.spec.loss])

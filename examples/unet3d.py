@@ -4,6 +4,7 @@ Run it cell by cell in an editor, or all at once with `python examples/unet3d.py
 `estimator_train --recipe unet3d --split-over 2`.
 """
 
+import tensorflow as tf
 import tf_keras as keras
 
 import estimator_train as et
@@ -12,8 +13,9 @@ from estimator_train.app.recipes import unet3d
 
 VOLUME, FILTERS, MAX_STEPS = 32, 8, 150
 
-# %% The first two GPUs or, without GPUs, two logical CPU devices; chosen before TensorFlow opens its devices.
-devices = distribution.devices_to_split_over(2)
+# %% The first two GPUs, the only one or, without GPUs, two logical CPU devices; chosen before TensorFlow opens them.
+num_gpus = len(tf.config.list_physical_devices("GPU"))
+devices = distribution.devices_to_split_over(1 if num_gpus == 1 else 2)
 
 # %% The data: bright ellipsoids in noise, drawn on the fly, and their masks.
 train_input_fn = lambda: unet3d.training_volumes(VOLUME, batch_size=1)  # noqa: E731
@@ -29,7 +31,7 @@ for count in (1, 2):
     sizes = [device.total for device in memory_estimate.estimate(model, batch_size=1, device_count=count)]
     print(f"{count} devices: {', '.join(f'{size / 1e6:.0f} MB' for size in sizes)}")
 
-# %% Split the model over the two devices.
+# %% Split the model over the devices.
 split = et.split_over(model, devices)
 print({weight.name: weight.device[-5:] for weight in split.trainable_weights})
 

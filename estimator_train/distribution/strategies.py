@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from estimator_train._engine.distribution import launchers, nccl
 from estimator_train._engine.distribution.cluster_task import ClusterTask, read_tf_config
 from estimator_train._engine.distribution.server import check_address
 
@@ -28,10 +29,11 @@ def gpus(count: int, *, all_reduce: str | None = None) -> tf.distribute.Mirrored
 
     Args:
       count: number of GPUs.
-      all_reduce: how to sum gradients: "nccl", "hierarchical", "one_device", or None for TensorFlow's choice.
+      all_reduce: how to sum gradients: "nccl", "hierarchical" (only an even number), "one_device", or None for
+        TensorFlow's choice, NCCL.
 
     Raises:
-      ValueError: fewer GPUs are visible.
+      ValueError: fewer GPUs are visible, or `all_reduce` does not work for `count` GPUs.
     """
     show_gpus(count)
     return _mirrored(_gpu_names(count), all_reduce)
@@ -49,7 +51,7 @@ def cpu_replicas(count: int, *, all_reduce: str | None = None) -> tf.distribute.
       all_reduce: as for `gpus`, except "nccl".
 
     Raises:
-      ValueError: `all_reduce` is "nccl".
+      ValueError: `all_reduce` is "nccl", or does not work for `count` replicas.
       RuntimeError: TensorFlow has already been initialized with fewer devices; call this before any other use of it.
     """
     if all_reduce == "nccl":
@@ -102,21 +104,40 @@ def _mirrored(devices: list[str], all_reduce: str | None) -> tf.distribute.Mirro
         "hierarchical": tf.distribute.HierarchicalCopyAllReduce,
         "one_device": tf.distribute.ReductionToOneDevice,
     }
+    if all_reduce == "ring":
+        raise ValueError(f"--all-reduce ring is for TF_CONFIG's workers; use {', '.join(reductions)}, or leave it out")
+    if all_reduce == "hierarchical" and len(devices) % 2 and len(devices) > 1:
+        # TensorFlow halves the devices, and silently leaves the gradients of an odd one out of the sum.
+        raise ValueError(f"--all-reduce hierarchical needs an even number of replicas, not {len(devices)}; use another")
     reduction = reductions[all_reduce]() if all_reduce else None
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
 
 
-def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredStrategy | None:
+def multi_worker(
+    gpus: int | None = None, *, all_reduce: str | None = None
+) -> tf.distribute.MultiWorkerMirroredStrategy | None:
     """Returns a `tf.distribute.MultiWorkerMirroredStrategy` for TF_CONFIG's cluster.
+
+    ::
+
+        strategy = distribution.multi_worker(8)
+        config = et.RunConfig(model_dir, train_distribute=strategy)
 
     Each worker uses its first `gpus` GPUs, or all of them if `gpus` is None; a worker without GPUs is a CPU replica. In
     the evaluator, which is not a worker, the function returns None, because TensorFlow cannot create the strategy
-    there. An empty TF_CONFIG, which TensorFlow cannot read, is removed from the environment. Like TensorFlow's
-    constructor, the function must be called before any other use of TensorFlow.
+    there. Without TF_CONFIG, it is set from the variables of Slurm's srun, SageMaker or Vertex AI, if these have
+    started several tasks; if it is empty, which TensorFlow cannot read, it is removed. Like TensorFlow's constructor,
+    the function must be called before any other use of TensorFlow.
+
+    Args:
+      gpus: number of GPUs per worker.
+      all_reduce: how to sum gradients: "nccl", "ring" (messages over gRPC), or None for NCCL on GPUs and a ring on
+        CPUs. TensorFlow's own constructor takes the ring on GPUs, too.
 
     Raises:
-      ValueError: TF_CONFIG is invalid, this task cannot listen at its address, or it has fewer GPUs.
+      ValueError: TF_CONFIG is invalid, this task cannot listen at its address, it has fewer GPUs, or none for NCCL.
     """
+    launchers.set_tf_config()
     task = ClusterTask.from_tf_config(read_tf_config(), synchronous=True)
     if task.is_evaluator:
         return None
@@ -126,11 +147,28 @@ def multi_worker(gpus: int | None = None) -> tf.distribute.MultiWorkerMirroredSt
         _show_first(_visible_gpus(gpus), gpus)
     if os.environ.get("TF_CONFIG") == "":
         del os.environ["TF_CONFIG"]
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    options = tf.distribute.experimental.CommunicationOptions(implementation=communication(all_reduce))
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     if threading.current_thread() is threading.main_thread():
         # TensorFlow now catches SIGTERM, for its PreemptionCheckpointHandler, and the process would ignore it.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
+
+
+def communication(all_reduce: str | None = None) -> tf.distribute.experimental.CommunicationImplementation:
+    """Returns how workers with the visible GPUs sum gradients; None means NCCL on GPUs and a ring on CPUs.
+
+    Raises:
+      ValueError: `all_reduce` is neither "nccl" nor "ring", or "nccl" without GPUs.
+    """
+    implementations = tf.distribute.experimental.CommunicationImplementation
+    if all_reduce is None:
+        return implementations.NCCL if nccl.sums_over_gpus() else implementations.RING
+    if all_reduce not in ("nccl", "ring"):
+        raise ValueError(f"--all-reduce {all_reduce} is for the replicas of one process; workers use nccl or ring")
+    if all_reduce == "nccl" and not tf.config.get_visible_devices("GPU"):
+        raise ValueError("--all-reduce nccl needs GPUs, and this worker sees none; use ring, or leave it out")
+    return implementations[all_reduce.upper()]
 
 
 def show_gpus(count: int) -> None:

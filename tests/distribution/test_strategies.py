@@ -27,7 +27,7 @@ def test_more_gpus_than_there_are_are_refused_with_what_to_use(monkeypatch):
         distribution.gpus(2)
 
 
-COUNTS = (0, 1, 2, 4, 8)
+COUNTS = (0, 1, 2, 3, 6, 8)
 EACH_CHOICE = """
 from estimator_train import distribution, run_config
 from estimator_train.distribution import strategies
@@ -96,13 +96,70 @@ def test_a_worker_opens_the_chosen_gpus_alone(there, tmp_path):
         os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
         strategies.check_address = lambda *_: None  # TensorFlow listens at any free port
         try:
-            distribution.multi_worker(2)
-            print(*opened())
+            strategy = distribution.multi_worker(2)
+            print(*opened(), strategy.extended._communication_options.implementation.name)
         except ValueError as error:
             print(error)
     """
     refused = [f"--gpus 2: TensorFlow sees {there}" + "; use --gpus 1" * there]
-    assert on_pretended_gpus(there, code, tmp_path) == (refused if there < 2 else ["0,1 True"])
+    assert on_pretended_gpus(there, code, tmp_path) == (refused if there < 2 else ["0,1 True NCCL"])
+
+
+SUMMED_OVER_WORKERS = """
+    from estimator_train.distribution.strategies import communication
+    for all_reduce in (None, "nccl", "ring", "hierarchical"):
+        try:
+            print(communication(all_reduce).name)
+        except ValueError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize("there", COUNTS)
+def test_workers_with_gpus_sum_by_nccl_unless_a_ring_is_chosen(there, tmp_path):
+    refused = "--all-reduce hierarchical is for the replicas of one process; workers use nccl or ring"
+    no_gpus = "--all-reduce nccl needs GPUs, and this worker sees none; use ring, or leave it out"
+    expected = ["NCCL", "NCCL", "RING", refused] if there else ["RING", no_gpus, "RING", refused]
+    assert on_pretended_gpus(there, SUMMED_OVER_WORKERS, tmp_path) == expected
+
+
+def test_workers_on_parts_of_one_gpu_sum_by_a_ring(tmp_path):
+    code = """
+        from estimator_train.distribution.strategies import communication
+        gpu, = tf.config.list_physical_devices("GPU")
+        for parts in (1, 2):
+            tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(1024)] * parts)
+            print(communication().name)
+    """
+    assert on_pretended_gpus(1, code, tmp_path) == ["NCCL", "RING"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("all_reduce", [None, "ring"])
+def test_a_worker_without_gpus_sums_by_a_ring(all_reduce, tmp_path):
+    code = f"""
+        import json, os
+        from estimator_train import distribution
+        from estimator_train.distribution import strategies
+        cluster = {{"worker": ["localhost:0"]}}
+        os.environ["TF_CONFIG"] = json.dumps({{"cluster": cluster, "task": {{"type": "worker", "index": 0}}}})
+        strategies.check_address = lambda *_: None  # TensorFlow listens at any free port
+        print(distribution.multi_worker(all_reduce={all_reduce!r}).extended._communication_options.implementation.name)
+    """
+    assert on_pretended_gpus(0, code, tmp_path) == ["RING"]
+
+
+def test_model_fns_over_gpus_sum_by_nccl_and_over_cpus_on_one_device(tmp_path):
+    code = """
+        from estimator_train._engine.graph.replicas import in_graphs
+        for devices in (["GPU:0", "GPU:1"], ["GPU:0", "GPU:1", "GPU:2"], ["CPU:0"]):
+            strategy = in_graphs(tf.distribute.MirroredStrategy(devices))
+            print(type(strategy.extended._cross_device_ops).__name__, strategy.num_replicas_in_sync)
+        chosen = tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"], tf.distribute.HierarchicalCopyAllReduce())
+        print(in_graphs(chosen) is chosen)
+    """
+    lines = on_pretended_gpus(4, code, tmp_path)
+    assert lines == ["NcclAllReduce 2", "NcclAllReduce 3", "ReductionToOneDevice 1", "True"]
 
 
 @pytest.mark.parametrize("there", COUNTS)
@@ -111,7 +168,8 @@ def test_strategies_of_contrib_open_the_gpus_that_they_use(there, tmp_path):
         from estimator_train.compat.tf1.contrib import distribute
         gpus = tf.config.list_physical_devices("GPU")
         for strategy in (distribute.ParameterServerStrategy, distribute.CollectiveAllReduceStrategy):
-            strategy.__bases__[0].__init__ = lambda self: None  # it would wait for a cluster
+            # It would wait for a cluster.
+            strategy.__bases__[0].__init__ = lambda self, *how: print(*(each.name for each in how))
             tf.config.set_visible_devices(gpus, "GPU")
             try:
                 strategy(num_gpus_per_worker=2)
@@ -129,7 +187,7 @@ def test_strategies_of_contrib_open_the_gpus_that_they_use(there, tmp_path):
         assert lines[2].startswith(f"MirroredStrategy over GPU:0, GPU:1: TensorFlow sees {there} GPUs; ")
     else:
         devices = [f"/job:localhost/replica:0/task:0/device:GPU:{index}" for index in range(2)]
-        assert lines == ["0,1 False", "0,1 False", " ".join(devices)]
+        assert lines == ["", "0,1 False", "NCCL", "0,1 False", " ".join(devices)]
 
 
 def test_sessions_of_a_model_fn_open_the_visible_gpus_alone(tmp_path):
@@ -218,6 +276,13 @@ def test_the_reduction_over_replicas_can_be_chosen():
         assert [float(each) for each in strategy.experimental_local_results(total)] == [2, 2]
     with pytest.raises(ValueError, match="--all-reduce nccl needs GPUs"):
         distribution.cpu_replicas(2, all_reduce="nccl")
+    with pytest.raises(ValueError, match="--all-reduce ring is for TF_CONFIG's workers; use nccl, hierarchical, one_"):
+        distribution.cpu_replicas(2, all_reduce="ring")
+
+
+def test_hierarchical_sums_over_an_odd_number_of_replicas_are_refused():
+    with pytest.raises(ValueError, match="--all-reduce hierarchical needs an even number of replicas, not 3"):
+        distribution.cpu_replicas(3, all_reduce="hierarchical")
 
 
 def test_without_gpus_a_model_is_split_over_logical_cpus():

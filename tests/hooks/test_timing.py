@@ -179,8 +179,8 @@ def test_training_is_counted_to_the_step_and_the_example(
     assert timing.summary()["steps"] == steps - 1
     assert examples.count == 95
     told = [line for line in log_lines if "Each step takes" in line]
-    what = "Each step takes 20 examples over 2 replicas: the batch size of an input_fn is per replica."
-    assert told == ([] if replicas is None else [what])
+    what = "Each step takes 20 examples over 2 replicas: the batch size of an input_fn is per replica; see "
+    assert told == ([] if replicas is None else [f"{what}docs/distribution.md."])
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from estimator_train._engine.types import InputFn, Nest
 
+log = tf.get_logger()
+
 DatasetFn: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
 
@@ -28,6 +30,17 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
         if shards_itself or not isinstance(result, tf.data.Dataset):
             return result
         return _auto_sharded(result, offered["input_context"])
+
+
+def log_batch(taken: str, replicas: int) -> None:
+    """Logs what a step on several replicas takes, because scripts written for `fit` multiply the batch by them."""
+    if replicas > 1:
+        log.warning(
+            "Each step takes %s over %d replicas: the batch size of an input_fn is per replica; see "
+            "docs/distribution.md.",
+            taken,
+            replicas,
+        )
 
 
 def _auto_sharded(dataset: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import tensorflow as tf
 
+from estimator_train._engine.host.interruption import Terminated, interruption
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train._engine.session.timer import StepTimer
 from estimator_train._engine.types import Session, SessionRunContext, SessionRunHook, SessionRunValues
@@ -147,6 +148,24 @@ class Agreement:
         """Makes the saver hook save after the steps that have just run."""
         if self.timer is not None:
             self.timer.is_agreed = True
+
+
+class StopTogetherHook(SessionRunHook):
+    """Ends all processes with `Terminated`, after the same step and its checkpoint, if one of them gets SIGTERM.
+
+    A hook after it must make the others stop. Needs `interruption.deferred`.
+    """
+
+    def __init__(self, sums: Sums) -> None:
+        self._sums = sums
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if interruption.is_due:
+            run_context.request_stop()
+
+    def end(self, session: Session) -> None:
+        if any(self._sums(interruption.is_due)):  # the chief gets here once it has saved
+            raise Terminated
 
 
 class AgreementHook(SessionRunHook):

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimator_train._engine import checkpoints
 from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.export_outputs import supervised_outputs
 from estimator_train._engine.graph import private_tensorflow, warm_start
 from estimator_train._engine.graph.inputs import Input, features_and_labels
@@ -101,6 +102,9 @@ class GraphModel(PreparedModel):
             raise ValueError(
                 "resume_input is for Keras models; with a model_fn, train always starts the input from the beginning"
             )
+
+        if mode == ModeKeys.TRAIN and strategy is not None:
+            log_batch("a batch each", strategy.num_replicas_in_sync)
 
         def make_input() -> Input:
             return features_and_labels(input_fn, mode=mode, config=config, params=params)

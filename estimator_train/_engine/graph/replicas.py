@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from estimator_train._engine.distribution import nccl
 from estimator_train._engine.graph import private_tensorflow
 from estimator_train._engine.model_fn import EstimatorSpec, ModeKeys
 from estimator_train._engine.types import Scaffold
@@ -17,14 +18,17 @@ def in_graphs(strategy: tf.distribute.Strategy | None) -> tf.distribute.Strategy
     """Returns `strategy` in a form that works in v1 graphs; for None, the current strategy.
 
     MirroredStrategy's default reduction, by collective ops, hangs in v1 graphs. A strategy that uses it is replaced by
-    an equivalent one with another reduction.
+    an equivalent one that sums with NCCL on GPUs, and on one device otherwise.
     """
     if strategy is None:
         return tf.distribute.get_strategy()
     is_mirrored = isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy))
     if is_mirrored and private_tensorflow.reduces_by_collectives(strategy):
         devices = strategy.extended.worker_devices
-        return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
+        are_gpus = all(tf.DeviceSpec.from_string(device).device_type == "GPU" for device in devices)
+        by_nccl = are_gpus and nccl.sums_over_gpus()
+        reduction = tf.distribute.NcclAllReduce() if by_nccl else tf.distribute.ReductionToOneDevice()
+        return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
     return strategy
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from estimator_train._engine.distribution import synchronous
+from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.hooks import EpochHook, next_look
 from estimator_train._engine.host import dataset_iterators
 from estimator_train._engine.keras.model_state import BUILDING
@@ -136,15 +137,8 @@ class StepRunner:
         self.global_step = int(self._state.global_step.numpy())
 
     def _log_batch(self, values: dict[str, Any]) -> None:
-        """Logs how many examples a step takes, because scripts written for `fit` multiply the batch by the replicas."""
-        replicas = self._state.strategy.num_replicas_in_sync
-        if replicas > 1:
-            examples = int(values[step_outputs.EXAMPLES]) // int(values[step_outputs.STEPS])
-            tf.get_logger().info(
-                "Each step takes %d examples over %d replicas: the batch size of an input_fn is per replica.",
-                examples,
-                replicas,
-            )
+        examples = int(values[step_outputs.EXAMPLES]) // int(values[step_outputs.STEPS])
+        log_batch(f"{examples} examples", self._state.strategy.num_replicas_in_sync)
 
     def _limits(self) -> tuple[int, float]:
         """Returns how many steps the next call may run, and the seconds after which it begins no more of them.

@@ -26,7 +26,7 @@ from estimator_train.app.cli.termination import Terminated, raising_terminated
 _EXAMPLES = """\b
 Examples:
   estimator_train                                   on the embedded dataset, synthetic_oct
-  estimator_train --dataset oct2017 --data-dir OCT2017 --gpus 2
+  estimator_train --dataset oct2017 --data-dir OCT2017 --split patient --gpus 2
   estimator_train --dataset images --data-dir FOLDER --model mobilenet_v2
   estimator_train --dataset oct2017 --data-dir OCT2017 --evaluate-every 500 --early-stopping 3 --keep-best
   estimator_train --model-dir runs/oct2017 --resume

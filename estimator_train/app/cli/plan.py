@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from estimator_train.app.cli.commands.dataset_run import Run
 
 
+_UNEVEN = 4  # the ratio of two classes above which the plan mentions class weights
+
+
 def plan(run: Run) -> list[str]:
     """Returns the lines of the plan: those that several settings make together, then one for each other setting."""
     settings, training, data = run.settings, run.training, run.data
@@ -148,10 +151,23 @@ def _learning_rate(settings, training):
 
 def _class_weights(training, data):
     if not training.class_weights:
-        return None
+        return _imbalance(data)
     weights = datasets.class_weights(data, training.class_weights)
     shown = [f"{name} {weight:.4g}" for name, weight in zip(data.class_names[:10], weights, strict=False)]
     return ", ".join([*shown, "…"] if len(weights) > 10 else shown)
+
+
+def _imbalance(data):
+    """Says that some classes have several times as many training images as others; None if they do not."""
+    counts = data and data.task == "classification" and data.class_counts()
+    if not counts:
+        return None
+    by_number = sorted((number, name) for name, number in counts["train"].items() if number)
+    (fewest, rarest), (most, commonest) = by_number[0], by_number[-1]
+    if most < _UNEVEN * fewest:
+        return None
+    times = f"{commonest} has {most / fewest:.1f} times the training images of {rarest}"
+    return f"none, though {times}; --class-weights balanced evens them out"
 
 
 def _checkpoints(training):

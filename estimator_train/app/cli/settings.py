@@ -255,11 +255,11 @@ class Training:
     """Train on N CPU replicas, without GPUs."""
     all_reduce: str | None = setting(
         DEVICES,
-        click.Choice(["nccl", "hierarchical", "one_device"]),
+        click.Choice(["nccl", "hierarchical", "one_device", "ring"]),
         Needs(("gpus", "replicas"), "--all-reduce sums over replicas; give --gpus N or --replicas N, too"),
         plan="",
     )
-    """How gradients are summed over the replicas.  [default: TensorFlow's choice]"""
+    """How gradients are summed over the replicas; over workers, nccl or ring.  [default: nccl on GPUs]"""
     mixed_precision: str | None = setting(DEVICES, click.Choice(["bfloat16", "float16"]), plan="", is_of_config=True)
     """Compute in 16 bits."""
     recompute: bool = setting(DEVICES, plan="", is_of_config=True)

@@ -14,6 +14,21 @@ import tqdm
 from estimator_train.app.datasets.disk import full_disk_in_one_line, require_room
 
 
+class UnknownLayoutError(ValueError):
+    """An intact archive has none of the files that are looked for."""
+
+
+def flaw_of(path: Path) -> str | None:
+    """Returns why a file cannot be a complete zip archive, or None."""
+    if zipfile.is_zipfile(path):
+        return None
+    with path.open("rb") as file:
+        start = file.read(1000).lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "is a web page, not a zip file: perhaps one that asks to sign in"
+    return "is not a zip file, or is truncated"
+
+
 def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], str | os.PathLike[str] | None]) -> None:
     """Unpacks a zip archive into `directory`, which appears only when it is complete.
 
@@ -25,7 +40,8 @@ def unpack(archive: Path, directory: Path, place: Callable[[tuple[str, ...]], st
         entries map to one path, the first is used.
 
     Raises:
-      ValueError: the archive is damaged, has a path that leads out of the directory, or has no entry to unpack.
+      ValueError: the archive is damaged, or has a path that leads out of the directory.
+      UnknownLayoutError: it has no entry to unpack.
       OSError: the disk is full.
     """
     unfinished = directory.with_name(f".{directory.name}.part")
@@ -59,7 +75,9 @@ def _files(source, place):
         if placed is not None:
             files.setdefault(placed, entry)
     if not files:
-        raise ValueError(f"the archive {source.filename} holds none of the files of the dataset")
+        inner = [entry.filename for entry in source.infolist() if entry.filename.endswith(".zip")]
+        instead = f"; unpack the zip file within it, {inner[0]}, by hand" if inner else ""
+        raise UnknownLayoutError(f"the archive {source.filename} holds none of the files of the dataset{instead}")
     return files
 
 

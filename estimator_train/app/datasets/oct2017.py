@@ -14,7 +14,7 @@ import platformdirs
 from estimator_train._engine.host.file_lock import one_at_a_time
 from estimator_train._engine.host.paths import RemotePath, as_path, local
 from estimator_train.app.datasets import kaggle
-from estimator_train.app.datasets.archive import unpack
+from estimator_train.app.datasets.archive import UnknownLayoutError, flaw_of, unpack
 from estimator_train.app.datasets.dataset import About
 from estimator_train.app.datasets.images import ImageDataset, open_directory, subdirectories
 from estimator_train.app.datasets.patients import shared_patients, split_by_patient
@@ -101,9 +101,11 @@ def _fetch(directory, downloads):
     try:
         if not zipfile.is_zipfile(archive):  # a partial zip lacks the directory at its end
             kaggle.download(_KAGGLE_NAME, downloads)
-            if not zipfile.is_zipfile(archive):
-                raise ValueError(f"the archive {archive} that Kaggle sent is truncated")
+            if flaw := flaw_of(archive):
+                raise ValueError(f"{archive}, which Kaggle sent, {flaw}")
         unpack(archive, directory / archive.stem, _place)
+    except UnknownLayoutError as error:
+        raise ValueError(f"{error}; it is kept: unpack it, and give the folder above train as --data-dir") from error
     except ValueError as error:
         archive.unlink(missing_ok=True)
         raise ValueError(f"{error}; it was deleted: run again to download it again") from error
@@ -115,8 +117,8 @@ def _find(data_dir):
     if isinstance(path, RemotePath):
         return _tree(path)
     if path.is_file():
-        if not zipfile.is_zipfile(path):
-            raise ValueError(f"{path} is not a zip file, or is truncated")
+        if flaw := flaw_of(path):
+            raise ValueError(f"{path} {flaw}")
         return _unpacked(path)
     if not path.exists() and _tree(path) is None:
         raise FileNotFoundError(f"there is no folder {path}")

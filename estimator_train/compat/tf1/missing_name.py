@@ -11,6 +11,9 @@ import tensorflow as tf
 def name_of_tf1(error: BaseException) -> str | None:
     """Returns the TensorFlow 1 name, such as tf.Session, whose absence in TensorFlow 2 caused this error, or None."""
     if isinstance(error, AttributeError):
+        if error.obj is None:  # AutoGraph raises a new error, as for a function of Dataset.map, with the message alone
+            named = re.search(r"module '([\w.]+)' has no attribute '(\w+)'\s*$", str(error))
+            return _name(named[1], named[2]) if named else None
         return _attribute(error.obj, error.name)
     if not isinstance(error, ImportError) or error.name is None:
         return None

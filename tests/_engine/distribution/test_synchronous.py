@@ -27,7 +27,7 @@ def start(tmp_path):
     """Starts tasks of a cluster of a chief and workers, or a process on its own; what is left of them is killed."""
     processes = []
 
-    def start(*tasks, model_dir="run", workers=1, **settings):
+    def start(*tasks, model_dir="run", workers=1, under=(), **settings):
         chief, *addresses = free_addresses(1 + workers)
         cluster = {"chief": [chief], "worker": addresses}
         started = []
@@ -40,7 +40,7 @@ def start(tmp_path):
                 settings["strategy"] = "multi_worker"
             folder = tmp_path / (model_dir if isinstance(model_dir, str) else model_dir[task])
             log = tmp_path / f"{len(processes)}-{task}.log"
-            command = [SCRIPT, folder, json.dumps(settings)]
+            command = [*under, SCRIPT, folder, json.dumps(settings)]
             started.append(warm_python.Popen(command, env=environment, stdout=log, stderr=log))
             started[-1].log = log
             processes.append(started[-1])
@@ -131,6 +131,30 @@ def test_after_sigterm_to_a_worker_the_chief_ends_too_and_both_resume(start, tmp
     expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
     for name in expected.keys() - {"estimator_input_seed/.ATTRIBUTES/VARIABLE_VALUE"}:
         np.testing.assert_allclose(trained[name], expected[name], atol=1e-4, err_msg=name)
+
+
+@pytest.mark.slow
+def test_four_killed_workers_continue_as_two_which_sigterm_to_one_saves(start, tmp_path):
+    settings = {"max_steps": 10**6, "secs_a_step": 0.02, "config": {"save_checkpoints_steps": 10, "resume_input": True}}
+    killed = start("chief", *(f"worker {index}" for index in range(3)), workers=3, **settings)
+    wait_for(tmp_path / "run" / "model.ckpt-10.index", BOUND_SECS)
+    for process in killed:
+        process.kill()
+        process.wait()
+    first = int(tf.train.latest_checkpoint(str(tmp_path / "run")).rpartition("-")[2])
+    assert "Each step takes 32 examples over 4 replicas" in killed[0].log.read_text()
+
+    settings["config"]["save_checkpoints_steps"] = 10**6
+    chief, worker = start("chief", "worker", under=("-m", "estimator_train", "run"), **settings)
+    end = time.monotonic() + BOUND_SECS
+    while not worker.log.exists() or "Each step takes 16 examples over 2 replicas" not in worker.log.read_text():
+        assert time.monotonic() < end and worker.poll() is None
+        time.sleep(0.1)
+    worker.terminate()
+    assert exit_codes([worker, chief]) == [143, 143]
+    steps, _ = saved_steps(chief)
+    assert saved_steps(worker)[0] == steps and steps[0] == first and steps[-1] > first
+    assert tf.train.latest_checkpoint(str(tmp_path / "run")).endswith(f"-{steps[-1]}")
 
 
 @pytest.mark.slow

@@ -345,7 +345,7 @@ def test_tables_of_the_input_are_initialised(make_estimator):
 
 
 @pytest.mark.parametrize(
-    "cross_device_ops", [None, pytest.param(tf.distribute.ReductionToOneDevice(), marks=pytest.mark.slow)]
+    "cross_device_ops", [None, pytest.param(tf.distribute.HierarchicalCopyAllReduce(), marks=pytest.mark.slow)]
 )
 def test_two_replicas_average_gradients_and_losses(cross_device_ops, make_estimator, log_lines):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=cross_device_ops)
@@ -355,6 +355,20 @@ def test_two_replicas_average_gradients_and_losses(cross_device_ops, make_estima
     estimator.train(numbers(16, batch_size=4))
     assert estimator.get_variable_value("global_step") == 3
     assert "Loss for final step: -80.5." in log_lines  # w is 3.5 + 3.5, x is 9.5 and 13.5
+
+
+def test_three_replicas_all_count_in_the_average_gradient(make_estimator):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"])
+    estimator = make_estimator(train_distribute=strategy)
+    estimator.train(numbers(12, batch_size=4), max_steps=1)
+    assert estimator.get_variable_value("w") == np.mean([1.5, 5.5, 9.5])
+
+
+@pytest.mark.gpu(2)
+def test_two_gpus_average_the_gradients_of_a_model_fn_by_nccl(gpus, make_estimator):
+    estimator = make_estimator(train_distribute=gpus(2))
+    estimator.train(numbers(16, batch_size=4), max_steps=1)
+    assert estimator.get_variable_value("w") == np.mean([1.5, 5.5])
 
 
 def test_one_device_strategy_trains_as_none_does(make_estimator):

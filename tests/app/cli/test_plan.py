@@ -1,5 +1,6 @@
 """The plan says in a line each what a training is going to do."""
 
+import dataclasses
 import os
 
 import pytest
@@ -16,7 +17,7 @@ def planned(scans, tmp_path):
     """Returns the plan of a run on `scans` as {line: text}."""
 
     def planned(training=None, variables=None, data=True, **settings):
-        opened = datasets.open_dataset("images", str(scans)) if data else None
+        opened = datasets.open_dataset("images", str(scans)) if data is True else data
         base = {"dataset": "images", "data_dir": str(scans), "model": "small_cnn", "image_size": (24, 32)}
         base |= {"batch_size": 4, "class_names": ("bright", "dark")}
         training = Training(**{"epochs": 2} | (training or {}))
@@ -89,7 +90,7 @@ def test_evaluations_say_what_they_decide(planned):
 
 def test_an_input_fn_has_no_images(planned):
     own = {"dataset": None, "data_dir": None, "input_fn": "a.py:f", "eval_input_fn": "a.py:g", "model": "a.py:m"}
-    lines = planned({"epochs": None}, data=False, **own, image_size=None, batch_size=None, class_names=())
+    lines = planned({"epochs": None}, data=None, **own, image_size=None, batch_size=None, class_names=())
     assert lines["data"] == "a.py:f, and a.py:g to evaluate on"
     assert (lines["steps"], lines["batch"]) == ("until the data ends", "the input_fn's")
     assert "files" not in lines and "classes" not in lines
@@ -100,6 +101,18 @@ def test_variables_of_the_environment_and_a_checkpoint_are_named(planned, tmp_pa
     (tmp_path / "run" / "model.ckpt-3.index").touch()
     lines = planned(variables={"folder": "AIP_MODEL_DIR"})
     assert lines["folder"] == f"{tmp_path}/run, continuing from model.ckpt-3, from AIP_MODEL_DIR"
+
+
+@pytest.mark.parametrize("times", [3, 4, 9])
+def test_classes_that_differ_by_four_times_name_class_weights(times, planned, scans):
+    data = datasets.open_dataset("images", str(scans))
+    dark, bright = ([path for path in data.train_paths if name in path] for name in ("dark", "bright"))
+    data = dataclasses.replace(data, train_paths=[*dark[:1], *(bright * 2)[:times]])
+    uneven = (
+        f"none, though bright has {times}.0 times the training images of dark; --class-weights balanced evens them out"
+    )
+    assert planned(data=data).get("class weight") == (uneven if times >= 4 else None)
+    assert "none" not in planned({"class_weights": "balanced"}, data=data)["class weight"]
 
 
 def test_class_weights_are_shown_for_the_first_classes(planned):

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,59 @@ strategies = [tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"]), tf.contrib.dis
 print([strategy.num_replicas_in_sync for strategy in strategies])
 tf.train.AdamOptimiser
 """
+
+
+TRAINS = """
+import tensorflow as tf
+
+def model_fn(features, labels, mode):
+    weight = tf.compat.v1.get_variable("weight", [])
+    step = tf.compat.v1.train.get_global_step()
+    return tf.estimator.EstimatorSpec(mode, loss=weight**2, train_op=step.assign_add(1))
+
+config = tf.estimator.RunConfig("run", save_checkpoints_steps=10**6)
+input_fn = lambda: tf.data.Dataset.range(1).batch(1).repeat()
+tf.estimator.Estimator(model_fn, config=config).train(input_fn)
+"""
+# The process is then the first one of a new namespace, as in a container, where signals without a handler do nothing.
+AS_FIRST = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+
+
+@pytest.mark.slow
+def test_sigterm_to_a_script_as_first_process_saves_the_steps_done(tmp_path):
+    if subprocess.run([*AS_FIRST, "true"], capture_output=True).returncode:
+        pytest.skip("this machine allows no new namespaces")
+    (tmp_path / "script.py").write_text(TRAINS)
+    command = [*AS_FIRST, sys.executable, "-m", "estimator_train", "run", "script.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 120
+        while not (tmp_path / "run" / "model.ckpt-0.index").exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(1)  # the first steps
+        (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(first), signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 143, errors
+    last = "estimator_train: stopped by SIGTERM; a training that was saved continues in a new run"
+    assert errors.splitlines()[-1] == last and "Traceback" not in errors
+    saved = sorted(int(path.suffixes[0][6:]) for path in (tmp_path / "run").glob("model.ckpt-*.index"))
+    assert saved[0] == 0 and saved[-1] > 0 and len(saved) == 2
+
+
+def test_a_handler_of_the_script_for_sigterm_is_kept(run):
+    script = "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: print('its own'))\n"
+    result = run({"tensorflow.py": TENSORFLOW, "script.py": f"{script}os.kill(os.getpid(), 15)\n"}, "run", "script.py")
+    assert (result.returncode, result.stdout) == (0, "its own\n")
+
+
+def test_sigterm_ends_a_script_that_trains_nothing_with_143(run):
+    script = "import os\nos.kill(os.getpid(), 15)\nprint('not reached')\n"
+    result = run({"tensorflow.py": TENSORFLOW, "script.py": script}, "run", "script.py")
+    assert (result.returncode, result.stdout) == (143, "")
 
 
 @pytest.mark.slow

@@ -383,7 +383,7 @@ def damaged(content):
         (damaged(zipped(tree())), "damaged: Bad CRC-32"),
         (zipped({**tree(), "OCT2017 /../../evil.jpeg": b""}), "not safe: 'OCT2017 /../../evil.jpeg' leads out"),
         (zipped({**tree(), "/etc/evil.jpeg": b""}), "not safe: '/etc/evil.jpeg' leads out"),
-        (zipped({"readme.txt": b"nothing"}), "none of the files of the dataset"),
+        (b"  <!DOCTYPE html><html>Sign in</html>", "is a web page, not a zip file: perhaps one that asks to sign in"),
     ],
 )
 def test_a_bad_archive_is_one_line_and_is_not_kept(server, download, succeeds, tmp_path, content, message):
@@ -394,6 +394,29 @@ def test_a_bad_archive_is_one_line_and_is_not_kept(server, download, succeeds, t
     assert not list(tmp_path.rglob("evil*")) and not list(tmp_path.rglob("*.zip"))
     server.archive = zipped(tree())
     succeeds()
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"readme.txt": b"nothing", "scans/CNV/1.jpeg": b"moved"},
+            "none of the files of the dataset; it is kept: unpack",
+        ),
+        (
+            {"OCT2017.zip": b"zip"},
+            "unpack the zip file within it, OCT2017.zip, by hand; it is kept: unpack it, and give",
+        ),
+    ],
+)
+def test_an_archive_of_another_layout_is_kept_and_not_sent_again(files, message, server, download, tmp_path):
+    server.archive = zipped(files)
+    for _ in range(2):
+        code, output, errors = download()
+        assert (code, output) == (2, "") and message in last_line(errors)
+    (archive,) = tmp_path.rglob("*.zip")
+    assert archive.read_bytes() == server.archive and str(archive) in last_line(errors)
+    assert server.ranges == [0]
 
 
 def test_the_doubled_tree_is_unpacked_once(server, succeeds):
@@ -435,7 +458,10 @@ def test_a_part_of_a_zip_file_is_refused_and_kept(tmp_path):
     (tmp_path / "archive.zip").write_bytes(zipped(tree())[:-300])
     with pytest.raises(ValueError, match="archive.zip is not a zip file, or is truncated"):
         datasets.open_dataset("oct2017", tmp_path / "archive.zip")
-    assert files_in(tmp_path) == ["archive.zip"]
+    (tmp_path / "page.zip").write_text("<html>")
+    with pytest.raises(ValueError, match="page.zip is a web page, not a zip file"):
+        datasets.open_dataset("oct2017", tmp_path / "page.zip")
+    assert files_in(tmp_path) == ["archive.zip", "page.zip"]
 
 
 def test_one_process_at_a_time_downloads(server, download, tmp_path):

@@ -9,7 +9,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras.private_keras import compile_arguments
 from estimator_train._engine.types import Nest
+
+_CHOSEN_BY_SHAPES = ("acc", "accuracy", "ce", "crossentropy")
+_GUESSED = (
+    'Keras takes metrics=["acc"] for categorical_accuracy, because the last size of the labels is unknown. If they are '
+    'class indices, name "sparse_categorical_accuracy", or give from_generator an output_signature; see docs/keras.md'
+)
 
 
 def build_slots(model: Any) -> None:
@@ -38,11 +45,14 @@ def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: An
     compiled_loss = private_tensorflow.with_autograph(model.compiled_loss)
     compute_metrics = private_tensorflow.with_autograph(model.compute_metrics)
 
+    guesses: list[bool] = []
+
     def update(batch: Nest) -> None:
         features, labels, weights = keras.utils.unpack_x_y_sample_weight(data(batch))
         predictions = tf.nest.map_structure(_placeholder, model.output)
         compiled_loss(labels, predictions, weights)
         compute_metrics(features, labels, predictions, weights)
+        guesses.append(_are_metrics_guessed(model, labels, predictions))
 
     @tf.function(autograph=False)
     def update_replicas(batch: Nest) -> None:
@@ -50,6 +60,21 @@ def build_metrics(model: Any, strategy: tf.distribute.Strategy, element_spec: An
             strategy.run(update, args=(batch,))
 
     update_replicas.get_concrete_function(element_spec)  # traced, but never run
+    if any(guesses):
+        tf.get_logger().warning(_GUESSED)
+
+
+def _are_metrics_guessed(model: Any, labels: Nest, predictions: Nest) -> bool:
+    """Returns whether Keras resolved "acc" and the like although the last size of some labels is unknown."""
+    given = compile_arguments(model)
+    names = tf.nest.flatten([given.get("metrics"), given.get("weighted_metrics")])
+    if not any(name in _CHOSEN_BY_SHAPES for name in names if isinstance(name, str)):
+        return False
+    pairs = zip(tf.nest.flatten(labels), tf.nest.flatten(predictions), strict=False)
+    return any(
+        label.shape.rank == prediction.shape.rank and label.shape[-1] is None and prediction.shape[-1] != 1
+        for label, prediction in pairs
+    )
 
 
 def _placeholder(output: tf.Tensor) -> tf.Tensor:

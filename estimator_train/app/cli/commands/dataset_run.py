@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from estimator_train._engine.distribution import launchers
 from estimator_train._engine.distribution.cluster_task import ClusterTask, this_task
 from estimator_train._engine.host.paths import absolute, is_remote
 from estimator_train.app import datasets, models
@@ -75,6 +76,7 @@ class Run:
 def resolve(flags: SimpleNamespace) -> Run:
     """Returns the run that the flags describe; opens its dataset, which may be drawn or downloaded for it."""
     with one_line_errors():
+        launchers.set_tf_config()
         task = this_task()
     _check_cluster(flags, task)
     model_dir = model_dir_of(flags)

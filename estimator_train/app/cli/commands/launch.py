@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -20,7 +21,6 @@ import click
 _PORTS = range(10_000, 32_768)  # Linux gives out ports from 32768 on, macOS and Windows from 49152 on
 _POLL_SECS = 0.2
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
-_GRACE_SECS = 10  # from SIGTERM to SIGKILL
 
 
 _EXAMPLES = """\b
@@ -37,8 +37,22 @@ Example:
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes that train.")
 @click.option("--ps", type=click.IntRange(0), default=0, show_default=True, help="Parameter servers.")
 @click.option("--evaluator", is_flag=True, help="Add a process that evaluates the checkpoints.")
+@click.option(
+    "--logs",
+    type=click.Path(file_okay=False),
+    metavar="DIRECTORY",
+    help="Write each task's lines to a file there, too.",
+)
+@click.option(
+    "--grace-period",
+    type=click.FloatRange(0),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that tasks have to save when they are stopped.",
+)
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED)
-def launch(workers, ps, evaluator, arguments):
+def launch(workers, ps, evaluator, logs, grace_period, arguments):
     """Start estimator_train ARGUMENTS in several processes, with the TF_CONFIG of each.
 
     The first worker is the chief. If one process fails, all stop, and the command exits with its exit code.
@@ -51,13 +65,15 @@ def launch(workers, ps, evaluator, arguments):
     cluster = {}
     for (job, _), address in zip(tasks, free_addresses(len(tasks)), strict=True):
         cluster.setdefault(job, []).append(address)
+    if logs:
+        os.makedirs(logs, exist_ok=True)
     processes = {}
     try:
         for job, index in [*tasks, *([("evaluator", 0)] if evaluator else [])]:
-            processes[f"{job} {index}"] = _start(cluster, job, index, arguments)
+            processes[f"{job} {index}"] = _start(cluster, job, index, arguments, logs)
         return _wait(processes)
     finally:
-        _stop(processes.values())
+        _stop(processes.values(), grace_period)
 
 
 def free_addresses(count):
@@ -79,8 +95,8 @@ def _is_free(port):
         return True
 
 
-def _start(cluster, job, index, arguments):
-    """Starts the process of a task and prefixes every line that it prints with the task's name."""
+def _start(cluster, job, index, arguments, logs):
+    """Starts a task, shows every line that it prints with its name, and appends it to the task's file in `logs`."""
     tf_config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
     process = subprocess.Popen(
         [sys.executable, "-m", "estimator_train", *arguments],
@@ -93,9 +109,12 @@ def _start(cluster, job, index, arguments):
     )
 
     def show():
-        with process.stdout as lines:
+        path = logs and os.path.join(logs, f"{job}-{index}.log")
+        with process.stdout as lines, open(path, "a") if path else contextlib.nullcontext() as file:
             for line in lines:
                 click.echo(f"[{job} {index}] {line}", nl=False)
+                if file:
+                    print(line, end="", file=file, flush=True)
 
     process.shown = threading.Thread(target=show, daemon=True)
     process.shown.start()
@@ -125,11 +144,11 @@ def _wait(processes):
     return 0
 
 
-def _stop(processes):
+def _stop(processes, grace_period):
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-    end = time.monotonic() + _GRACE_SECS
+    end = time.monotonic() + grace_period
     for process in processes:
         try:
             process.wait(max(0, end - time.monotonic()))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 import runpy
+import signal
 import sys
 from pathlib import Path
 
 import click
 
+from estimator_train._engine.host.interruption import Terminated, interruption
 from estimator_train.app.cli.parameters import Count
 
 _EXAMPLES = """\b
@@ -48,39 +50,43 @@ def run(is_module, tf1, gpus, replicas, script, arguments):
 
         devices.choose(gpus, replicas)
     sys.argv = [script, *arguments]
-    return functools.partial(_start, is_module, script, tf1)
+    return functools.partial(_start, is_module, script, tf1, replicas)
 
 
-def _start(is_module, script, tf1):
+def _start(is_module, script, tf1, replicas):
+    from estimator_train.compat import doctor
+
+    doctor.watch(replicas)
     if tf1:
         from estimator_train.compat.tf1 import install
     else:
         from estimator_train.compat.drop_in import install
     install()
-    what = f"-m {script}" if is_module else script
-    sys.excepthook = functools.partial(_show, sys.excepthook, None if tf1 else what)
-    if is_module:
-        runpy.run_module(script, run_name="__main__", alter_sys=True)
-    else:
-        # Absolute, like python's __file__: scripts look for data next to it, even after changing directory.
-        runpy.run_path(str(Path(script).resolve()), run_name="__main__")
+    with_tf1 = f"estimator_train run --tf1 {'-m ' if is_module else ''}{script}"
+    sys.excepthook = functools.partial(
+        _show, sys.excepthook, functools.partial(doctor.remedy, command=with_tf1 if not tf1 else None)
+    )
+    interruption.handle_sigterm()
+    try:
+        if is_module:
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+        else:
+            # Absolute, like python's __file__: scripts look for data next to it, even after changing directory.
+            runpy.run_path(str(Path(script).resolve()), run_name="__main__")
+    except Terminated:
+        click.echo("estimator_train: stopped by SIGTERM; a training that was saved continues in a new run", err=True)
+        return 128 + signal.SIGTERM
+    return 0
 
 
-def _show(show, script, kind, error, traceback):
-    """An excepthook that hides our own frames, and suggests --tf1 for an error that looks like TensorFlow 1.
-
-    `script` is the part of the command line to suggest, or None to suggest nothing.
-    """
+def _show(show, remedy, kind, error, traceback):
+    """An excepthook that hides our own frames, and adds the line that `remedy` returns for the error, if any."""
+    line = remedy(error)
     while traceback and traceback.tb_frame.f_code is not _start.__code__:
         traceback = traceback.tb_next
     traceback = traceback and traceback.tb_next
     while traceback and traceback.tb_frame.f_globals.get("__name__") == "runpy":
         traceback = traceback.tb_next
     show(kind, error.with_traceback(traceback), traceback)
-    if script and isinstance(error, (AttributeError, ImportError)):
-        from estimator_train.compat.tf1.missing_name import name_of_tf1
-
-        if name := name_of_tf1(error):
-            click.echo(
-                f"estimator_train: {name} belongs to TensorFlow 1; try: estimator_train run --tf1 {script}", err=True
-            )
+    if line:
+        click.echo(f"estimator_train: {line}", err=True)

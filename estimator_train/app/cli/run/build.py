@@ -53,6 +53,8 @@ def build_model(settings, training=None, last_step=None):
     Without `training`, the model is meant for restoring a checkpoint: its weights are random, and its layers are frozen
     as in the last phase.
     """
+    if training is None:
+        distribution.let_memory_grow()  # a training on the same GPUs needs the rest
     if settings.phases:
         settings, _ = settings.in_phases()[-1]
     model = _build_as_defined(settings, load_weights=training is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import tensorflow as tf
 
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.distribution import absent_gpus, strategies
@@ -17,6 +18,13 @@ def choose(gpus, replicas):
             strategies.show_gpus(gpus)
         else:
             absent_gpus.replace_by_cpus(replicas)
+
+
+def name_idle_gpus(used=1):
+    """Says how many GPUs a training leaves idle, of which no flag has chosen the number."""
+    seen = len(tf.config.get_visible_devices("GPU"))
+    if seen > used:
+        click.echo(f"estimator_train: training uses {used} of {seen} GPUs; --gpus {seen} uses all", err=True)
 
 
 def check_gpus(count):

@@ -13,6 +13,7 @@ from estimator_train.app import recipes
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import metrics_line, stopped_line, timing_lines
 from estimator_train.app.cli.run.build import local_strategy, run_errors, set_verbosity
+from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.provenance import provenance
 from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.cli.signals import StopAfterTraining, StopOnSignal, Stopped
@@ -23,6 +24,8 @@ def train(run):
     """Trains and evaluates a `RecipeRun`. Returns the exit code."""
     quiet, model_dir = set_verbosity(run.verbosity), run.model_dir
     recipe = recipes.named(run.recipe)
+    if not (quiet or run.replicas["gpus"] or run.replicas["replicas"] or run.settings.get("split_over")):
+        name_idle_gpus()
     with one_line_errors():
         strategy = local_strategy(**run.replicas)
         arguments = dict(run.settings)

@@ -18,6 +18,7 @@ import tqdm
 
 from estimator_train import distribution
 from estimator_train._engine import checkpoints
+from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.host.paths import as_path
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.session.full_disk import explaining_full_disk
@@ -33,6 +34,7 @@ from estimator_train.app.cli.run.build import (
     run_errors,
     set_verbosity,
 )
+from estimator_train.app.cli.run.devices import name_idle_gpus
 from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.provenance import provenance
 from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
@@ -100,14 +102,22 @@ def run_training(run: Run) -> int:
     stop = StopOnSignal(job.strategy, say_stopped)
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
     metrics = files = None
-    with run_errors(), contextlib.suppress(Stopped), stop, _claimed(run), _loggers(run) as loggers:
+    with (
+        _without_line_of_plan(),
+        run_errors(),
+        contextlib.suppress(Stopped),
+        stop,
+        _claimed(run),
+        _loggers(run) as loggers,
+    ):
         if run.task.is_chief:
             _save_run_file(run, job.strategy)
         hooks = [timing, *_hooks_of(job, loggers)] if run.task.is_chief else []
         metrics = _train(job, stop, hooks, callbacks, loggers)
-        if run.task.is_chief:
-            metrics = metrics or _evaluate(job, stop, loggers)
-            files = _write_report(job, loggers)
+        with _ending_together(job.strategy):
+            if run.task.is_chief:
+                metrics = metrics or _evaluate(job, stop, loggers)
+                files = _write_report(job, loggers)
     if stop.received:
         say_stopped(stop.received)
         return 128 + stop.received
@@ -137,9 +147,12 @@ def _strategy(run):
     if run.task.is_evaluator:
         distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
         return None
+    if not (run.training.gpus or run.training.replicas) and run.verbosity != "quiet":
+        name_idle_gpus()
     if run.task.is_alone:
         return local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
-    return distribution.multi_worker(run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU"))))
+    gpus = run.training.gpus or min(1, len(tf.config.list_physical_devices("GPU")))
+    return distribution.multi_worker(gpus, all_reduce=run.training.all_reduce)
 
 
 def _run_config(run, strategy, every):
@@ -189,6 +202,31 @@ def _claimed(run):
             raise DeletedModelDirError(run.model_dir) from error
     if not path.exists():
         raise DeletedModelDirError(run.model_dir)
+
+
+@contextlib.contextmanager
+def _ending_together(strategy):
+    """Lets workers wait for the chief's work in the block; TensorFlow calls a task crashed that ends 10 s earlier."""
+    try:
+        yield
+    finally:
+        if synchronous.spans_workers(strategy):
+            synchronous.summing(strategy)(0)
+
+
+@contextlib.contextmanager
+def _without_line_of_plan():
+    """Hides the library's line on the examples that a step takes, which the plan has shown."""
+
+    def is_news(record):
+        return not record.getMessage().startswith("Each step takes")
+
+    logger = tf.get_logger()
+    logger.addFilter(is_news)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_news)
 
 
 def _loggers(run):

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from estimator_train.distribution import absent_gpus
+from estimator_train.distribution import absent_gpus, strategies
 
 _v1 = tf.compat.v1.distribute
 
@@ -77,7 +77,7 @@ class CollectiveAllReduceStrategy(tf.compat.v1.distribute.experimental.MultiWork
 
     def __init__(self, num_gpus_per_worker=0):
         _show_gpus(num_gpus_per_worker)
-        super().__init__()
+        super().__init__(strategies.communication())
 
 
 def _show_gpus(count):

@@ -99,6 +99,50 @@ training._train_and_evaluate = lambda *_, **__: print("opened:", *opened())
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "method"),
+    [
+        ("evaluate", "evaluate"),
+        ("report", "evaluate"),
+        ("predict {scan}", "predict"),
+        ("export {out}", "export_saved_model"),
+    ],
+    ids=["evaluate", "report", "predict", "export"],
+)
+def test_commands_on_a_run_leave_memory_of_gpus_to_others(command, method, trained, scans, tmp_path):
+    command = command.format(scan=scans / "dark" / "0.jpeg", out=f"--format saved_model --out {tmp_path / 'out'}")
+    stop = f"""
+from estimator_train.estimator import Estimator
+def stop(*_, **__):
+    print("opened:", *opened())
+    raise SystemExit(0)
+Estimator.{method} = stop
+"""
+    name, _, rest = command.partition(" ")
+    done = pretended(2, f"{name} --model-dir {trained.model_dir} {rest}", tmp_path, stop)
+    assert "opened: 0,1 True" in done.stdout.splitlines(), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(("there", "flags"), [(8, ""), (1, ""), (8, "--gpus 2"), (8, "--quiet")])
+def test_gpus_that_a_plain_training_leaves_idle_are_a_line(there, flags, tmp_path):
+    stop = "from estimator_train.app.cli.run import training\ntraining._train = lambda *_: sys.exit(0)\nimport sys"
+    small = f"--limit 8 --model small_cnn --image-size 32 --max-steps 1 --model-dir {tmp_path / 'run'}"
+    done = pretended(there, f"{small} {flags}", tmp_path, stop)
+    line = "estimator_train: training uses 1 of 8 GPUs; --gpus 8 uses all"
+    assert (line in done.stderr.splitlines()) == ((there, flags) == (8, "")), done.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_the_example_of_a_split_model_runs_on_one_gpu(tmp_path):
+    code = f"""
+from tests.helpers import small_script
+small_script.main({str(ROOT / "examples" / "unet3d.py")!r}, {str(tmp_path)!r})
+"""
+    done = warm_python.run(["-m", "tests.helpers.pretended_gpus", 1, code], tmp_path, cwd=ROOT)
+    assert "there is no device GPU:0; TensorFlow sees CPU:0" in done.stderr.splitlines()[-1]  # the first kernel's
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("there", COUNTS)
 @pytest.mark.parametrize("side", ["ours", "fit"])
 def test_the_benchmark_of_gpus_reaches_its_first_kernel(side, there, tmp_path):

@@ -17,7 +17,7 @@ import warm_python
 from estimator_train.app.cli.commands.launch import free_addresses
 from estimator_train.app.cli.commands.launch import launch as launch_command
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 # Replaces TensorFlow in tests that do not need it. It has an estimator, so install does not change it.
@@ -88,6 +88,7 @@ def test_the_command_trains_in_step_and_an_evaluator_evaluates_on_the_way(warm_l
     assert "[chief 0] batch        2 images on each of 2 replicas: 4 a step" in done.stdout
     assert "[chief 0] trained 6 steps" in done.stdout
     assert "[worker 0] trained" not in done.stdout and "[worker 0] step" not in done.stdout
+    assert "tasks have crashed" not in done.stdout  # the worker waits for the chief's evaluation and report
     last = "evaluated " + str(tmp_path / "run" / "model.ckpt-6: ")
     (metrics,) = [line.partition(last)[2] for line in done.stdout.splitlines() if f"[chief 0] {last}" in line]
     evaluations = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
@@ -126,8 +127,11 @@ def test_the_first_failure_stops_the_others_and_is_the_exit_code(script, tmp_pat
         "print('here is', task['type'], sys.argv[1:], flush=True)\n"
         "time.sleep(100) if task['type'] == 'chief' else sys.exit(7)\n"
     )
-    done = launch("--workers", 2, "--", "run", path, "--its", "own", folder=tmp_path)
+    done = launch("--workers", 2, "--logs", "logs", "--", "run", path, "--its", "own", folder=tmp_path)
     assert done.returncode == 7
+    for task in ("chief", "worker"):
+        log = (tmp_path / "logs" / f"{task}-0.log").read_text()
+        assert f"here is {task} ['--its', 'own']\n" in log and "[" not in log.partition("here is")[0]
     assert "[worker 0] here is worker ['--its', 'own']" in done.stdout
     assert "worker 0 failed with exit code 7; stopping the others" in done.stderr
 
@@ -208,6 +212,22 @@ def test_a_launch_that_is_killed_takes_its_processes_along(script, tmp_path):
         assert time.monotonic() < end
         time.sleep(0.1)
     assert len(pids) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seconds", "is_done"), [(0.5, False), (20, True)])
+def test_stopped_tasks_have_the_grace_period_to_save(seconds, is_done, script, tmp_path):
+    path = script(
+        "import json, os, pathlib, signal, sys, time\n"
+        "def save(*_):\n    time.sleep(2)\n    pathlib.Path('saved').touch()\n    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "if json.loads(os.environ['TF_CONFIG'])['task']['type'] == 'chief':\n"
+        "    pathlib.Path('ready').touch()\n    time.sleep(100)\n"
+        "while not os.path.exists('ready'):\n    time.sleep(0.1)\n"
+        "sys.exit(7)\n"
+    )
+    assert launch("--grace-period", seconds, "--", "run", path, folder=tmp_path).returncode == 7
+    assert (tmp_path / "saved").exists() == is_done
 
 
 def test_nothing_to_start_is_an_error():
