@@ -55,7 +55,7 @@ class StepProgram:
 
     def loop(self, strategy: tf.distribute.Strategy, global_step: tf.Variable) -> Loop | PredictionLoop:
         """Returns a new loop of the program's steps over the replicas of `strategy`."""
-        has_devices = len(strategy.extended.worker_devices) > 1 and not spans_workers(strategy)
+        has_devices = strategy.num_replicas_in_sync > 1 and not spans_workers(strategy)
         kind = DevicesLoop if has_devices else Loop
         return kind(self, strategy, global_step if self.trains else None)
 
