@@ -4,6 +4,7 @@ Importing TensorFlow takes seconds of processor time, and a fork takes none of i
 its imports use these; tests of what is imported, and when, start a fresh Python.
 """
 
+import gc
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -85,6 +86,8 @@ def _run_in_fork(arguments, folder, environment, stdout, stderr):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.chdir(folder)
+    gc.freeze()  # see tests/conftest.py
+    gc.set_threshold(50_000)
     imported = {name: os.environ[name] for name in _READ_BY_IMPORTS if name in os.environ}
     os.environ.clear()
     os.environ.update(imported | environment)
