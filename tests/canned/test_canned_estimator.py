@@ -28,7 +28,7 @@ CLASSIFIER_KEYS = {
 
 @pytest.fixture
 def few_columns(columns):
-    """One column of numbers and one of a category for each model; the tests of the single modules have all columns."""
+    """One column of numbers and one of a category for each model, where no test looks at what is learned."""
     return SimpleNamespace(wide=[columns.wide[0], columns.wide[2]], deep=[columns.deep[0], columns.deep[3]])
 
 
@@ -70,12 +70,10 @@ def losses(log_lines):
 
 @pytest.mark.slow
 @every_model(("v2", "DNN"), ("v2", "Baseline"), ("v1", "Linear"), ("v1", "Baseline"))
-def test_the_classifier_learns_resumes_and_predicts_classes(
-    generation, model, few_columns, examples, tmp_path, log_lines
-):
-    started = make(generation, "Classifier", model, few_columns, model_dir=tmp_path).train(examples(), steps=1)
+def test_the_classifier_learns_resumes_and_predicts_classes(generation, model, columns, examples, tmp_path, log_lines):
+    started = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=1)
     names = started.get_variable_names()
-    estimator = make(generation, "Classifier", model, few_columns, model_dir=tmp_path).train(examples(), steps=19)
+    estimator = make(generation, "Classifier", model, columns, model_dir=tmp_path).train(examples(), steps=19)
     assert estimator.get_variable_value("global_step") == 20
     assert estimator.get_variable_names() == names
     first, last = losses(log_lines)  # of the same batch
@@ -101,8 +99,8 @@ def test_three_classes_have_three_probabilities(generation, model, few_columns, 
 
 @pytest.mark.slow
 @every_model(("v2", "Linear"), ("v2", "Baseline"), ("v1", "DNN"), ("v1", "Baseline"))
-def test_regressor_learns_two_numbers(generation, model, few_columns, examples, log_lines):
-    estimator = make(generation, "Regressor", model, few_columns, label_dimension=2)
+def test_regressor_learns_two_numbers(generation, model, columns, examples, log_lines):
+    estimator = make(generation, "Regressor", model, columns, label_dimension=2)
     input_fn = examples(labels=lambda label: np.concatenate([label + 1, label - 1], axis=1).astype("float32"))
     results = estimator.train(input_fn, steps=19).evaluate(input_fn, steps=2)
     first, last = losses(log_lines)  # of the same batch
