@@ -27,6 +27,7 @@ tf.config.set_logical_device_configuration(
 )
 strategies.let_memory_grow()  # GPUs are shared by the processes of tests
 gc.freeze()  # the garbage collector need not look through TensorFlow's modules again and again
+gc.set_threshold(50_000)  # by default it takes a tenth of the time of tests: graphs are many objects that live long
 
 
 # A process started in the background or by nohup ignores these signals, and so would the tests' processes.

@@ -38,7 +38,7 @@ def test_odd_tables_and_weights_need_no_more_than_8_gib_of_addresses(tmp_path):
     def limit_memory():
         resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
 
-    command = [sys.executable, "-m", "tests.faults", "tables", "--count", "60"]
+    command = [sys.executable, "-m", "tests.faults", "tables", "--count", "20"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(command, preexec_fn=limit_memory, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]

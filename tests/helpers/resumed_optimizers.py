@@ -1,9 +1,12 @@
-"""Trains a model with each optimizer of both Kerases: `resumed_optimizers.py FOLDER LAST_STEP`.
+"""Trains a model with each optimizer of both Kerases: `resumed_optimizers.py FOLDER` for 6 steps, saving step 3 too.
 
-Prints a line for each one whose weights after LAST_STEP differ from an unbroken training's or from those of Keras' fit.
+`resumed_optimizers.py FOLDER resume` continues each of them from its step 3, and prints a line for each one whose
+weights after 6 steps differ from those of the unbroken training or from those of Keras' fit.
 """
 
+import shutil
 import sys
+from pathlib import Path
 
 import estimator_train as et
 
@@ -64,41 +67,53 @@ def input_fn():
     return tf.data.Dataset.from_tensor_slices((_X, _X.sum(1, keepdims=True) + 1)).batch(8)
 
 
-def train(keras, make, folder, last_step):
+def train(keras, make, folder):
     """Returns the variables of the last checkpoint, and the weights."""
     model = model_with(keras, make())
-    estimator = et.model_to_estimator(model, config=et.RunConfig(folder, tf_random_seed=5, resume_input=True))
-    estimator.train(input_fn, max_steps=last_step)
+    config = et.RunConfig(folder, tf_random_seed=5, resume_input=True, save_checkpoints_steps=3)
+    estimator = et.model_to_estimator(model, config=config)
+    estimator.train(input_fn, max_steps=6)
     path = estimator.latest_checkpoint()
     tf.train.Checkpoint(model).read(path).expect_partial()
+    return variables(path), model.get_weights()
+
+
+def variables(path):
     reader = tf.train.load_checkpoint(path)
     names = [name for name in reader.get_variable_to_shape_map() if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")]
-    saved = {name: reader.get_tensor(name) for name in names if not name.startswith("save_counter/")}
-    return saved, model.get_weights()
+    return {name: reader.get_tensor(name) for name in names if not name.startswith("save_counter/")}
 
 
-def main(folder, last_step):
+def check(keras, case, make, folder):
+    """Prints how the training that continues from step 3 of the one in `folder` differs from it."""
+    whole = variables(folder / "model.ckpt-6")
+    halves = folder.with_name(f"{case}-halves")
+    shutil.copytree(folder, halves, ignore=shutil.ignore_patterns("model.ckpt-6.*"))
+    tf.compat.v1.train.update_checkpoint_state(halves, str(halves / "model.ckpt-3"))
+    resumed, weights = train(keras, make, halves)
+    if resumed.keys() != whole.keys():
+        print(case, "resumes with other variables")
+    if different := [key for key in whole if not np.array_equal(resumed[key], whole[key])]:
+        print(case, "resumes with other numbers:", *different)
+    model = model_with(keras, make())
+    model.run_eagerly = True
+    model.optimizer.finalize_variable_values = lambda variables: None  # fit ends with the moving averages
+    model.fit(input_fn(), verbose=0, shuffle=False)
+    pairs = zip(weights, model.get_weights(), strict=True)
+    if not all(np.allclose(one, other, rtol=0, atol=1e-6) for one, other in pairs):
+        print(case, "has other numbers than fit")
+    print(case, "done", file=sys.stderr)
+
+
+def main(folder, resume=False):
     for keras in (tf_keras, keras3):
         for name, make in cases(keras):
             case = f"{keras.__name__}-{name}"
-            resumed, _ = train(keras, make, f"{folder}/{case}", last_step)
-            if last_step < 6:
-                continue
-            whole, weights = train(keras, make, f"{folder}/{case}-whole", last_step)
-            if resumed.keys() != whole.keys():
-                print(case, "resumes with other variables")
-            if different := [key for key in whole if not np.array_equal(resumed[key], whole[key])]:
-                print(case, "resumes with other numbers:", *different)
-            print(case, len(whole), "variables", file=sys.stderr)
-            model = model_with(keras, make())
-            model.run_eagerly = True
-            model.optimizer.finalize_variable_values = lambda variables: None  # fit ends with the moving averages
-            model.fit(input_fn(), verbose=0, shuffle=False)
-            pairs = zip(weights, model.get_weights(), strict=True)
-            if not all(np.allclose(one, other, rtol=0, atol=1e-6) for one, other in pairs):
-                print(case, "has other numbers than fit")
-            print(case, "done", file=sys.stderr)
+            if resume:
+                check(keras, case, make, Path(folder, case))
+            else:
+                train(keras, make, Path(folder, case))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(*sys.argv[1:])

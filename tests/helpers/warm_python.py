@@ -4,6 +4,7 @@ Importing TensorFlow takes seconds of processor time, and a fork takes none of i
 its imports use these; tests of what is imported, and when, start a fresh Python.
 """
 
+import gc
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -14,9 +15,11 @@ import sys
 from pathlib import Path
 
 _FORKS = multiprocessing.get_context("forkserver")
-# In this order: estimator_train sets what TensorFlow reads when it is imported.
+# In this order: estimator_train sets what TensorFlow reads when it is imported. The last two are for evaluations, which
+# import them late. Not Keras 3: whether it is imported says which Keras a user means.
 _FORKS.set_forkserver_preload(
     ["estimator_train", "tensorflow", "tf_keras", "estimator_train.app.cli", "estimator_train.app.cli.run.reporting"]
+    + ["scipy.stats", "sklearn.metrics"]
 )
 _READ_BY_IMPORTS = ("TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS")
 
@@ -85,6 +88,8 @@ def _run_in_fork(arguments, folder, environment, stdout, stderr):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.chdir(folder)
+    gc.freeze()  # see tests/conftest.py
+    gc.set_threshold(50_000)
     imported = {name: os.environ[name] for name in _READ_BY_IMPORTS if name in os.environ}
     os.environ.clear()
     os.environ.update(imported | environment)

@@ -159,20 +159,20 @@ def test_four_killed_workers_continue_as_two_which_sigterm_to_one_saves(start, t
 
 @pytest.mark.slow
 @pytest.mark.timeout(9 * BOUND_SECS)
-def test_eight_workers_survive_the_loss_of_one_and_stop_if_one_requests_it(start, tmp_path):
-    tasks = ["chief", *(f"worker {index}" for index in range(7))]
-    settings = {"workers": 7, "max_steps": 10**6, "config": {"save_checkpoints_steps": 5}}
+def test_four_workers_survive_the_loss_of_one_and_stop_if_one_requests_it(start, tmp_path):
+    tasks = ["chief", *(f"worker {index}" for index in range(3))]
+    settings = {"workers": 3, "max_steps": 10**6, "config": {"save_checkpoints_steps": 5}}
     (evaluator,) = start("evaluator", **settings | {"max_steps": 20})
     processes = start(*tasks, secs_a_step=0.5, **settings)
     wait_for(tmp_path / "run" / "model.ckpt-5.index", 3 * BOUND_SECS)
-    processes[4].kill()
-    assert exit_codes(processes[:4] + processes[5:], 3 * BOUND_SECS) == [1] * 7
-    for process in processes[:4] + processes[5:]:
+    processes.pop(2).kill()
+    assert exit_codes(processes, 3 * BOUND_SECS) == [1] * 3
+    for process in processes:
         # Not always the last line: TensorFlow's threads log, too.
         assert "LostWorkerError: TF_CONFIG's cluster has lost" in process.log.read_text()
 
     processes = start(*tasks, stop_at=20, evaluate=True, **settings)
-    assert exit_codes([*processes, evaluator], 3 * BOUND_SECS) == [0] * 9
+    assert exit_codes([*processes, evaluator], 3 * BOUND_SECS) == [0] * 5
     steps, _ = saved_steps(processes[0])
     assert steps[0] >= 5 and steps[-1] == 20
     assert all(saved_steps(process)[0] == steps for process in processes)

@@ -207,8 +207,8 @@ def test_evaluations_in_threads_give_the_numbers_of_one_thread(make_estimator):
     expected = [estimator.evaluate(dataset) for dataset in datasets]
     assert expected[0] != expected[1]
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda number: estimator.evaluate(datasets[number % 2]), range(50)))
-    assert found == expected * 25
+        found = list(threads.map(lambda number: estimator.evaluate(datasets[number % 2]), range(16)))
+    assert found == expected * 8
 
 
 def test_a_seed_makes_initial_values_repeatable(make_estimator, tmp_path):

@@ -183,25 +183,17 @@ def test_a_keras3_layer_with_a_metric_is_exported(tmp_path):
     np.testing.assert_allclose(served, predicted, atol=1e-6)
 
 
-# The smallest of each family; both Kerases in turn. `python -m tests.fuzz applications` exports all of them.
+# Those with a custom gradient, with other layers than the rest, and two plain ones. `python -m tests.fuzz applications`
+# exports all.
 FAMILIES = [
     ("tf_keras", "EfficientNetB0"),
-    ("keras", "EfficientNetV2B0"),
-    ("tf_keras", "MobileNet"),
-    ("keras", "MobileNetV2"),
-    ("tf_keras", "MobileNetV3Small"),
-    ("keras", "ResNet50"),
-    ("tf_keras", "ResNet50V2"),
-    ("keras", "DenseNet121"),
-    ("tf_keras", "VGG16"),
-    ("keras", "Xception"),
-    ("tf_keras", "InceptionV3"),
-    ("tf_keras", "NASNetMobile"),
     ("keras", "ConvNeXtTiny"),
+    ("tf_keras", "MobileNetV3Small"),
+    ("keras", "MobileNetV2"),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("generation", "name"), FAMILIES)
-def test_the_export_of_each_application_family_agrees_with_predict(generation, name, tmp_path):
+def test_the_export_of_an_application_agrees_with_predict(generation, name, tmp_path):
     applications.check({"generation": generation, "name": name}, tmp_path)

@@ -1,6 +1,7 @@
 """Datasets, ways of training and the commands that follow: each combination gives a result."""
 
 import contextlib
+import itertools
 import re
 import shutil
 import time
@@ -162,9 +163,17 @@ def _train_until_killed(folder, *what):
     return int(re.findall(r'model_checkpoint_path: "model.ckpt-(\d+)"', (folder / "run" / "checkpoint").read_text())[0])
 
 
+# Every third pair: each way on three datasets, of files and of arrays or records; each dataset in two or three ways.
+# The campaign `python -m tests.fuzz command` draws from all pairs.
+_PAIRS = [
+    (dataset, way)
+    for (row, dataset), (column, way) in itertools.product(enumerate(_DATASETS), enumerate(_WAYS))
+    if (row + column) % 3 == 0
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", _WAYS)
-@pytest.mark.parametrize("dataset", _DATASETS)
+@pytest.mark.parametrize(("dataset", "way"), _PAIRS)
 def test_a_training_gives_a_run_for_every_command(dataset, way, command, tmp_path):
     Image.fromarray(_pixels(1)).save(tmp_path / "one.png")
     data_dir = _DATASETS[dataset](tmp_path)
