@@ -8,7 +8,7 @@ accumulate-steps all-reduce async-checkpoints augment batch-size cache callbacks
 dataset dropout dry-run early-stopping ema epochs eval-input-fn evaluate-every fast filters find-learning-rate freeze
 gpus image-size input-fn jit-compile keep-best label-smoothing learning-rate limit log max-steps mixed-precision model
 model-dir monitor optimizer phases quiet recipe recompute replicas resume save-checkpoints-steps scale-learning-rate
-schedule seed split split-over steps-per-loop task trust-run verbose volume warmup-steps weight-decay weights
+schedule seed split split-over steps-per-loop task trust-run validation verbose volume warmup-steps weight-decay weights
 """
 DATASETS = "cats_vs_dogs fashion_mnist hf images manifest npz oct2017 synthetic_oct tfrecord"
 MODELS = """

@@ -186,6 +186,8 @@ def _optional(rng, dataset, flags):
         yield {"replicas": 2, "all-reduce": choice(["one_device", "one_device", "hierarchical", "nccl"])}
     if chance() < 0.2:
         yield {"evaluate-every": 1, **choice([{"early-stopping": 1}, {"keep-best": True}]), "monitor": choice(MONITORS)}
+    if chance() < 0.1:
+        yield {"evaluate-every": 1, "validation": choice([0, 0.1, 0.4])}
     if chance() < 0.2:
         yield {"epochs": choice([1, 2])}
     suitable = chance() < 0.05
@@ -252,6 +254,7 @@ def _is_refused(flags):
         or (weights is not None and (task is not None or (weights != "balanced" and not knows_dark_and_bright)))
         or (flags.get("limit", 20) < 8)
         or ("split" in flags and flags.get("dataset") != "oct2017")
+        or (flags.get("validation") and (flags.get("limit") or flags.get("dataset") in ("tfrecord", "cats_vs_dogs")))
     )
 
 

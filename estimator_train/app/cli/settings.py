@@ -19,6 +19,7 @@ from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import Metric
 from estimator_train.app.cli.table import rules_of, setting, settings_in
+from estimator_train.app.datasets.patients import with_patients_for_validation
 from estimator_train.app.models import Optimization, parse_phases
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 
@@ -47,7 +48,7 @@ class Settings:
     dataset: str | None = setting(
         MOST_USED,
         kinds.OneOf(datasets.names),
-        Replaces(("data_dir", "split", "task")),
+        Replaces(("data_dir", "split", "validation", "task")),
         names=datasets.NAMES,
         plan="data",
     )
@@ -65,6 +66,14 @@ class Settings:
     """Use at most N images, keeping class proportions."""
     split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
     """Evaluate on patients held out from training."""
+    validation: float | None = setting(
+        DATA,
+        kinds.Number("SHARE", below=1),
+        Needs(("evaluate_every",), _NEEDS_EVALUATIONS),
+        plan="",
+    )
+    """Hold out a share of the training images to choose a checkpoint on; 0 chooses on the evaluation images.
+    [default: the folder val if there is one, else 0.1 with --early-stopping or --keep-best]"""
     task: str = setting(
         DATA,
         click.Choice(models.TASKS),
@@ -86,7 +95,7 @@ class Settings:
         ),
         Needs(("eval_input_fn",), _NEEDS_BOTH),
         Excludes(("epochs",), "--input-fn decides how often it repeats its data; leave out --epochs"),
-        Excludes(("batch_size", "limit", "split", "task", "cache", "fast"), _HAS_BATCHES),
+        Excludes(("batch_size", "limit", "split", "validation", "task", "cache", "fast"), _HAS_BATCHES),
         Excludes(
             ("class_weights",),
             "--class-weights needs a dataset's classes; return weights as the third part of the --input-fn's batches",
@@ -176,7 +185,17 @@ class Settings:
                 self.dataset, self.data_dir, limit=self.limit, limit_seed=self.seed or 0, **options
             )
             check_class_names(data.class_names)
-            return data
+            return data if self.validation is None else self.holding_out(data)
+
+    def holding_out(self, data):
+        """Returns the dataset with the share `validation` of its training examples held out, by patient with `split`.
+
+        Raises:
+          ValueError: the dataset cannot hold them out.
+        """
+        if self.split and self.validation:
+            return with_patients_for_validation(data, self.validation)
+        return data.with_validation(self.validation)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -277,9 +296,9 @@ class Training:
     early_stopping: int | None = setting(
         CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
     )
-    """Stop after N evaluations without a better loss."""
+    """Stop after N evaluations without a better loss, and keep the best checkpoint as --keep-best does."""
     keep_best: bool = setting(CHECKPOINTS, None, Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation")
-    """Keep the evaluated checkpoint with the best loss in export/."""
+    """Keep the evaluated checkpoint with the best loss in export/, as the result of the run."""
     monitor: str | None = setting(  # METRIC:min or METRIC:max; None: the loss
         CHECKPOINTS,
         Metric(),

@@ -18,7 +18,7 @@ from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
+from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, build_model, run_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
 from estimator_train.run_config import RunConfig
@@ -62,7 +62,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
         except Exception as error:  # converters raise errors of many classes; TensorFlow's own is private
             message = f"{settings.model} cannot be converted to {file_format}: {str(error).strip().splitlines()[0]}"
             raise click.ClickException(message) from error
-    features, expected = _predicted(estimator, build_input_fns(settings, data)[1], checkpoint)
+    features, expected = _predicted(estimator, build_eval_input_fn(settings, data), checkpoint)
     outputs = run(content, _by_input(features, receiver_fn))
     difference = max(float(np.max(np.abs(outputs[name] - value))) for name, value in expected.items())
     largest = max(1.0, *(float(np.max(np.abs(value))) for value in expected.values()))
