@@ -26,7 +26,8 @@ import click
 
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.conflicts import check_conflicts
-from estimator_train.app.cli.settings import RULES
+from estimator_train.app.cli.parameters import Augmentations
+from estimator_train.app.cli.settings import RESIZES, RULES
 from estimator_train.app.models import TASKS
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 from tests.fuzz import command_data
@@ -62,7 +63,7 @@ RECIPES = {
 DATASETS = {**FILES, **ARRAYS, **OWN}
 MODELS = ("plain", "normalized", "without_metrics", "of_logits", "of_keras_3", "subclassed")
 WEIGHTS = "backbone.h5"  # of mobilenet, written for the cases that name it
-AUGMENTATIONS = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "light", "medium")
+AUGMENTATIONS = Augmentations.NAMES
 MONITORS = ("loss", "accuracy", "accuracy:max", "macro_f1", "macro_roc_auc", "mae:min", "nothing")
 FOLDERS = ("runs/a b", "läufe", "link/../run", "run:1", "-run", "run\udcff")
 CALLBACKS = ("stopping", "of_rates", "of_batches", "of_keras_3_batches")
@@ -196,6 +197,8 @@ def _optional(rng, dataset, flags):
     if suitable or dataset in FILES:
         yield from [{"cache": choice(["memory", "cached", "features"])}] * (chance() < 0.3)
         yield from [{"fast": True}] * (chance() < 0.2)
+        yield from [{"resize": choice(RESIZES)}] * (chance() < 0.2)
+        yield from [{"ignore-orientation": True}] * (chance() < 0.1)
     if suitable or dataset in ("synthetic_oct", "oct2017"):
         yield from [{"split": "patient"}] * (chance() < 0.3)
     if suitable or dataset in ("images", "manifest", "npz_floats", "cats_vs_dogs", "oct2017"):

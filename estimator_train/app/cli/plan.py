@@ -13,6 +13,7 @@ from estimator_train.app.cli.directories import newest_checkpoint
 from estimator_train.app.cli.monitor import Monitor
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.cli.table import lines_of, phrases_of
+from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.backbones import CLASSES
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def _files(settings, data):
     where = os.path.commonpath(paths) if local else settings.data_dir
     if local and not os.path.exists(where):
         return f"{where}, drawn when training starts"
-    return f"{where}, without {', '.join(left_out)}" if left_out else where
+    others = counted_endings(getattr(data, "other_files", {}))
+    without = [f", without {', '.join(left_out)}"] * bool(left_out) + [f"; left out are {others}"] * bool(others)
+    return "".join([where, *without]) if without else where
 
 
 def _model(settings, resumes):

@@ -26,6 +26,8 @@ from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 MOST_USED, DATA, MODEL, TRAINING = "Most used", "Data", "Model", "Training"
 DEVICES, CHECKPOINTS, OUTPUT = "Devices", "Checkpoints and evaluation", "Output"
 
+RESIZES = ("squash", "crop", "pad")  # of `input_fns.images.decoding`, which imports TensorFlow
+
 _HAS_BATCHES = "--input-fn decides what is in its batches; leave out {other}"
 _HAS_WEIGHTS = "--class-weights is for classification; give the weights of examples in the manifest's column weight"
 _NEEDS_BACKBONE = "{other} needs a dataset and a model with a backbone of keras.applications; leave out {flag}"
@@ -83,6 +85,13 @@ class Settings:
         plan="data",
     )
     """Kind of labels in --dataset manifest: a class, several labels, or a number.  [default: a class]"""
+    resize: str | None = setting(
+        DATA, click.Choice(RESIZES), metavar="|".join(RESIZES), plan="model", phrase="{} to this size"
+    )
+    """How images get the size of the model: squash changes their proportions, crop cuts off two sides, pad adds black
+    borders.  [default: squash]"""
+    ignore_orientation: bool = setting(DATA, plan="model", phrase="not turned as their EXIF orientation says")
+    """Do not turn images as their EXIF orientation says."""
     fast: bool = setting(DATA, plan="")
     """Let the JPEG decoder scale large images down; pixel values differ."""
     input_fn: str | None = setting(
@@ -96,6 +105,7 @@ class Settings:
         Needs(("eval_input_fn",), _NEEDS_BOTH),
         Excludes(("epochs",), "--input-fn decides how often it repeats its data; leave out --epochs"),
         Excludes(("batch_size", "limit", "split", "validation", "task", "cache", "fast"), _HAS_BATCHES),
+        Excludes(("resize", "ignore_orientation"), _HAS_BATCHES),
         Excludes(
             ("class_weights",),
             "--class-weights needs a dataset's classes; return weights as the third part of the --input-fn's batches",
@@ -149,6 +159,11 @@ class Settings:
 
     class_names: tuple[str, ...]
     label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
+
+    @property
+    def decoding(self):
+        """Returns the arguments of `decode_image` among these settings, those of training."""
+        return {"resize": self.resize or RESIZES[0], "orient": not self.ignore_orientation}
 
     def in_phases(self):
         """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 ABOUT = About("classification", "any", "a folder of class folders")
 
-_SUFFIXES = (".jpg", ".jpeg", ".png")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")  # of the formats that are decoded
 HELD_OUT = (
     "test",
     "val",
@@ -34,6 +35,7 @@ class ImageDataset(Dataset):
     eval_paths: list[str]
     validation_paths: list[str] = dataclasses.field(default_factory=list)
     left_out: tuple[str, ...] = ()  # names of unused directories next to train
+    other_files: Mapping[str, int] = dataclasses.field(default_factory=dict)  # {ending: files of other formats}
 
     @property
     def train_examples(self) -> int:
@@ -56,9 +58,13 @@ class ImageDataset(Dataset):
         seed: int | None = None,
         cache: str | os.PathLike[str] | None = None,
         fast: bool = False,
+        **decoding: Any,
     ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the shuffled training images: see `input_fns.image_files`."""
-        options = {"num_epochs": num_epochs, "seed": seed, "cache": cache, "fast": fast}
+        """Returns an input_fn over the shuffled training images: see `input_fns.image_files`.
+
+        `decoding` are its arguments `resize` and `orient`.
+        """
+        options = {"num_epochs": num_epochs, "seed": seed, "cache": cache, "fast": fast, **decoding}
         return self._input_fn("train", image_size, shuffle=True, batch_size=batch_size, **options)
 
     def eval_input_fn(
@@ -68,9 +74,11 @@ class ImageDataset(Dataset):
         batch_size: int,
         cache: str | os.PathLike[str] | None = None,
         fast: bool = False,
+        **decoding: Any,
     ) -> Callable[..., tf.data.Dataset]:
-        """Returns an input_fn over the evaluation images, once and in order: see `input_fns.image_files`."""
-        return self._input_fn("eval", image_size, batch_size=batch_size, num_epochs=1, cache=cache, fast=fast)
+        """Returns an input_fn over the evaluation images, once and in order: see `train_input_fn`."""
+        options = {"num_epochs": 1, "cache": cache, "fast": fast, **decoding}
+        return self._input_fn("eval", image_size, batch_size=batch_size, **options)
 
     def image_paths(self) -> dict[str, list[str]]:
         sides = {"train": self.train_paths, "eval": self.eval_paths}
@@ -121,7 +129,7 @@ class ImageDataset(Dataset):
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> ImageDataset:
     """Returns the dataset of the image files in `data_dir`: see `open_directory`."""
     if data_dir is None:
-        raise ValueError("images needs --data-dir, a folder with a folder of JPEG or PNG files for each class")
+        raise ValueError("images needs --data-dir, a folder with a folder of image files for each class")
     return open_directory(
         data_dir, name="images", default_model="mobilenet_v2", default_epochs=2, image_size=(224, 224)
     )
@@ -155,13 +163,14 @@ def open_directory(
     tests = [folder / test for test in HELD_OUT if subdirectories(folder / test)]
     used = {train.name, *(test.name for test in tests[:2])}
     left_out = [] if train == folder else [each.name for each in subdirectories(folder) if each.name not in used]
-    files, validation_paths = _files_by_class(train, class_names), []
+    others: collections.Counter[str] = collections.Counter()
+    files, validation_paths = _files_by_class(train, class_names, others), []
     if train == folder or not tests:
         splits = [_split(class_directory, paths) for class_directory, paths in files.items()]
         train_paths, eval_paths = ([path for paths in side for path in paths] for side in zip(*splits, strict=True))
     else:
         train_paths = [path for paths in files.values() for path in paths]
-        eval_paths, validation_paths = (_side(each, train, files, class_names) for each in [*tests, None][:2])
+        eval_paths, validation_paths = (_side(each, train, files, class_names, others) for each in [*tests, None][:2])
     class_names = tuple(class_names or files)
     return ImageDataset(
         name=name,
@@ -174,14 +183,27 @@ def open_directory(
         validation_paths=validation_paths,
         validation_name=tests[1].name if validation_paths else "",
         left_out=tuple(left_out),
+        other_files=others,
     )
 
 
-def _side(directory, train, train_files, class_names):
+def counted_endings(others: Mapping[str, int]) -> str | None:
+    """Says how many files of other formats are left out; None if there are none.
+
+    >>> counted_endings({".heic": 6, ".txt": 2})
+    '8 files of other formats: .heic 6, .txt 2'
+    """
+    number = sum(others.values())
+    ordered = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+    listed = ", ".join(f"{ending or 'without an ending'} {count}" for ending, count in ordered)
+    return f"{number} file{'s' * (number > 1)} of other formats: {listed}" if others else None
+
+
+def _side(directory, train, train_files, class_names, others):
     """Returns the image paths of an evaluation directory, which must have the classes of `train`; none for None."""
     if directory is None:
         return []
-    files = _files_by_class(directory, class_names)
+    files = _files_by_class(directory, class_names, others)
     if sorted(train_files) != sorted(files):
         differing = ", ".join(sorted(train_files.keys() ^ files.keys()))
         raise ValueError(f"{train} and {directory} must hold the same classes, but only one of them has {differing}")
@@ -211,7 +233,8 @@ def open_evaluation(
     directory = _checked_directory(data_dir)
     chosen = next((directory / name for name in HELD_OUT if subdirectories(directory / name)), directory)
     check_classes(chosen, [each.name for each in subdirectories(chosen)], class_names)
-    paths = _side(chosen, chosen, dict.fromkeys(class_names), class_names)
+    others: collections.Counter[str] = collections.Counter()
+    paths = _side(chosen, chosen, dict.fromkeys(class_names), class_names, others)
     return ImageDataset(
         name="images",
         class_names=tuple(class_names),
@@ -220,6 +243,7 @@ def open_evaluation(
         image_size=image_size,
         train_paths=[],
         eval_paths=paths,
+        other_files=others,
     )
 
 
@@ -253,16 +277,17 @@ def subdirectories(directory: Path | RemotePath) -> list[Path | RemotePath]:
     )
 
 
-def _files_by_class(directory, class_names):
-    """Returns {class name: sorted paths of its images}, in order of the names."""
-    files = {class_directory.name: _image_files(class_directory) for class_directory in subdirectories(directory)}
+def _files_by_class(directory, class_names, others):
+    """Returns {class name: sorted paths of its images}, in order of the names, and counts other files by ending."""
+    files = {each.name: _image_files(each, others) for each in subdirectories(directory)}
     if not files:
         raise ValueError(f"{directory} has no class folders: put the images of each class into a separate folder")
     if not any(files.values()):
-        raise ValueError(f"none of the class folders in {directory} has JPEG or PNG files: {', '.join(files)}")
+        found = f", but {counted_endings(others)}" if others else ""
+        raise ValueError(f"none of the class folders in {directory} has image files{found}: {', '.join(files)}")
     for class_name, paths in files.items():
         if not paths:
-            raise ValueError(f"class folder {directory / class_name} has no JPEG or PNG files: fill or remove it")
+            raise ValueError(f"class folder {directory / class_name} has no image files: fill or remove it")
     if len(files) == 1:
         raise ValueError(f"{directory} has only one class, {next(iter(files))}: at least two are needed")
     if class_names and sorted(files) != sorted(class_names):
@@ -273,12 +298,15 @@ def _files_by_class(directory, class_names):
     return files
 
 
-def _image_files(directory):
-    entries = [
-        entry
-        for entry in scandir(directory)
-        if entry.name.lower().endswith(_SUFFIXES) and not entry.name.startswith(".")
-    ]
+def _image_files(directory, others):
+    entries = []
+    for entry in scandir(directory):
+        if entry.name.startswith("."):
+            continue
+        if entry.name.lower().endswith(SUFFIXES):
+            entries.append(entry)
+        elif is_remote(entry) or entry.is_file():  # checking each remote file takes too long
+            others[os.path.splitext(entry.name)[1].lower()] += 1
     for entry in entries:
         if not (is_remote(entry) or entry.is_file()):  # checking each remote file takes too long
             raise ValueError(f"{entry.path} is a directory, pipe, device or broken link, not an image file: remove it")

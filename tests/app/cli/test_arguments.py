@@ -174,7 +174,7 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "nowhere"], "there is no folder nowhere"),
     (["--dataset", "images", "--data-dir", "file"], "file is a file"),
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
-    (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
+    (["--dataset", "images", "--data-dir", "classes"], "image files"),
     (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images takes no option task"),
     (["--dataset", "manifest", "--data-dir", "file"], "file needs one column path; its first line has text"),
     (

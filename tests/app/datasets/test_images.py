@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from estimator_train.app import datasets
+from estimator_train.app.datasets.images import SUFFIXES, counted_endings
 
 
 @pytest.fixture
@@ -77,6 +78,18 @@ def test_other_images_of_the_same_classes_are_all_evaluated(fill):
         datasets.open_evaluation("images", folder / "none", ("a", "b"), **about)
 
 
+def test_other_files_are_counted_by_their_ending(fill):
+    folder = fill({"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1})
+    for name in ("train/a/1.HEIC", "train/b/2.heic", "test/a/notes.txt", "test/a/README", "test/a/.hidden"):
+        (folder / name).touch()
+    for ending in SUFFIXES:
+        (folder / "train" / "a" / f"photo{ending.upper()}").touch()
+    data = datasets.open_dataset("images", folder)
+    assert data.train_examples == 4 + len(SUFFIXES)
+    assert counted_endings(data.other_files) == "4 files of other formats: .heic 2, without an ending 1, .txt 1"
+    assert counted_endings({}) is None
+
+
 @pytest.mark.parametrize("validation", ["val", "valid", "validation"])
 def test_validation_stands_in_for_a_missing_test_folder(fill, validation):
     folder = fill({"train/a": 3, "train/b": 3, f"{validation}/a": 1, f"{validation}/b": 1})
@@ -123,9 +136,9 @@ def test_suffixes_of_any_case_count_and_hidden_files_do_not(fill):
     ("numbers", "message"),
     [
         ({}, "has no class folders"),
-        ({"a": 0, "b": 0}, "none of the class folders in .* has JPEG or PNG files: a, b"),
+        ({"a": 0, "b": 0}, "none of the class folders in .* has image files: a, b"),
         ({"a": 3}, "has only one class, a: at least two"),
-        ({"a": 3, "b": 0}, "class folder .*b has no JPEG or PNG files"),
+        ({"a": 3, "b": 0}, "class folder .*b has no image files"),
         ({"a": 3, "b": 1}, "class b has one image, .*000.jpg: at least two"),
         ({"train/a": 1, "train/b": 1, "test/a": 1, "test/c": 1}, "same classes, but only one of them has b, c"),
     ],

@@ -116,7 +116,9 @@ def _with_validation(settings, data):
 def check(run: Run) -> None:
     """Rejects settings that do not fit the dataset, the model, or the run that is resumed."""
     settings, training = run.settings, run.training
-    for flag, given in [("--cache", training.cache), ("--fast", settings.fast)]:
+    of_files = {"--cache": training.cache, "--fast": settings.fast, "--resize": settings.resize}
+    of_files["--ignore-orientation"] = settings.ignore_orientation
+    for flag, given in of_files.items():
         if given and run.data and not isinstance(run.data, ImageDataset):
             raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
     earlier = load_settings(run.model_dir)

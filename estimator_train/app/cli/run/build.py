@@ -122,7 +122,8 @@ def build_eval_input_fn(settings, data, cache=None):
 
 def _sizes(settings):
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
-    return sizes | ({"fast": True} if settings.fast else {})
+    is_usual = not (settings.resize or settings.ignore_orientation)  # which all datasets support
+    return sizes | ({"fast": True} if settings.fast else {}) | ({} if is_usual else settings.decoding)
 
 
 def local_strategy(gpus, replicas, all_reduce):

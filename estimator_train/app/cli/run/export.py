@@ -107,7 +107,7 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
     """Writes the model into `folder` and returns its path."""
     if file_format == "saved_model":
         estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-        receiver_fn = _image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
+        receiver_fn = _image_receiver_fn(settings) if settings.dataset else _receiver_fn(settings)
         with run_errors():
             return os.fsdecode(estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint))
     model = trained_model(settings, checkpoint)
@@ -121,13 +121,18 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
     return path
 
 
-def _image_receiver_fn(image_size):
+def _image_receiver_fn(settings):
     """Returns a receiver of encoded images, decoded as in training, or of decoded ones at `images:serving_default`."""
+
+    image_size = settings.image_size
+
+    def decode(encoded):
+        return decode_image(encoded, image_size, **settings.decoding, serving=True)
 
     def receiver_fn():
         image_bytes = v1.placeholder(tf.string, [None], name="image_bytes")
         spec = tf.TensorSpec((*image_size, 3), tf.float32)
-        decoded = tf.map_fn(lambda encoded: decode_image(encoded, image_size), image_bytes, fn_output_signature=spec)
+        decoded = tf.map_fn(decode, image_bytes, fn_output_signature=spec)
         images = v1.placeholder_with_default(decoded, [None, *image_size, 3], name="images")
         return TensorServingInputReceiver(images, {"image_bytes": image_bytes}, {"images": {"images": images}})
 

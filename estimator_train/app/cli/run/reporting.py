@@ -17,7 +17,7 @@ from estimator_train.app.cli.run.export import trained_model
 from estimator_train.app.report import image_events, plots, predictions_file, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.input_fns.images.decoding import decode_pixels
+from estimator_train.input_fns.images.decoding import decode_image, decode_pixels
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -125,7 +125,7 @@ def _images(settings, data, indices):
     with eager_mode():  # training may evaluate and report while its graph is the default
         paths = predictions_file.image_paths(data)
         if paths:
-            return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
+            return {index: _image(paths[index], settings) for index in np.sort(indices).tolist()}
         examples = build_eval_input_fn(settings, data)().unbatch().enumerate()
         chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
         return {
@@ -134,7 +134,11 @@ def _images(settings, data, indices):
         }
 
 
-def _image(path):
+def _image(path, settings):
     # Decoded by TensorFlow, as in training, because Pillow rejects different files.
-    pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
+    encoded = tf.io.read_file(os.fsencode(path))
+    if settings.resize in ("crop", "pad"):  # the part that the model sees
+        pixels = (255 * decode_image(encoded, settings.image_size, **settings.decoding)).numpy().round().astype("uint8")
+    else:
+        pixels = decode_pixels(encoded, orient=not settings.ignore_orientation).numpy()
     return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))
