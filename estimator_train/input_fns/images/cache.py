@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import filelock
 import numpy as np
@@ -60,8 +61,7 @@ def open_cache(
       tf.errors.InvalidArgumentError: a file cannot be decoded and `skip` is False; the message names the file.
     """
     with eager_mode():  # the input_fn may be called in a graph
-        files = tf.constant([os.fsencode(path) for path in paths], tf.string)
-        images = _images(paths, decoded(files, image_size, fast=fast, resize=resize, orient=orient), skip)
+        images = _images(paths, image_size, skip, fast=fast, resize=resize, orient=orient)
         if cache == "memory":
             column = Column((image_size[0] * image_size[1],), np.float32)
             channels = _fill(column, images, len(paths), image_size, directory=None)
@@ -73,9 +73,10 @@ def open_cache(
     return _reader(column.array(), channels, image_size)
 
 
-def _images(paths: Sequence[str], images: tf.data.Dataset, skip: bool) -> Images:
+def _images(paths: Sequence[str], image_size: tuple[int, int], skip: bool, **how: Any) -> Images:
     """Yields (image, index into `paths`) for each image that can be decoded."""
-    images = images.prefetch(tf.data.AUTOTUNE)
+    files = tf.constant([os.fsencode(path) for path in paths], tf.string)
+    images = decoded(files, image_size, **how).prefetch(tf.data.AUTOTUNE)
     due = 0
     with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
         for image, _, place in iterate(images):

@@ -145,7 +145,7 @@ def test_each_file_that_is_left_out_is_named_with_the_reason(command, trained, s
     ]
 
 
-TURNED = ("", *"FLIP_LEFT_RIGHT ROTATE_180 FLIP_TOP_BOTTOM TRANSPOSE ROTATE_90 TRANSVERSE ROTATE_270".split())
+TURNED = ["", "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_90", "TRANSVERSE", "ROTATE_270"]
 
 
 @pytest.mark.slow
