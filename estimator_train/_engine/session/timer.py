@@ -57,3 +57,8 @@ class GridTimer(StepTimer):
 
     def should_trigger_for_step(self, step: int) -> bool:
         return self._step is None or step // self._grid > self._step // self._grid
+
+    def next_look(self, global_step: int) -> float:
+        if self._step is None:
+            return global_step + 1
+        return max((self._step // self._grid + 1) * self._grid, global_step + 1)

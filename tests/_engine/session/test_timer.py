@@ -44,7 +44,9 @@ def test_one_interval_is_needed(arguments):
 
 def test_a_grid_has_the_multiples_whatever_the_step_of_a_resume():
     timer, triggered = GridTimer(16), []
+    assert timer.next_look(19) == 20
     timer.update_last_triggered_step(19)
+    assert (timer.next_look(19), timer.next_look(40)) == (32, 41)
     for step in [*range(20, 70), 82, 83, 96]:  # a loop may pass a multiple
         if timer.should_trigger_for_step(step):
             timer.update_last_triggered_step(step)

@@ -80,7 +80,12 @@ class CollectPredictions(v1.train.SessionRunHook):
 
     def evaluation(self, metrics):
         """Returns the `Evaluation` that has just produced `metrics`."""
-        return Evaluation(metrics, *(self._evaluated() if self._keeps else (None, None)))
+        if not self._keeps:
+            return Evaluation(metrics, None, None)
+        labels, outputs, result = self._evaluated()
+        if result is None:  # there is nothing behind the metrics added
+            metrics = {name: value for name, value in metrics.items() if name not in METRICS[self._task]}
+        return Evaluation(metrics, labels, outputs, result)
 
     def after_create_session(self, session, coord):
         self._batches, self._examples = [], None
