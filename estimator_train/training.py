@@ -17,7 +17,7 @@ from estimator_train._engine.distribution.completion import marking_completion
 from estimator_train._engine.hooks import EpochHook, check_hooks
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.model_fn import ModeKeys, check_input_fn
-from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.session.timer import GridTimer, StepTimer
 from estimator_train._engine.types import InputFn, Session, SessionRunHook
 from estimator_train.estimator import Estimator
 from estimator_train.exporter import Exporter
@@ -94,8 +94,8 @@ class EvalSpec(
       exporters: an `Exporter` or an iterable of them, called after every evaluation.
       start_delay_secs: seconds that an evaluator process waits before it starts; ignored in a single process.
       throttle_secs: minimum seconds between the starts of two evaluations; 0 evaluates every checkpoint.
-      every_steps: global steps between two evaluations; overrides `throttle_secs`. Checkpoints are then saved at these
-        steps and at multiples of `RunConfig.save_checkpoints_steps`.
+      every_steps: evaluates at the multiples of this number of global steps; overrides `throttle_secs`. Checkpoints are
+        then saved at these steps and at multiples of `RunConfig.save_checkpoints_steps`.
 
     Raises:
       TypeError: If `input_fn` is not callable, or a hook, an exporter or the name has the wrong type.
@@ -248,9 +248,7 @@ class _Evaluation:
         self.checkpoint: str | None = None
         self._stamp: checkpoints.Stamp | None = None
         self._skipped: int | None = None
-        self._timer = StepTimer(
-            every_secs=spec.throttle_secs if spec.every_steps is None else None, every_steps=spec.every_steps
-        )
+        self._timer = GridTimer(spec.every_steps) if spec.every_steps else StepTimer(every_secs=spec.throttle_secs)
 
     def start(self, checkpoint: str | None, global_step: int) -> None:
         """Evaluates the checkpoint from which training resumes, in case a kill prevented its evaluation."""

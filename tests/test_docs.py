@@ -127,6 +127,7 @@ def shrink(folder, monkeypatch):
         monkeypatch.setattr(cyclegan_networks, name, small_network)
     monkeypatch.setattr(drawn_tables, "PAGES", 10)
     draw_oct2017(folder / "OCT2017")
+    draw_oct2017(folder / "scans_of_another_clinic")
     zip_oct2017(folder / "archive.zip")
     monkeypatch.setattr(kaggle, "download", lambda _, folder: zip_oct2017(folder / "kermany2018.zip"))
     clothes = np.zeros((250, 28, 28), np.uint8), np.arange(250) % 10

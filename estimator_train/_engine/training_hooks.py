@@ -15,7 +15,7 @@ from estimator_train._engine.checkpoints.saver_hook import (
 from estimator_train._engine.distribution import synchronous
 from estimator_train._engine.events import event_writer
 from estimator_train._engine.session import private_tensorflow
-from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.session.timer import GridTimer, StepTimer
 from estimator_train._engine.types import (
     CheckpointSaverHook,
     CheckpointSaverListener,
@@ -94,7 +94,7 @@ def training_hooks(
 def _checkpoint_timer(config: RunConfig, agreement: synchronous.Agreement | None) -> StepTimer | None:
     """Returns the timer that triggers checkpoints, or None if none are saved."""
     if config.save_checkpoints_steps:
-        return StepTimer(every_steps=config.save_checkpoints_steps)
+        return GridTimer(config.save_checkpoints_steps)
     if not config.save_checkpoints_secs:
         return None
     if agreement is not None:

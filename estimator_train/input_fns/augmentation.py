@@ -18,8 +18,9 @@ _BRIGHTNESS = 0.2
 _CONTRAST = 0.2
 _CUTOUT = 0.5  # share of the sides
 _MIXUP_ALPHA = 0.2
+_CROP = 0.5, 1.0  # share of the sides
 
-NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup")
+NAMES = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "crop", "cutmix")
 PRESETS = {
     "light": ("flip", "zoom", "shift"),
     "medium": ("flip", "rotate", "zoom", "shift", "brightness", "contrast"),
@@ -53,6 +54,10 @@ def augmented(input_fn: Callable[..., tf.data.Dataset], names: str | Iterable[st
           and Taylor, 2017).
         - "mixup": mixes each image and its label with another one of the batch, with a weight drawn from
           Beta(0.2, 0.2) (Zhang et al., 2017). Labels must be floats, for example one-hot.
+        - "cutmix": pastes a random rectangle of another image of the batch, and mixes the labels by its area, which is
+          drawn evenly (Yun et al., 2019). Labels must be floats.
+        - "crop": cuts out a random part of half to all of each side, of the same proportions, and enlarges it; before
+          the others.
         - "light": flip, zoom and shift.
         - "medium": flip, rotate, zoom, shift, brightness and contrast.
 
@@ -92,7 +97,10 @@ class Augmentation:
                 "augmentation takes float images of shape (batch, height, width, channels); leave it out for "
                 f"{images!r}"
             )
-        seeds = dict(zip(NAMES, tf.unstack(tf.random.split(seed, len(NAMES))), strict=True))
+        # The seeds of the first eight do not depend on the number of augmentations, so old runs continue as they began.
+        seeds = dict(zip(NAMES[:8], tf.unstack(tf.random.split(seed, 8)), strict=True))
+        if "crop" in self.names:
+            images = _cropped(images, tf.random.fold_in(seed, 8))
         if "flip" in self.names:
             images = _flipped(images, seeds["flip"])
         if {"rotate", "zoom", "shift"} & set(self.names):
@@ -100,7 +108,9 @@ class Augmentation:
         for name, change in (("brightness", _brightened), ("contrast", _contrasted), ("cutout", _cut_out)):
             if name in self.names:
                 images = change(images, seeds[name])
-        return _mixed(images, rest, seeds["mixup"]) if "mixup" in self.names else (images, *rest)
+        if "mixup" in self.names:
+            images, *rest = _mixed(images, rest, seeds["mixup"])
+        return _pasted(images, rest, tf.random.fold_in(seed, 9)) if "cutmix" in self.names else (images, *rest)
 
 
 def _uniform(images: tf.Tensor, seed: tf.Tensor, low: float, high: float, values: int = 1) -> tf.Tensor:
@@ -115,6 +125,16 @@ def _for_pixels(numbers: tf.Tensor) -> tf.Tensor:
 
 def _flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.where(_for_pixels(_uniform(images, seed, 0, 1)) < 0.5, tf.reverse(images, [2]), images)
+
+
+def _cropped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    seeds = tf.unstack(tf.random.split(seed, 2))
+    sides = _uniform(images, seeds[0], *_CROP)
+    starts = _uniform(images, seeds[1], 0, 1, values=2) * (1 - sides)
+    boxes = tf.cast(tf.concat([starts, starts + sides], axis=1), tf.float32)
+    shape = tf.shape(images)
+    cropped = tf.image.crop_and_resize(images, boxes, tf.range(shape[0]), shape[1:3])
+    return tf.ensure_shape(tf.cast(cropped, images.dtype), images.shape)
 
 
 def _moved(images: tf.Tensor, seeds: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -158,22 +178,46 @@ def _contrasted(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 def _cut_out(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     centres = _uniform(images, seed, 0, 1, values=2)
+    return tf.where(_rectangles(images, centres, _CUTOUT), tf.reduce_mean(images, axis=[1, 2], keepdims=True), images)
+
+
+def _rectangles(images: tf.Tensor, centres: tf.Tensor, shares: float | tf.Tensor) -> tf.Tensor:
+    """Returns which pixels are in rectangles with these centres and shares of the sides: (batch, height, width, 1)."""
 
     def is_inside(side: tf.Tensor, centre: tf.Tensor) -> tf.Tensor:
         """Returns which pixels along a side are inside the cutout, of shape (batch, side)."""
         pixels = (tf.cast(tf.range(side), images.dtype) + 0.5) / tf.cast(side, images.dtype)
-        return tf.abs(pixels - centre) < _CUTOUT / 2
+        return tf.abs(pixels - centre) < shares / 2
 
     rows = is_inside(tf.shape(images)[1], centres[:, :1])[:, :, tf.newaxis, tf.newaxis]
     columns = is_inside(tf.shape(images)[2], centres[:, 1:])[:, tf.newaxis, :, tf.newaxis]
-    return tf.where(rows & columns, tf.reduce_mean(images, axis=[1, 2], keepdims=True), images)
+    return rows & columns
+
+
+def _check_labels(rest: list[tf.Tensor], name: str) -> None:
+    if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
+        raise UnsuitableBatchError(
+            f"{name} needs float labels, such as one-hot ones, got {rest or 'none'}; leave out {name}"
+        )
+
+
+def _pasted(images: tf.Tensor, rest: list[tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    _check_labels(rest, "cutmix")
+    seeds = tf.unstack(tf.random.split(seed, 3))
+    others = tf.random.experimental.stateless_shuffle(tf.range(tf.shape(images)[0]), seeds[0])
+    sides = tf.sqrt(_uniform(images, seeds[1], 0, 1))
+    is_pasted = _rectangles(images, _uniform(images, seeds[2], 0, 1, values=2), sides)
+    share = tf.reduce_mean(tf.cast(is_pasted, images.dtype), axis=[1, 2, 3])  # without what is beyond the borders
+
+    def mixed(values: tf.Tensor) -> tf.Tensor:
+        other = tf.cast(tf.reshape(share, [-1] + [1] * (values.shape.rank - 1)), values.dtype)
+        return (1 - other) * values + other * tf.gather(values, others)
+
+    return tf.where(is_pasted, tf.gather(images, others), images), *map(mixed, rest)
 
 
 def _mixed(images: tf.Tensor, rest: list[tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    if not rest or not all(tf.is_tensor(part) and part.dtype.is_floating for part in rest):
-        raise UnsuitableBatchError(
-            f"mixup needs float labels, such as one-hot ones, got {rest or 'none'}; leave out mixup"
-        )
+    _check_labels(rest, "mixup")
     seeds = tf.unstack(tf.random.split(seed, 3))
     # For gamma variables a and b, a / (a + b) has a beta distribution.
     count = tf.shape(images)[0]

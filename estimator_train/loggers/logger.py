@@ -27,15 +27,15 @@ class Logger:
         """Records `metrics` at a global step. The names of evaluation metrics begin with `val_`."""
         raise NotImplementedError
 
-    def log_evaluation(self, metrics: Mapping[str, Any]) -> None:
-        """Records the result of `Estimator.evaluate`, prefixing names with `val_`.
+    def log_evaluation(self, metrics: Mapping[str, Any], *, prefix: str = "val_") -> None:
+        """Records the result of `Estimator.evaluate`, prefixing names with `prefix`.
 
             logger.log_evaluation(estimator.evaluate(eval_input_fn))
 
         Values that are not scalars are skipped.
         """
         scalars = {
-            f"val_{name}": float(value)
+            f"{prefix}{name}": float(value)
             for name, value in metrics.items()
             if name != "global_step" and isinstance(value, numbers.Real)
         }

@@ -4,11 +4,12 @@ from estimator_train.app import datasets, models, recipes
 from estimator_train.app.cli.commands.train import train
 
 FLAGS = """
-accumulate-steps all-reduce async-checkpoints augment batch-size cache callbacks class-weights clip-norm config data-dir
-dataset dropout dry-run early-stopping ema epochs eval-input-fn evaluate-every fast filters find-learning-rate freeze
-gpus image-size input-fn jit-compile keep-best label-smoothing learning-rate limit log max-steps mixed-precision model
-model-dir monitor optimizer phases quiet recipe recompute replicas resume save-checkpoints-steps scale-learning-rate
-schedule seed split split-over steps-per-loop task trust-run verbose volume warmup-steps weight-decay weights
+accumulate-steps all-reduce async-checkpoints augment batch-size cache callbacks class-weights clip-norm config
+data-dir dataset dropout dry-run early-stopping ema epochs eval-input-fn evaluate-every fast filters
+find-learning-rate freeze gpus ignore-orientation image-size input-fn jit-compile keep-best label-smoothing
+learning-rate limit log max-steps mixed-precision model model-dir monitor optimizer phases quiet recipe recompute
+replicas resize resume save-checkpoints-steps scale-learning-rate schedule seed split split-over steps-per-loop task
+trust-run validation verbose volume warmup-steps weight-decay weights
 """
 DATASETS = "cats_vs_dogs fashion_mnist hf images manifest npz oct2017 synthetic_oct tfrecord"
 MODELS = """

@@ -26,7 +26,8 @@ import click
 
 from estimator_train.app.cli.commands.train import train
 from estimator_train.app.cli.conflicts import check_conflicts
-from estimator_train.app.cli.settings import RULES
+from estimator_train.app.cli.parameters import Augmentations
+from estimator_train.app.cli.settings import RESIZES, RULES
 from estimator_train.app.models import TASKS
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 from tests.fuzz import command_data
@@ -62,7 +63,7 @@ RECIPES = {
 DATASETS = {**FILES, **ARRAYS, **OWN}
 MODELS = ("plain", "normalized", "without_metrics", "of_logits", "of_keras_3", "subclassed")
 WEIGHTS = "backbone.h5"  # of mobilenet, written for the cases that name it
-AUGMENTATIONS = ("flip", "rotate", "zoom", "shift", "brightness", "contrast", "cutout", "mixup", "light", "medium")
+AUGMENTATIONS = Augmentations.NAMES
 MONITORS = ("loss", "accuracy", "accuracy:max", "macro_f1", "macro_roc_auc", "mae:min", "nothing")
 FOLDERS = ("runs/a b", "läufe", "link/../run", "run:1", "-run", "run\udcff")
 CALLBACKS = ("stopping", "of_rates", "of_batches", "of_keras_3_batches")
@@ -186,6 +187,8 @@ def _optional(rng, dataset, flags):
         yield {"replicas": 2, "all-reduce": choice(["one_device", "one_device", "hierarchical", "nccl"])}
     if chance() < 0.2:
         yield {"evaluate-every": 1, **choice([{"early-stopping": 1}, {"keep-best": True}]), "monitor": choice(MONITORS)}
+    if chance() < 0.1:
+        yield {"evaluate-every": 1, "validation": choice([0, 0.1, 0.4])}
     if chance() < 0.2:
         yield {"epochs": choice([1, 2])}
     suitable = chance() < 0.05
@@ -194,6 +197,8 @@ def _optional(rng, dataset, flags):
     if suitable or dataset in FILES:
         yield from [{"cache": choice(["memory", "cached", "features"])}] * (chance() < 0.3)
         yield from [{"fast": True}] * (chance() < 0.2)
+        yield from [{"resize": choice(RESIZES)}] * (chance() < 0.2)
+        yield from [{"ignore-orientation": True}] * (chance() < 0.1)
     if suitable or dataset in ("synthetic_oct", "oct2017"):
         yield from [{"split": "patient"}] * (chance() < 0.3)
     if suitable or dataset in ("images", "manifest", "npz_floats", "cats_vs_dogs", "oct2017"):
@@ -252,6 +257,7 @@ def _is_refused(flags):
         or (weights is not None and (task is not None or (weights != "balanced" and not knows_dark_and_bright)))
         or (flags.get("limit", 20) < 8)
         or ("split" in flags and flags.get("dataset") != "oct2017")
+        or (flags.get("validation") and (flags.get("limit") or flags.get("dataset") in ("tfrecord", "cats_vs_dogs")))
     )
 
 

@@ -32,7 +32,7 @@ def test_images_are_changed_by_the_seed_and_stay_images(name, images):
     assert (change(name, images, labels, seed=(3, 5))[0] != changed).any()
     moved = np.abs(changed - images).max(axis=(1, 2, 3))
     assert (moved > 0).sum() > 2
-    if name != "mixup":
+    if name not in ("mixup", "cutmix"):
         np.testing.assert_array_equal(labels_then, labels)
 
 
@@ -90,6 +90,30 @@ def test_cutout_fills_a_rectangle_with_the_mean(images):
         assert is_cut.sum() == len(rows) * len(columns) > 0
         assert len(rows) <= 11 and len(columns) <= 16
         np.testing.assert_allclose(image[is_cut] - before.mean(axis=(0, 1)), 0, atol=1e-6)
+
+
+def test_crop_enlarges_a_part_of_at_least_half_of_each_side(images):
+    rows, columns = np.meshgrid(*(np.linspace(0, 1, side, dtype="float32") for side in SIDES), indexing="ij")
+    coordinates = np.stack([np.stack([rows, columns], axis=-1)] * 12)
+    (cropped,) = change("crop", coordinates)
+    spans = cropped[:, -1, -1] - cropped[:, 0, 0]
+    np.testing.assert_allclose(spans[:, 0], spans[:, 1], atol=1e-5)  # the proportions stay
+    assert 0.5 <= spans.min() < 0.75 < spans.max() <= 1
+    assert cropped[:, 0, 0].min() >= 0 and cropped[:, -1, -1].max() <= 1
+
+
+def test_cutmix_mixes_labels_by_the_area_of_the_rectangle():
+    images = np.zeros((12, *SIDES, 1), np.float32) + np.arange(12, dtype="float32").reshape(-1, 1, 1, 1)
+    changed, labels, weights = change("cutmix", images, np.eye(12, dtype="float32"), np.arange(12, dtype="float32"))
+    assert (labels.max(axis=1) < 0.95).sum() > 6
+    for index, (image, label, weight) in enumerate(zip(changed, labels, weights, strict=True)):
+        area = (image != index).mean()
+        (other,) = np.setdiff1d(image, [index]) if area else (index,)
+        expected = np.zeros(12)
+        expected[index] += 1 - area
+        expected[int(other)] += area
+        np.testing.assert_allclose(label, expected, atol=1e-6)
+        np.testing.assert_allclose(weight, (1 - area) * index + area * other, atol=1e-5)
 
 
 def test_mixup_mixes_images_labels_and_weights_alike():

@@ -25,7 +25,7 @@ _FILES = (
     "graph.pbtxt",
     "report/report.html",
 )
-_DIRECTORIES = ("eval", "report", "export")
+_DIRECTORIES = ("eval", "eval_final", "eval_afterwards", "report", "export")
 
 
 def model_dir_of(flags: SimpleNamespace) -> str:

@@ -38,9 +38,9 @@ def as_typed(model_dir, checkpoint):
     return checkpoint and os.path.join(model_dir, os.path.basename(checkpoint))
 
 
-def metrics_line(checkpoint, metrics):
-    """Returns the line that reports the metrics of a checkpoint."""
-    values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if name != "global_step")
+def metrics_line(checkpoint, metrics, hidden=()):
+    """Returns the line that reports the metrics of a checkpoint, except those `hidden`."""
+    values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if name not in ("global_step", *hidden))
     return f"evaluated {checkpoint}: {values}"
 
 

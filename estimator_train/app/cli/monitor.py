@@ -11,12 +11,18 @@ import click
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.parameters import Text
 
-# Fields of `report.classification.Classification`; evaluations during training compute the monitored one.
-CLASS_METRICS = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc")
+# Fields of the result of each task, see `report.tasks`, that evaluations add to the model's own metrics.
+_OF_CLASSES = ("macro_precision", "macro_recall", "macro_f1", "macro_roc_auc", "macro_pr_auc")
+METRICS = {
+    "classification": (*_OF_CLASSES, "balanced_accuracy", "cohen_kappa", "calibration_error"),
+    "multilabel": (*_OF_CLASSES, "exact_match"),
+    "regression": ("mean_absolute_error", "root_mean_squared_error", "r2"),
+}
 
 # Words that occur in the names of common metrics, including Keras' own.
 _LOWER = {"loss", "error", "crossentropy", "mse", "mae", "mape", "msle", "rmse", "logcosh", "hinge", "perplexity"}
 _HIGHER = {"accuracy", "acc", "auc", "precision", "recall", "sensitivity", "specificity", "f1", "dice", "iou", "kappa"}
+_HIGHER |= {"match", "r2"}
 
 
 class Monitor(NamedTuple):
@@ -70,7 +76,7 @@ def check_monitor(monitor: Monitor, class_names: tuple[str, ...], best_checkpoin
         it.
     """
     metric = monitor.metric
-    if metric in CLASS_METRICS and not class_names:
+    if metric in _OF_CLASSES and not class_names:
         raise click.ClickException(f"--monitor {metric} is computed from classes, and this run has none")
     result = as_path(f"{best_checkpoint}.eval_result.json")
     try:

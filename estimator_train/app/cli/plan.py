@@ -13,7 +13,7 @@ from estimator_train.app.cli.directories import newest_checkpoint
 from estimator_train.app.cli.monitor import Monitor
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.cli.table import lines_of, phrases_of
-from estimator_train.app.datasets.images import HELD_OUT
+from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.backbones import CLASSES
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def plan(run: Run) -> list[str]:
     together = {
         "data": _data(settings, data),
         _kind(data): _classes(data),
+        "validation": _validation(settings, training, data),
         "files": _files(settings, data),
         "model": _model(settings, resumes=checkpoint is not None),
         "steps": _steps(run),
@@ -69,14 +70,40 @@ def _kind(data):
 
 
 def _classes(data):
-    """Lists the first ten classes with their numbers of training and evaluation images, if known."""
+    """Lists the first ten classes with their numbers of training, validation and evaluation images, if known."""
     if data is None or not data.class_names:
         return None
     counts = data.class_counts()
     shown = list(data.class_names[:10])
     if counts:
-        shown = [f"{name} {counts['train'][name]} + {counts['eval'][name]}" for name in shown]
+        sides = [counts[side] for side in ("train", "validation", "eval") if side in counts]
+        shown = [f"{name} {' + '.join(str(side[name]) for side in sides)}" for name in shown]
     return ", ".join([*shown, "…"] if len(data.class_names) > 10 else shown)
+
+
+def _validation(settings, training, data):
+    """Says which images choose a checkpoint; None if there are none but the evaluation images, or no choice."""
+    if data is None or not data.validation_examples:
+        chooses = data and (training.early_stopping or training.keep_best)
+        return "the evaluation images choose, so the final numbers are too good" if chooses else None
+    share = f"a share of {settings.validation:g} of the training images" if settings.validation else None
+    if share and settings.split:
+        share += ", by patient"
+    use = "for the evaluations during training" if training.evaluate_every else "not used without --evaluate-every"
+    return f"{data.validation_examples} images, {share or data.validation_name}, {use}"
+
+
+def judging(run: Run) -> str | None:
+    """Says in a sentence which images chose the checkpoint and which judge it; None if nothing is chosen."""
+    training, data = run.training, run.data
+    if data is None or not (training.early_stopping or training.keep_best):
+        return None
+    if not data.validation_examples:
+        return (
+            f"The {data.eval_examples} evaluation images chose the checkpoint and judged it: its numbers are too good."
+        )
+    chose = f"{data.validation_examples} validation images"
+    return f"{chose} chose the checkpoint; {data.eval_examples} others, which did not, judged it."
 
 
 def _files(settings, data):
@@ -86,7 +113,9 @@ def _files(settings, data):
     where = os.path.commonpath(paths) if local else settings.data_dir
     if local and not os.path.exists(where):
         return f"{where}, drawn when training starts"
-    return f"{where}, without {', '.join(left_out)}" if left_out else where
+    others = counted_endings(getattr(data, "other_files", {}))
+    without = [f", without {', '.join(left_out)}"] * bool(left_out) + [f"; left out are {others}"] * bool(others)
+    return "".join([where, *without]) if without else where
 
 
 def _model(settings, resumes):
@@ -182,6 +211,7 @@ def _evaluation(training, data):
     without = f"without a {monitor.better} {monitor.metric}"
     stop = f"; {training.early_stopping} {without} end it" if training.early_stopping else ""
     best = f"; the checkpoint of the best {monitor.metric} is kept" if training.keep_best else ""
-    unused = [name for name in getattr(data, "left_out", ()) if name in HELD_OUT] if stop or best else []
-    same = f"; on the same images as the final metrics, since {unused[0]} is not used" if unused else ""
-    return f"every {training.evaluate_every} steps and at the end{stop}{best}{same}"
+    if data is not None and data.validation_examples:
+        once = f"; then once on the {data.eval_examples} images to evaluate on"
+        return f"every {training.evaluate_every} steps and at the end on the validation images{stop}{best}{once}"
+    return f"every {training.evaluate_every} steps and at the end{stop}{best}"

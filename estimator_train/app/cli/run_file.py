@@ -14,8 +14,10 @@ import click
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train._engine.host.paths import as_path
+from estimator_train.app import datasets
 from estimator_train.app.cli import trust
 from estimator_train.app.cli.directories import check_model_dir, run_file
+from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.settings import STORED, Recipe, Settings, Training, check_class_names
 from estimator_train.app.cli.table import settings_in, text_of
 
@@ -78,6 +80,20 @@ def data_of_run(settings: Settings, model_dir: str) -> Any:
             f"{settings.data_dir or settings.dataset} has {', '.join(data.class_names)}; evaluate on the same classes"
         )
     return data
+
+
+def other_data(settings: Settings, dataset: str | None, data_dir: str | None) -> tuple[Settings, Any]:
+    """Returns the settings and the dataset to evaluate a run with on other data of the same classes."""
+    if not settings.dataset:
+        raise click.ClickException("--dataset and --data-dir need a run on a dataset, and this one has an input_fn")
+    settings = dataclasses.replace(
+        settings, dataset=dataset or settings.dataset, data_dir=data_dir, split=None, validation=None, limit=None
+    )
+    with one_line_errors():
+        data = datasets.open_evaluation(
+            settings.dataset, data_dir, settings.class_names, task=settings.task, image_size=settings.image_size
+        )
+    return settings, data
 
 
 def flags_of(path: str | Path) -> dict[str, Any]:

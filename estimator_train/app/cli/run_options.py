@@ -10,8 +10,9 @@ import click
 
 from estimator_train._engine.host.model_dirs import checkpoints_among
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.cli.directories import newest_checkpoint
+from estimator_train.app.cli.directories import newest_checkpoint, run_file
 from estimator_train.app.cli.parameters import Directory
+from estimator_train.app.cli.run_file import read
 from estimator_train.app.cli.settings import Invocation
 from estimator_train.app.cli.table import option
 
@@ -23,9 +24,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--checkpoint",
             type=Directory("best|latest|STEP|PATH"),
-            callback=lambda ctx, param, value: None if value == "latest" else value,
             help="Checkpoint to use: the one kept by --keep-best, the newest, or any other by its step or path.  "
-            "[default: latest]",
+            "[default: best if the run keeps it, else latest]",
         ),
         option(Invocation, "model_dir", required=True, help="Directory of a run."),
     ):
@@ -36,10 +36,15 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def checkpoint_prefix(model_dir: str, checkpoint: str | None) -> str | None:
     """Returns the path prefix of the checkpoint that `--checkpoint` selects, or None for the newest in `model_dir`.
 
+    By default, it is the one that the run keeps as its best, which is then said.
+
     Raises:
       click.ClickException: the checkpoint does not exist.
     """
-    if checkpoint is None:
+    if checkpoint is None and (kept := kept_checkpoint(model_dir)):
+        click.echo(f"using {kept}, kept by --keep-best; --checkpoint latest uses the last one", err=True)
+        return kept
+    if checkpoint in (None, "latest"):
         return None
     if checkpoint.isdecimal():
         checkpoint = os.path.join(model_dir, f"model.ckpt-{checkpoint}")
@@ -55,6 +60,13 @@ def checkpoint_prefix(model_dir: str, checkpoint: str | None) -> str | None:
             f"--checkpoint {prefix}: there is no such checkpoint; {model_dir} has {', '.join(there) or 'none'}"
         )
     return prefix
+
+
+def kept_checkpoint(model_dir: str) -> str | None:
+    """Returns the checkpoint that `checkpoint_prefix` takes by default: that of --keep-best, or None for the newest."""
+    path = run_file(model_dir)
+    keeps = path.exists() and read(path).get("training", {}).get("keep_best")
+    return best_checkpoint(model_dir) if keeps else None
 
 
 def best_checkpoint(model_dir: str) -> str | None:

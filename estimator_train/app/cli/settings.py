@@ -19,11 +19,14 @@ from estimator_train.app.cli.conflicts import Excludes, Needs, Replaces
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.monitor import Metric
 from estimator_train.app.cli.table import rules_of, setting, settings_in
+from estimator_train.app.datasets.patients import with_patients_for_validation
 from estimator_train.app.models import Optimization, parse_phases
 from estimator_train.app.models.optimization import OPTIMIZERS, SCHEDULES
 
 MOST_USED, DATA, MODEL, TRAINING = "Most used", "Data", "Model", "Training"
 DEVICES, CHECKPOINTS, OUTPUT = "Devices", "Checkpoints and evaluation", "Output"
+
+RESIZES = ("squash", "crop", "pad")  # of `input_fns.images.decoding`, which imports TensorFlow
 
 _HAS_BATCHES = "--input-fn decides what is in its batches; leave out {other}"
 _HAS_WEIGHTS = "--class-weights is for classification; give the weights of examples in the manifest's column weight"
@@ -47,7 +50,7 @@ class Settings:
     dataset: str | None = setting(
         MOST_USED,
         kinds.OneOf(datasets.names),
-        Replaces(("data_dir", "split", "task")),
+        Replaces(("data_dir", "split", "validation", "task")),
         names=datasets.NAMES,
         plan="data",
     )
@@ -65,6 +68,14 @@ class Settings:
     """Use at most N images, keeping class proportions."""
     split: str | None = setting(DATA, click.Choice(["patient"]), plan="")
     """Evaluate on patients held out from training."""
+    validation: float | None = setting(
+        DATA,
+        kinds.Number("SHARE", below=1),
+        Needs(("evaluate_every",), _NEEDS_EVALUATIONS),
+        plan="",
+    )
+    """Hold out a share of the training images to choose a checkpoint on; 0 chooses on the evaluation images.
+    [default: the folder val if there is one, else 0.1 with --early-stopping or --keep-best]"""
     task: str = setting(
         DATA,
         click.Choice(models.TASKS),
@@ -74,6 +85,13 @@ class Settings:
         plan="data",
     )
     """Kind of labels in --dataset manifest: a class, several labels, or a number.  [default: a class]"""
+    resize: str | None = setting(
+        DATA, click.Choice(RESIZES), metavar="|".join(RESIZES), plan="model", phrase="{} to this size"
+    )
+    """How images get the size of the model: squash changes their proportions, crop cuts off two sides, pad adds black
+    borders.  [default: squash]"""
+    ignore_orientation: bool = setting(DATA, plan="model", phrase="not turned as their EXIF orientation says")
+    """Do not turn images as their EXIF orientation says."""
     fast: bool = setting(DATA, plan="")
     """Let the JPEG decoder scale large images down; pixel values differ."""
     input_fn: str | None = setting(
@@ -86,7 +104,8 @@ class Settings:
         ),
         Needs(("eval_input_fn",), _NEEDS_BOTH),
         Excludes(("epochs",), "--input-fn decides how often it repeats its data; leave out --epochs"),
-        Excludes(("batch_size", "limit", "split", "task", "cache", "fast"), _HAS_BATCHES),
+        Excludes(("batch_size", "limit", "split", "validation", "task", "cache", "fast"), _HAS_BATCHES),
+        Excludes(("resize", "ignore_orientation"), _HAS_BATCHES),
         Excludes(
             ("class_weights",),
             "--class-weights needs a dataset's classes; return weights as the third part of the --input-fn's batches",
@@ -141,6 +160,11 @@ class Settings:
     class_names: tuple[str, ...]
     label_moments: tuple[float, float] | None = None  # mean and standard deviation of a regression's training labels
 
+    @property
+    def decoding(self):
+        """Returns the arguments of `decode_image` among these settings, those of training."""
+        return {"resize": self.resize or RESIZES[0], "orient": not self.ignore_orientation}
+
     def in_phases(self):
         """Returns a list of (settings, `Phase`) for each of the --phases; empty without them."""
         phases = parse_phases(self.phases) if self.phases else ()
@@ -176,7 +200,17 @@ class Settings:
                 self.dataset, self.data_dir, limit=self.limit, limit_seed=self.seed or 0, **options
             )
             check_class_names(data.class_names)
-            return data
+            return data if self.validation is None else self.holding_out(data)
+
+    def holding_out(self, data):
+        """Returns the dataset with the share `validation` of its training examples held out, by patient with `split`.
+
+        Raises:
+          ValueError: the dataset cannot hold them out.
+        """
+        if self.split and self.validation:
+            return with_patients_for_validation(data, self.validation)
+        return data.with_validation(self.validation)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -277,9 +311,9 @@ class Training:
     early_stopping: int | None = setting(
         CHECKPOINTS, kinds.Count(), Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation"
     )
-    """Stop after N evaluations without a better loss."""
+    """Stop after N evaluations without a better loss, and keep the best checkpoint as --keep-best does."""
     keep_best: bool = setting(CHECKPOINTS, None, Needs(("evaluate_every",), _NEEDS_EVALUATIONS), plan="evaluation")
-    """Keep the evaluated checkpoint with the best loss in export/."""
+    """Keep the evaluated checkpoint with the best loss in export/, as the result of the run."""
     monitor: str | None = setting(  # METRIC:min or METRIC:max; None: the loss
         CHECKPOINTS,
         Metric(),

@@ -14,10 +14,13 @@ import importlib
 import importlib.metadata
 import inspect
 import os
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.class_weights import class_weights
+from estimator_train.app.datasets.dataset import check_classes
 
 if TYPE_CHECKING:
     from estimator_train.app.datasets import hf, tfds
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
 
 NAMES = ("synthetic_oct", "oct2017", "images", "manifest", "fashion_mnist", "cats_vs_dogs", "npz", "tfrecord", "hf")
 
-__all__ = ["NAMES", "class_weights", "download", "named", "names", "open_dataset"]
+__all__ = ["NAMES", "class_weights", "download", "named", "names", "open_dataset", "open_evaluation"]
 
 _GROUP = "estimator_train.datasets"
+_FOLDERS = ("oct2017", "cats_vs_dogs", "synthetic_oct")  # of class folders, as images takes them
 
 
 def open_dataset(
@@ -63,6 +67,47 @@ def open_dataset(
         raise ValueError(f"{name} takes no option {', '.join(sorted(unknown))}")
     data = module.open_dataset(data_dir, **options)
     return data if limit is None else data.limited(limit, limit_seed)
+
+
+def open_evaluation(
+    name: str,
+    data_dir: str | os.PathLike[str] | None,
+    class_names: Sequence[str],
+    *,
+    task: str = "classification",
+    image_size: tuple[int, int],
+) -> Dataset:
+    """Returns a dataset of a run's classes whose evaluation examples are to be evaluated, without any to train on.
+
+    All images of a folder of class folders, and all rows of a CSV file, are evaluated, unless it has a test or val
+    part; of other datasets, their evaluation examples are.
+
+        >>> data = datasets.open_dataset("synthetic_oct", "scans")
+        >>> other = datasets.open_evaluation("images", "scans/train", data.class_names, image_size=(96, 96))
+        >>> other.eval_examples
+        800
+
+    Args:
+      name, data_dir: as for `open_dataset`.
+      class_names: the classes or labels of the run, which the dataset must have, too.
+      task: one of the tasks of the dataset manifest.
+      image_size: height and width in pixels.
+
+    Raises:
+      ValueError: the classes differ; the message names those that do. And as `open_dataset`.
+      FileNotFoundError, NotADirectoryError, ConnectionError: as `open_dataset`.
+    """
+    is_folder = name in _FOLDERS and data_dir is not None and as_path(data_dir).is_dir()
+    module = named("images" if is_folder else name)
+    if data_dir is not None and hasattr(module, "open_evaluation"):
+        return module.open_evaluation(data_dir, class_names, task=task, image_size=image_size)
+    data = open_dataset(name, data_dir)
+    check_classes(data_dir or name, data.class_names, class_names)
+    if data.class_names != tuple(class_names):
+        raise ValueError(
+            f"{data_dir or name} has the classes of the run in another order: {', '.join(data.class_names)}"
+        )
+    return data
 
 
 def download(name: str, data_dir: str | os.PathLike[str] | None = None) -> str | os.PathLike[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Dataset:
     default_epochs: int
     default_batch_size: int = 32  # on each replica
     image_size: tuple[int, int]  # height and width in pixels
+    validation_name: str = ""  # where the validation examples come from, such as val
 
     if TYPE_CHECKING:  # at run time they would be the defaults of a subclass's fields
 
@@ -51,6 +52,11 @@ class Dataset:
 
         @property
         def eval_examples(self) -> int: ...
+
+    @property
+    def validation_examples(self) -> int:
+        """Number of examples that choose a checkpoint, apart from those of the final evaluation."""
+        return 0
 
     def train_input_fn(
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None
@@ -67,12 +73,29 @@ class Dataset:
         """Returns an input_fn over the "train" or "eval" examples; `options` are those of `input_fns.arrays`."""
         raise NotImplementedError
 
+    def to_choose_on(self) -> Dataset:
+        """Returns the dataset with the validation examples, if there are any, as its evaluation examples."""
+        return self
+
+    def with_validation(self, share: float) -> Dataset:
+        """Returns the dataset with a share of its training examples held out of each class as validation examples.
+
+        They replace others that it may have; a share of 0 leaves it without any.
+
+        Raises:
+          ValueError: the dataset cannot hold out any, or a class would have no training examples left.
+        """
+        raise ValueError(f"{self.name} cannot hold out validation examples: give it its own, or --validation 0")
+
     def class_counts(self) -> dict[str, dict[str, int]] | None:
-        """Returns {"train" or "eval": {class name: examples}}, or None if counting would mean reading all the data."""
+        """Returns {side: {class name: examples}}, or None if counting would mean reading all the data.
+
+        The sides are "train", "eval" and, if there are validation examples, "validation".
+        """
         return None
 
     def image_paths(self) -> dict[str, list[str]] | None:
-        """Returns {"train" or "eval": paths}, or None unless every example is an image file of its own."""
+        """Returns {side: paths}, or None unless every example is an image file of its own; see `class_counts`."""
         return None
 
     def label_moments(self) -> tuple[float, float] | None:
@@ -80,7 +103,7 @@ class Dataset:
         return None
 
     def limited(self, limit: int, seed: int = 0) -> Dataset:
-        """Returns the dataset with at most `limit` training and `limit` evaluation examples; see `stratified`.
+        """Returns the dataset with at most `limit` examples on each side; see `stratified`.
 
         Raises:
           ValueError: the dataset cannot be limited, or `limit` is less than the number of classes.
@@ -101,10 +124,56 @@ def count_classes(labels: np.ndarray, class_names: Sequence[str]) -> dict[str, i
 
 def stratified_rows(labels: np.ndarray, limit: int, seed: int) -> list[int]:
     """Like `stratified`, for an array of class indices: returns the chosen rows, in order."""
+    return sorted(stratified(_rows_by_label(labels), limit, seed))
+
+
+def _rows_by_label(labels):
     import numpy as np
 
     rows = {int(label): np.flatnonzero(labels == label).tolist() for label in np.unique(labels)}
-    return sorted(stratified({label: dict(zip(each, each, strict=True)) for label, each in rows.items()}, limit, seed))
+    return {label: dict(zip(each, each, strict=True)) for label, each in rows.items()}
+
+
+def check_classes(place: Any, found: Iterable[str], class_names: Iterable[str]) -> None:
+    """Raises ValueError, which names the classes that differ, unless `place` holds the classes of a run.
+
+    >>> check_classes("more_scans", ["CNV", "DME"], ["DME", "CNV"])
+    """
+    lacking, unknown = sorted(set(class_names) - set(found)), sorted(set(found) - set(class_names))
+    texts = [f"it lacks {', '.join(lacking)}"] * bool(lacking)
+    texts += [f"the run does not know {', '.join(unknown)}"] * bool(unknown)
+    if texts:
+        raise ValueError(f"{place} does not have the classes of the run: {'; '.join(texts)}")
+
+
+def held_out(examples: Mapping[Any, Mapping[Any, Any]], share: float) -> list[Any]:
+    """Returns a `share` of the examples of each class, at least one, in order; see `stratified`.
+
+        >>> held_out({"cat": {name: name for name in "abcd"}, "dog": {name: name for name in "ef"}}, 0.3)
+        ['b', 'e']
+
+    Raises:
+      ValueError: a class has no other example.
+    """
+    if not share:
+        return []
+    number = max(round(share * sum(map(len, examples.values()))), len(examples))
+    chosen = stratified(examples, number, seed=0)
+    for class_name, named in examples.items():
+        if named and set(named.values()) <= set(chosen):
+            raise ValueError(f"class {class_name} has too few training examples, {len(named)}, to hold out {share:g}")
+    return chosen
+
+
+def split_rows(labels: np.ndarray, share: float) -> tuple[list[int], list[int]]:
+    """Returns the rows to keep and those to hold out, see `held_out`, for an array of class indices.
+
+    >>> kept, chosen = split_rows(np.array([0, 0, 0, 1, 1, 1]), 0.3)
+    >>> len(kept), len(chosen)
+    (4, 2)
+    """
+    chosen = sorted(held_out(_rows_by_label(labels), share))
+    return sorted(set(range(len(labels))) - set(chosen)), chosen
 
 
 def default_settings(height: int | None, width: int | None) -> dict[str, Any]:

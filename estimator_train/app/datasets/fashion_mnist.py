@@ -38,14 +38,27 @@ class FashionMnist(Dataset):
 
     limit: int | None = None
     limit_seed: int = 0
+    share: float = 0  # of the training images, for validation
+    chooses: bool = False  # whether these are the evaluation images
 
     @property
     def train_examples(self) -> int:
-        return min(60_000, self.limit or 60_000)
+        return self._limited(60_000) - self._held_out
 
     @property
     def eval_examples(self) -> int:
-        return min(10_000, self.limit or 10_000)
+        return self._held_out if self.chooses else self._limited(10_000)
+
+    @property
+    def validation_examples(self) -> int:
+        return 0 if self.chooses else self._held_out
+
+    @property
+    def _held_out(self):
+        return max(round(self.share * self._limited(60_000)), len(self.class_names)) if self.share else 0
+
+    def _limited(self, number):
+        return min(number, self.limit or number)
 
     def train_input_fn(self, **options: Any) -> Callable[..., tf.data.Dataset]:
         return self._arrays().train_input_fn(**options)
@@ -58,11 +71,21 @@ class FashionMnist(Dataset):
             raise ValueError(f"limit {limit} is less than one example for each of the {len(self.class_names)} classes")
         return dataclasses.replace(self, limit=limit, limit_seed=seed)
 
+    def to_choose_on(self) -> FashionMnist:
+        return dataclasses.replace(self, chooses=True) if self.share else self
+
+    def with_validation(self, share: float) -> FashionMnist:
+        if self._limited(60_000) < 2 * len(self.class_names):
+            raise ValueError(f"{self._limited(60_000)} images are too few to hold out {share:g} of them")
+        return dataclasses.replace(self, share=share)
+
     def _arrays(self):
         (x_train, y_train), (x_eval, y_eval) = _load()
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Dataset)}
         arrays = ArrayDataset(**fields, x_train=x_train, y_train=y_train, x_eval=x_eval, y_eval=y_eval)
-        return arrays if self.limit is None else arrays.limited(self.limit, self.limit_seed)
+        arrays = arrays if self.limit is None else arrays.limited(self.limit, self.limit_seed)
+        arrays = arrays.with_validation(self.share)
+        return arrays.to_choose_on() if self.chooses else arrays
 
 
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> FashionMnist:

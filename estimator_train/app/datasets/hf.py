@@ -13,7 +13,14 @@ import numpy as np
 from PIL import Image
 
 from estimator_train._engine.host.paths import local
-from estimator_train.app.datasets.dataset import About, Dataset, count_classes, default_settings, stratified_rows
+from estimator_train.app.datasets.dataset import (
+    About,
+    Dataset,
+    count_classes,
+    default_settings,
+    split_rows,
+    stratified_rows,
+)
 
 if TYPE_CHECKING:
     pass
@@ -69,6 +76,8 @@ class HfDataset(Dataset):
     eval_split: Any
     train_labels: np.ndarray  # class indices
     eval_labels: np.ndarray
+    validation_split: Any = None
+    validation_labels: np.ndarray | None = None
 
     @property
     def train_examples(self) -> int:
@@ -78,15 +87,34 @@ class HfDataset(Dataset):
     def eval_examples(self) -> int:
         return len(self.eval_labels)
 
+    @property
+    def validation_examples(self) -> int:
+        return 0 if self.validation_labels is None else len(self.validation_labels)
+
+    @property
+    def _sides(self):
+        return ["train", "eval", *(["validation"] if self.validation_examples else [])]
+
     def class_counts(self) -> dict[str, dict[str, int]]:
-        return {
-            side: count_classes(labels, self.class_names)
-            for side, labels in {"train": self.train_labels, "eval": self.eval_labels}.items()
-        }
+        return {side: count_classes(getattr(self, f"{side}_labels"), self.class_names) for side in self._sides}
+
+    def to_choose_on(self) -> HfDataset:
+        if self.validation_labels is None:
+            return self
+        moved = {"eval_split": self.validation_split, "eval_labels": self.validation_labels}
+        return dataclasses.replace(self, **moved, validation_split=None, validation_labels=None)
+
+    def with_validation(self, share: float) -> HfDataset:
+        kept, chosen = split_rows(self.train_labels, share)
+        split, labels = self.train_split, self.train_labels
+        cut = {"train_split": split.select(kept), "train_labels": labels[kept]} if chosen else {}
+        held_out = {"validation_split": split.select(chosen), "validation_labels": labels[chosen]} if chosen else {}
+        none = {"validation_split": None, "validation_labels": None}
+        return dataclasses.replace(self, **cut, **(none | held_out), validation_name="")
 
     def limited(self, limit: int, seed: int = 0) -> HfDataset:
         cut: dict[str, Any] = {}
-        for side in ("train", "eval"):
+        for side in self._sides:
             split, labels = getattr(self, f"{side}_split"), getattr(self, f"{side}_labels")
             rows = stratified_rows(labels, limit, seed)
             cut |= {f"{side}_split": split.select(rows), f"{side}_labels": labels[rows]}
@@ -140,7 +168,7 @@ def open_splits(name: str, splits: Any) -> HfDataset:
     """Returns the dataset of a `datasets.DatasetDict` or `datasets.Dataset`.
 
     It trains on the split `train` and evaluates on `test` or `validation` if that has labels, or else on a stratified
-    fifth of `train`.
+    fifth of `train`. If both have labels, `validation` is for validation.
 
     Raises:
       ValueError: there is no split `train`, or its examples do not have exactly one image and one class each.
@@ -156,13 +184,16 @@ def open_splits(name: str, splits: Any) -> HfDataset:
     if len(images) != 1 or len(labels) != 1:
         raise ValueError(f"{name} does not have one image and one class per example: it has {', '.join(columns)}")
     (image,), (label,) = images, labels
-    held_out = next((side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0), None)
-    if held_out is None:
+    sides = [side for side in _HELD_OUT if side in splits and min(splits[side][label]) >= 0]
+    if not sides:
         parts = splits["train"].train_test_split(test_size=0.2, seed=0, stratify_by_column=label)
         train, evaluated = parts["train"], parts["test"]
     else:
-        train, evaluated = splits["train"], splits[held_out]
-    train, evaluated = (part.cast_column(image, package.Image(decode=False)) for part in (train, evaluated))
+        train, evaluated = splits["train"], splits[sides[0]]
+    train, evaluated, *validation = (
+        part.cast_column(image, package.Image(decode=False))
+        for part in (train, evaluated, *(splits[side] for side in sides[1:2]))
+    )
     with Image.open(io.BytesIO(_encoded(train, image, np.array([0]))[0])) as first:
         width, height = first.size
     return HfDataset(
@@ -174,6 +205,9 @@ def open_splits(name: str, splits: Any) -> HfDataset:
         eval_split=evaluated,
         train_labels=np.array(train[label]),
         eval_labels=np.array(evaluated[label]),
+        validation_split=validation[0] if validation else None,
+        validation_labels=np.array(validation[0][label]) if validation else None,
+        validation_name=sides[1] if validation else "",
     )
 
 

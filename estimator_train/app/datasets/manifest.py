@@ -8,12 +8,13 @@ import dataclasses
 import hashlib
 import io
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path, file_finder, is_remote
-from estimator_train.app.datasets.dataset import About, stratified
+from estimator_train.app.datasets.dataset import About, check_classes, held_out, stratified
 from estimator_train.app.datasets.images import HELD_OUT, ImageDataset
 from estimator_train.app.datasets.label_codecs import CODECS, is_number, read_number
 from estimator_train.app.models import TASKS
@@ -47,33 +48,72 @@ class ManifestDataset(ImageDataset):
     train_weights: np.ndarray | None
     train_keys: list[str]
     eval_keys: list[str]
+    validation_labels: np.ndarray | None = None
+    validation_keys: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def _codec(self):
         return CODECS[self.task]
 
     def class_counts(self) -> dict[str, dict[str, int]]:
-        """Returns {"train" or "eval": {class or label: number of images with it}}, empty for regression."""
-        sides = {"train": self.train_labels, "eval": self.eval_labels}
-        return {side: self._codec.counts(labels, self.class_names) for side, labels in sides.items()}
+        """Returns {side: {class or label: number of images with it}}, empty for regression."""
+        return {side: self._codec.counts(getattr(self, f"{side}_labels"), self.class_names) for side in self._sides}
+
+    @property
+    def _sides(self):
+        return list(self.image_paths())
 
     def label_moments(self) -> tuple[float, float] | None:
         return self._codec.moments(self.train_labels, self.train_weights)
 
     def limited(self, limit: int, seed: int = 0) -> ManifestDataset:
         cut: dict[str, Any] = {}
-        for side in ("train", "eval"):
-            labels, keys = getattr(self, f"{side}_labels"), getattr(self, f"{side}_keys")
-            named: dict[Any, dict[str, int]] = {}
-            for number, (label, key) in enumerate(zip(labels.tolist(), keys, strict=True)):
-                named.setdefault(self._codec.group(label), {})[key] = number
-            chosen = sorted(stratified(named, limit, seed))
-            cut |= {f"{side}_labels": labels[chosen], f"{side}_keys": [keys[number] for number in chosen]}
-            paths = getattr(self, f"{side}_paths")
-            cut[f"{side}_paths"] = [paths[number] for number in chosen]
-            if side == "train" and self.train_weights is not None:
-                cut["train_weights"] = self.train_weights[chosen]
+        for side in self._sides:
+            cut |= self._rows(side, sorted(stratified(self._rows_by_group(side), limit, seed)))
         return dataclasses.replace(self, **cut)
+
+    def to_choose_on(self) -> ManifestDataset:
+        if not self.validation_paths:
+            return self
+        moved = {f"eval_{part}": getattr(self, f"validation_{part}") for part in ("paths", "labels", "keys")}
+        return dataclasses.replace(self, **moved, validation_paths=[], validation_labels=None, validation_keys=[])
+
+    def with_validation(self, share: float) -> ManifestDataset:
+        chosen = sorted(held_out(self._rows_by_group("train"), share))
+        kept = sorted(set(range(len(self.train_paths))) - set(chosen))
+        validation = self._rows("train", chosen)
+        left_out = tuple(sorted({*self.left_out, *filter(None, [self.validation_name])}))
+        split = dataclasses.replace(
+            self,
+            **self._rows("train", kept),
+            **{f"validation_{part}": validation[f"train_{part}"] for part in ("paths", "labels", "keys")},
+            validation_name="",
+            left_out=left_out,
+        )
+        for name, number in split.class_counts()["train"].items():
+            if not number:
+                raise ValueError(f"label {name} has too few training images to hold out {share:g} of them")
+        return split
+
+    def _rows_by_group(self, side):
+        """Returns {group of labels: {key: row}} of a side."""
+        groups: dict[Any, dict[str, int]] = {}
+        labels, keys = getattr(self, f"{side}_labels"), getattr(self, f"{side}_keys")
+        for row, (label, key) in enumerate(zip(labels.tolist(), keys, strict=True)):
+            groups.setdefault(self._codec.group(label), {})[key] = row
+        return groups
+
+    def _rows(self, side, rows):
+        """Returns {field: value} of a side that has only some of its rows."""
+        paths, keys = getattr(self, f"{side}_paths"), getattr(self, f"{side}_keys")
+        fields = {
+            f"{side}_paths": [paths[row] for row in rows],
+            f"{side}_keys": [keys[row] for row in rows],
+            f"{side}_labels": getattr(self, f"{side}_labels")[rows],
+        }
+        if side == "train" and self.train_weights is not None:
+            fields["train_weights"] = self.train_weights[rows]
+        return fields
 
     def _input_fn(self, side, image_size, **options):
         from estimator_train import input_fns
@@ -92,8 +132,9 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
     """Returns the dataset in a CSV file, given as `data_dir`.
 
     Its first line names the columns: `path`, relative to the file, and `label`. Optional columns are `split` (train, or
-    one of test, val, valid, validation) and `weight` (the example's weight in the training loss); others are ignored.
-    Without `split`, a fifth of each class is held out, chosen by hashes of the paths.
+    test, val, valid or validation: the first that occurs evaluates, the next one is for validation) and `weight` (the
+    example's weight in the training loss); others are ignored. Without `split`, a fifth of each class is held out,
+    chosen by hashes of the paths.
 
     Args:
       task: the meaning of `label`: "classification" for a class name; "multilabel" for any number of labels separated
@@ -114,7 +155,7 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
     file = os.fspath(data_dir)
     codec = CODECS[task]
     rows = sorted(_read(file, codec), key=lambda row: row.path)
-    train, held_out = _sides(file, rows, codec)
+    train, evaluated, validation = _sides(file, rows, codec)
     names = _class_names(file, train, rows, codec)
     weights = [row.weight for row in train]
     if not any(weights):
@@ -127,13 +168,61 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None, *, task: str = 
         default_epochs=2,
         image_size=(224, 224),
         train_paths=[row.path for row in train],
-        eval_paths=[row.path for row in held_out],
+        eval_paths=[row.path for row in evaluated],
+        validation_paths=[row.path for row in validation],
         train_labels=codec.encode([row.label for row in train], names),
-        eval_labels=codec.encode([row.label for row in held_out], names),
+        eval_labels=codec.encode([row.label for row in evaluated], names),
+        validation_labels=codec.encode([row.label for row in validation], names),
         train_weights=np.array(weights, np.float32) if any(weight != 1 for weight in weights) else None,
         train_keys=[row.key for row in train],
-        eval_keys=[row.key for row in held_out],
-        left_out=tuple(sorted({row.split for row in rows if row.split} - {"train", held_out[0].split})),
+        eval_keys=[row.key for row in evaluated],
+        validation_keys=[row.key for row in validation],
+        validation_name=(validation[0].split or "") if validation else "",
+        left_out=tuple(
+            sorted({row.split for row in rows if row.split} - {"train", *(row.split for row in evaluated + validation)})
+        ),
+    )
+
+
+def open_evaluation(
+    data_dir: str | os.PathLike[str],
+    class_names: Sequence[str],
+    *,
+    task: str = "classification",
+    image_size: tuple[int, int],
+) -> ManifestDataset:
+    """Returns the dataset of the evaluation rows of a CSV file, or of all if it has no column `split`.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: as `open_dataset`, or its classes or labels differ from `class_names`, and the message names them.
+
+    Example:
+      data = open_evaluation("more.csv", ["cat", "dog"], image_size=(96, 96))
+    """
+    file, codec = os.fspath(data_dir), CODECS[task]
+    rows = sorted(_read(file, codec), key=lambda row: row.path)
+    splits = {row.split for row in rows}
+    taken = next((side for side in HELD_OUT if side in splits), None)
+    rows = [row for row in rows if row.split == taken]
+    if not rows:
+        raise ValueError(f"{file} has no evaluation rows: add rows, or give some the split {HELD_OUT[0]}")
+    # A few rows need not have all classes.
+    check_classes(file, {*class_names, *(label for row in rows for label in codec.names(row.label))}, class_names)
+    return ManifestDataset(
+        name="manifest",
+        task=task,
+        class_names=tuple(class_names),
+        default_model="mobilenet_v2",
+        default_epochs=2,
+        image_size=image_size,
+        train_paths=[],
+        eval_paths=[row.path for row in rows],
+        train_labels=codec.encode([], class_names),
+        eval_labels=codec.encode([row.label for row in rows], class_names),
+        train_weights=None,
+        train_keys=[],
+        eval_keys=[row.key for row in rows],
     )
 
 
@@ -190,18 +279,18 @@ def _row(cells, columns, line, file, codec):
 
 
 def _sides(file, rows, codec):
-    """Returns the training rows and the evaluation rows."""
+    """Returns the training rows, the evaluation rows and the validation rows."""
     if rows and rows[0].split is None:
         groups = {}
         for row in rows:
             groups.setdefault(codec.group(row.label), []).append(row)
-        held_out = {row for group in groups.values() for row in _a_fifth(group, codec)}
-        sides = [row for row in rows if row not in held_out], [row for row in rows if row in held_out]
+        chosen = {row for group in groups.values() for row in _a_fifth(group, codec)}
+        sides = [row for row in rows if row not in chosen], [row for row in rows if row in chosen], []
     else:
         splits = {row.split for row in rows}
-        taken = next((name for name in HELD_OUT if name in splits), None)
-        sides = [row for row in rows if row.split == "train"], [row for row in rows if row.split == taken]
-    if not all(sides):
+        names = ["train", *[name for name in HELD_OUT if name in splits], None, None][:3]
+        sides = tuple([row for row in rows if name and row.split == name] for name in names)
+    if not all(sides[:2]):
         raise ValueError(
             f"{file} has {len(sides[0])} training rows and {len(sides[1])} evaluation rows: add rows, or give each a "
             f"split, train or {HELD_OUT[0]}"

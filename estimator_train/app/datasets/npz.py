@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimator_train._engine.host.paths import as_path
-from estimator_train.app.datasets.dataset import About, Dataset, count_classes, stratified_rows
+from estimator_train.app.datasets.dataset import About, Dataset, count_classes, split_rows, stratified_rows
 
 if TYPE_CHECKING:
     pass
@@ -35,6 +35,8 @@ class ArrayDataset(Dataset):
     y_train: np.ndarray
     x_eval: np.ndarray
     y_eval: np.ndarray
+    x_validation: np.ndarray | None = None
+    y_validation: np.ndarray | None = None
 
     @property
     def train_examples(self) -> int:
@@ -44,15 +46,34 @@ class ArrayDataset(Dataset):
     def eval_examples(self) -> int:
         return len(self.y_eval)
 
+    @property
+    def validation_examples(self) -> int:
+        return 0 if self.y_validation is None else len(self.y_validation)
+
+    @property
+    def _sides(self):
+        return ["train", "eval", *(["validation"] if self.validation_examples else [])]
+
     def class_counts(self) -> dict[str, dict[str, int]]:
-        return {
-            side: count_classes(labels, self.class_names)
-            for side, labels in {"train": self.y_train, "eval": self.y_eval}.items()
-        }
+        return {side: count_classes(getattr(self, f"y_{side}"), self.class_names) for side in self._sides}
+
+    def to_choose_on(self) -> ArrayDataset:
+        if self.x_validation is None or self.y_validation is None:
+            return self
+        moved: dict[str, Any] = {"x_eval": self.x_validation, "y_eval": self.y_validation}
+        return dataclasses.replace(self, **moved, x_validation=None, y_validation=None)
+
+    def with_validation(self, share: float) -> ArrayDataset:
+        kept, chosen = split_rows(self.y_train, share)
+        if not chosen:
+            return self
+        cut: dict[str, Any] = {"x_train": self.x_train[kept], "y_train": self.y_train[kept]}
+        cut |= {"x_validation": self.x_train[chosen], "y_validation": self.y_train[chosen]}
+        return dataclasses.replace(self, **cut)
 
     def limited(self, limit: int, seed: int = 0) -> ArrayDataset:
         cut: dict[str, Any] = {}
-        for side in ("train", "eval"):
+        for side in self._sides:
             x, y = getattr(self, f"x_{side}"), getattr(self, f"y_{side}")
             rows = stratified_rows(y, limit, seed)
             cut |= {f"x_{side}": x[rows], f"y_{side}": y[rows]}

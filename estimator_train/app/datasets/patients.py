@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import hashlib
 import os
 import re
@@ -34,6 +33,20 @@ def shared_patients(paths: Iterable[str], other_paths: Iterable[str]) -> set[str
     return {patient_of(path) for path in paths} & {patient_of(path) for path in other_paths}
 
 
+def with_patients_for_validation(data: ImageDataset, share: float) -> ImageDataset:
+    """Returns `data` with the images of some patients, about a `share` of each class, held out for validation.
+
+        >>> data = split_by_patient(datasets.open_dataset("synthetic_oct", "scans", draw=False))
+        >>> with_patients_for_validation(data, 0.1).validation_examples
+        64
+
+    Raises:
+      ValueError: a class has too few patients.
+    """
+    chosen = _held_out(data, share)
+    return _checked(data.holding_out(path for path in data.train_paths if patient_of(path) in chosen))
+
+
 def split_by_patient(data: ImageDataset) -> ImageDataset:
     """Returns an ImageDataset that holds out some patients of the training images of `data` for evaluation.
 
@@ -46,20 +59,25 @@ def split_by_patient(data: ImageDataset) -> ImageDataset:
     Raises:
       ValueError: a class has too few patients.
     """
+    return with_patients_for_validation(data, 1 / 5).to_choose_on()
+
+
+def _held_out(data, share):
+    """Returns the patients that have about a `share` of the training images of each class."""
     chosen: set[str] = set()
     for paths in paths_by_class(data.train_paths, data.class_names).values():
         images = collections.Counter(patient_of(path) for path in paths)
         number = sum(images[patient] for patient in chosen)
         for patient in sorted(images.keys() - chosen, key=lambda name: hashlib.sha256(os.fsencode(name)).digest()):
-            if number >= len(paths) / 5:
+            if number >= len(paths) * share:
                 break
             chosen.add(patient)
             number += images[patient]
-    sides = {
-        side: [path for path in data.train_paths if (patient_of(path) in chosen) == side] for side in (False, True)
-    }
-    split = dataclasses.replace(data, train_paths=sides[False], eval_paths=sides[True])
-    for class_name in data.class_names:
+    return chosen
+
+
+def _checked(split):
+    for class_name in split.class_names:
         if not all(counts[class_name] for counts in split.class_counts().values()):
             raise ValueError(f"class {class_name} has too few patients to split: at least two are needed")
     return split

@@ -43,6 +43,7 @@ class TfdsDataset(Dataset):
     builder: Any
     train_split: str
     eval_split: str
+    validation_split: str | None = None
 
     @property
     def train_examples(self) -> int:
@@ -51,6 +52,24 @@ class TfdsDataset(Dataset):
     @property
     def eval_examples(self) -> int:
         return self.builder.info.splits[self.eval_split].num_examples
+
+    @property
+    def validation_examples(self) -> int:
+        return self.builder.info.splits[self.validation_split].num_examples if self.validation_split else 0
+
+    def to_choose_on(self) -> TfdsDataset:
+        if not self.validation_split:
+            return self
+        return dataclasses.replace(self, eval_split=self.validation_split, validation_split=None)
+
+    def with_validation(self, share: float) -> TfdsDataset:
+        """Holds out the last examples, in the order of the files, which is random but not stratified."""
+        number = self.train_examples
+        kept = number - max(1, round(share * number))
+        if not share:
+            return dataclasses.replace(self, validation_split=None, validation_name="")
+        splits: dict[str, Any] = {"train_split": f"train[:{kept}]", "validation_split": f"train[{kept}:{number}]"}
+        return dataclasses.replace(self, **splits, validation_name="")
 
     def _input_fn(self, side, image_size, **options):
         from estimator_train.app.datasets.pipeline import ExampleBatches, as_model_input
@@ -66,7 +85,7 @@ def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> 
     """Returns the dataset `name` of TensorFlow Datasets.
 
     It trains on the split `train` and evaluates on `test` or `validation`, or on the last fifth of `train` if there is
-    neither.
+    neither. If there are both, `validation` is for validation.
 
     Raises:
       ValueError: TensorFlow Datasets is not installed or has no such dataset, or the dataset's examples are not images
@@ -82,15 +101,17 @@ def open_prepared(name: str, data_dir: str | os.PathLike[str] | None = None) -> 
         )
     image, label = features
     builder = prepared(name, data_dir)
-    held_out = next((split for split in ("test", "validation") if split in builder.info.splits), None)
+    sides = [split for split in ("test", "validation") if split in builder.info.splits]
     height, width, _ = image.shape
     return TfdsDataset(
         name=f"tfds:{name}",
         class_names=tuple(label.names),
         **default_settings(height, width),
         builder=builder,
-        train_split="train" if held_out else "train[:80%]",
-        eval_split=held_out or "train[80%:]",
+        train_split="train" if sides else "train[:80%]",
+        eval_split=sides[0] if sides else "train[80%:]",
+        validation_split="validation" if len(sides) > 1 else None,
+        validation_name="validation" if len(sides) > 1 else "",
     )
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 import struct
+from typing import Any
 
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.datasets.dataset import About, Dataset
@@ -21,6 +22,19 @@ class TfrecordDataset(Dataset):
     eval_paths: list[str]
     train_examples: int
     eval_examples: int
+    validation_paths: list[str] = dataclasses.field(default_factory=list)
+    validation_examples: int = 0
+
+    def to_choose_on(self) -> TfrecordDataset:
+        if not self.validation_paths:
+            return self
+        moved: dict[str, Any] = {"eval_paths": self.validation_paths, "eval_examples": self.validation_examples}
+        return dataclasses.replace(self, **moved, validation_paths=[], validation_examples=0)
+
+    def with_validation(self, share: float) -> TfrecordDataset:
+        if share:
+            return super().with_validation(share)  # type: ignore[return-value]
+        return dataclasses.replace(self, validation_paths=[], validation_examples=0, validation_name="")
 
     def _input_fn(self, side, image_size, **options):
         import tensorflow as tf
@@ -49,7 +63,8 @@ class TfrecordDataset(Dataset):
 def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordDataset:
     """Returns the dataset in the TFRecord files in `data_dir`: train* for training, test* or val* for evaluation.
 
-    Each line of `labels.txt` names a class; an index in front, as in "0:cat", is ignored.
+    If there are both, val* are for validation. Each line of `labels.txt` names a class; an index in front, as in
+    "0:cat", is ignored.
 
     Raises:
       FileNotFoundError: `data_dir`, its labels.txt or its TFRecord files are missing.
@@ -67,7 +82,8 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
         raise ValueError(f"{labels} is not UTF-8 text: {error}") from error
     if not names:
         raise ValueError(f"{labels} is empty: write the name of each class on a line there")
-    train_paths, eval_paths = _files(directory, "train"), _files(directory, "test") or _files(directory, "val")
+    train_paths, tests, validation_paths = (_files(directory, side) for side in ("train", "test", "val"))
+    eval_paths, validation_paths = (tests, validation_paths) if tests else (validation_paths, [])
     numbers = []
     for paths, pattern in [(train_paths, "train*"), (eval_paths, "test* or val*")]:
         if not paths:
@@ -85,6 +101,9 @@ def open_dataset(data_dir: str | os.PathLike[str] | None = None) -> TfrecordData
         eval_paths=eval_paths,
         train_examples=numbers[0],
         eval_examples=numbers[1],
+        validation_paths=validation_paths,
+        validation_examples=sum(map(_count, validation_paths)),
+        validation_name="val*" if validation_paths else "",
     )
 
 

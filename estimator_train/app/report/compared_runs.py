@@ -25,7 +25,7 @@ def _read(model_dir):
     return Run(
         name=model_dir,
         facts=facts | run.get("versions", {}),
-        evaluation=evaluations[-1] if evaluations else None,
+        evaluation=run_files.result_of(evaluations),
         curves={
             name if side == "evaluation" else f"{name} of training": points
             for name, sides in curves_of(model_dir, evaluations).items()

@@ -33,7 +33,7 @@ class Run(NamedTuple):
     Attributes:
       name: name in tables.
       facts: settings and circumstances, keyed by name.
-      evaluation: the last entry of evaluations.jsonl, or None.
+      evaluation: the entry of evaluations.jsonl with the result of the training, or None.
       curves: metrics over global steps, {name: {step: value}}.
       predictions: predictions of the last evaluation, keyed by example, or None if unknown.
     """
@@ -92,7 +92,9 @@ def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
         rows[label] = [digits((run.classes or {}).get(name)) for run in runs]
     metrics = [dict(run.evaluation["metrics"]) if run.evaluation else {} for run in runs]
     for name in dict.fromkeys(name for values in metrics for name in values):
-        if name not in _METRICS and not any(isinstance(values.get(name), list) for values in metrics):
+        if name not in (*_METRICS, *_METRICS.values()) and not any(
+            isinstance(values.get(name), list) for values in metrics
+        ):
             rows[name] = [digits(values.get(name)) for values in metrics]
     return {name: texts for name, texts in rows.items() if set(texts) != {"n/a"}}
 

@@ -17,17 +17,26 @@ from estimator_train.app.report import tasks
 
 
 def append(
-    model_dir: str | os.PathLike[str], checkpoint: str, metrics: Mapping[str, Any], result: tasks.Result | None = None
+    model_dir: str | os.PathLike[str],
+    checkpoint: str,
+    metrics: Mapping[str, Any],
+    result: tasks.Result | None = None,
+    *,
+    name: str | None = None,
+    images: str | None = None,
 ) -> dict[str, Any]:
     """Appends a line to evaluations.jsonl in `model_dir` and returns the dict that it holds.
 
     Its keys are checkpoint (the name without the directory), step, time (ISO 8601, in UTC), metrics, and, if there is a
-    result, classification, multilabel or regression. Non-finite numbers become null.
+    result, classification, multilabel or regression; name and images, if given. Non-finite numbers become null.
 
     Args:
       checkpoint: path prefix.
       metrics: dict returned by `Estimator.evaluate`.
       result: a `report.tasks.Result`, or None.
+      name: None for a point of the training's curves, "final" for its result, "afterwards" for an evaluation of a
+        finished run; event files have the same names.
+      images: "validation", or where the images are, if they are not the run's own evaluation images.
     """
     entry = {
         "checkpoint": Path(checkpoint).name,
@@ -35,6 +44,7 @@ def append(
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "metrics": {name: _finite(value) for name, value in metrics.items() if name != "global_step"},
     }
+    entry |= {key: value for key, value in {"name": name, "images": images}.items() if value}
     if result is not None:
         entry[result.task] = result.to_json()
     line = json.dumps(entry).encode() + b"\n"

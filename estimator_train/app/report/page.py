@@ -24,6 +24,7 @@ from estimator_train._engine.host.paths import as_path
 from estimator_train.app.report import plots, run_files
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
+_TASKS = ("classification", "multilabel", "regression")
 _THUMBNAIL = 320  # pixels of the longer side
 
 
@@ -45,11 +46,12 @@ def write_report(
     numbers: tuple[np.ndarray, np.ndarray] | None = None,
     *,
     note: str | None = None,
+    last: Mapping[str, Any] | None = None,
 ) -> str:
     """Writes report/report.html and its plots to `model_dir`, and returns the path of report.html.
 
     Everything else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the event
-    files. Metrics are those of the last evaluation. The report says what the run lacks. A damaged timing.json and
+    files. Metrics are those of the training's result. The report says what the run lacks. A damaged timing.json and
     damaged lines of evaluations.jsonl are skipped with a warning.
 
         path = write_report("runs/oct2017")
@@ -58,6 +60,7 @@ def write_report(
       mistakes: a list of `Mistake` of the last evaluation, worst first; None if they cannot be shown.
       numbers: the labels and predictions of a regression, each of shape (examples,), for a plot.
       note: a sentence about the mistakes.
+      last: an entry of evaluations.jsonl to show instead of the training's result.
 
     Raises:
       ValueError: If run.json cannot be read.
@@ -66,10 +69,10 @@ def write_report(
     evaluations = run_files.read_evaluations(model_dir)
     training = _of_training(model_dir)
     scaling = run_files.read_scaling(model_dir)
-    last = evaluations[-1] if evaluations else None
+    last = last or run_files.result_of(evaluations)
     classes = last and last.get("classification")
     figures = {
-        "metrics": _metrics(training, evaluations),
+        "metrics": _metrics(training, evaluations, _monitored(run)),
         "rates": _learning_rate(training) + _throughput(training),
         "scaling": _scaling(scaling),
         "classes": _confusion(classes) + _reliability(classes) if classes else [],
@@ -112,10 +115,19 @@ def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -
     return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
 
 
-def _metrics(training, evaluations):
-    """Draws a figure for each metric, with the loss first."""
+def _monitored(run):
+    metric, _, _ = str(run.get("training", {}).get("monitor") or "").rpartition(":")
+    return metric
+
+
+def _metrics(training, evaluations, monitored):
+    """Draws a figure for each of the model's own metrics, with the loss first, and for the monitored one."""
+    computed = {name for entry in evaluations for task in _TASKS for name in entry.get(task, {})}
+    hidden = computed - {"accuracy", monitored, *training}
     figures = []
     for name, sides in _sides(training, evaluations).items():
+        if name in hidden:
+            continue
         ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
         alt = f"{name} over the global steps: {', '.join(ends)}."
         figures.append(draw_figure(name, alt, plots.curves, name, *sides.values()))
@@ -138,7 +150,7 @@ def _of_training(model_dir):
 
 
 def _sides(training, evaluations):
-    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in evaluations})
+    evaluated = _by_name({entry["step"]: entry["metrics"] for entry in run_files.curve_of(list(evaluations))})
     names = [name for name in dict.fromkeys(["loss", *training, *evaluated]) if name not in _RATES]
     sides = {name: {"training": training.get(name, {}), "evaluation": evaluated.get(name, {})} for name in names}
     return {name: both for name, both in sides.items() if any(both.values())}

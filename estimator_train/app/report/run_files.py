@@ -59,6 +59,26 @@ def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return [entry for entry in entries if entry is not None]
 
 
+def result_of(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Returns the last evaluation by the training, or by a command if there is none; None without any.
+
+    >>> result_of([{"step": 8}, {"step": 6, "name": "final"}, {"step": 8, "name": "afterwards"}])
+    {'step': 6, 'name': 'final'}
+    """
+    by_training = [entry for entry in evaluations if entry.get("name") != "afterwards"]
+    found = by_training or evaluations
+    return found[-1] if found else None
+
+
+def curve_of(evaluations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the evaluations that make the training's curves, or all if it made none.
+
+    >>> curve_of([{"step": 8}, {"step": 6, "name": "final"}])
+    [{'step': 8}]
+    """
+    return [entry for entry in evaluations if not entry.get("name")] or evaluations
+
+
 def read_timing(model_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Returns the content of timing.json in `model_dir`, or None if it is missing or (with a warning) malformed.
 
@@ -139,7 +159,11 @@ def _is_counts(data):
     classes = data["classes"]
     if not classes:
         return True
-    if not _has(classes, train=dict, eval=dict) or classes["train"].keys() != classes["eval"].keys():
+    if not _has(classes, train=dict, eval=dict) or any(
+        counts.keys() != classes["train"].keys() for counts in classes.values()
+    ):
+        return False
+    if "validation" in classes and not _has(data, validation=int):
         return False
     return all(isinstance(count, int) for counts in classes.values() for count in counts.values())
 

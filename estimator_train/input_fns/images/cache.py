@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import filelock
 import numpy as np
@@ -32,7 +33,14 @@ Images = Iterator[tuple[np.ndarray, int]]  # each with its index into the paths
 
 
 def open_cache(
-    cache: str | os.PathLike[str], paths: Sequence[str], image_size: tuple[int, int], *, fast: bool, skip: bool
+    cache: str | os.PathLike[str],
+    paths: Sequence[str],
+    image_size: tuple[int, int],
+    *,
+    fast: bool,
+    skip: bool,
+    resize: str = "squash",
+    orient: bool = True,
 ) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """Fills the cache and returns a function that reads from it.
 
@@ -41,11 +49,11 @@ def open_cache(
 
     Args:
       cache: "memory" or a directory. A file in the directory is valid for the same paths, sizes and modification times
-        of the image files, image size and `fast`. If several processes need the same file, the first one writes it; if
-        that process is interrupted, the partial file is ignored.
+        of the image files, image size, `fast`, `resize` and `orient`. If several processes need the same file, the
+        first one writes it; if that process is interrupted, the partial file is ignored.
       paths: paths of the files.
       image_size: (height, width).
-      fast: see `decoded`.
+      fast, resize, orient: see `decoded`.
       skip: whether to skip images that cannot be decoded.
 
     Raises:
@@ -53,21 +61,22 @@ def open_cache(
       tf.errors.InvalidArgumentError: a file cannot be decoded and `skip` is False; the message names the file.
     """
     with eager_mode():  # the input_fn may be called in a graph
-        images = _images(paths, image_size, fast, skip)
+        images = _images(paths, image_size, skip, fast=fast, resize=resize, orient=orient)
         if cache == "memory":
             column = Column((image_size[0] * image_size[1],), np.float32)
             channels = _fill(column, images, len(paths), image_size, directory=None)
         else:
-            column, channels = _open_directory(Path(cache), images, paths, image_size, fast)
+            key = key_of_files(paths, image_size, fast, resize, orient)
+            column, channels = _open_directory(Path(cache), images, paths, image_size, key)
             # It may have been filled by a call that skipped files.
             _check_decoded([paths[place] for place in np.flatnonzero(channels == 0).tolist()], skip)
     return _reader(column.array(), channels, image_size)
 
 
-def _images(paths: Sequence[str], image_size: tuple[int, int], fast: bool, skip: bool) -> Images:
+def _images(paths: Sequence[str], image_size: tuple[int, int], skip: bool, **how: Any) -> Images:
     """Yields (image, index into `paths`) for each image that can be decoded."""
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
-    images = decoded(files, image_size, fast=fast).prefetch(tf.data.AUTOTUNE)
+    images = decoded(files, image_size, **how).prefetch(tf.data.AUTOTUNE)
     due = 0
     with tqdm(total=len(paths), desc="decoding images", unit="", disable=not sys.stderr.isatty()) as progress:
         for image, _, place in iterate(images):
@@ -87,11 +96,11 @@ def _check_decoded(left_out: Sequence[str], skip: bool) -> None:
 
 
 def _open_directory(
-    directory: Path, images: Images, paths: Sequence[str], image_size: tuple[int, int], fast: bool
+    directory: Path, images: Images, paths: Sequence[str], image_size: tuple[int, int], key: str
 ) -> tuple[Column, np.ndarray]:
     """Returns a column of the images' channels, and an array of each image's number of channels."""
     directory.mkdir(parents=True, exist_ok=True)
-    name = directory / f"images-{key_of_files(paths, image_size, fast)}"
+    name = directory / f"images-{key}"
     data, manifest = name.with_suffix(".float32"), name.with_suffix(".json")
     plane = image_size[0] * image_size[1]
     with explaining_full_disk(directory), filelock.FileLock(name.with_suffix(".lock")):
@@ -137,9 +146,9 @@ def _fill(
     return channels
 
 
-def key_of_files(paths: Sequence[str], image_size: tuple[int, int], fast: bool) -> str:
+def key_of_files(paths: Sequence[str], image_size: tuple[int, int], *how: bool | str) -> str:
     """Returns a hex digest of the files' current state and of the settings that the decoded images depend on."""
-    key = hashlib.sha256(json.dumps([_FORMAT, image_size, fast]).encode())
+    key = hashlib.sha256(json.dumps([_FORMAT, image_size, *how]).encode())
     for path in paths:
         # Not the inode or the time of its last change: these differ if data are unpacked or mounted again.
         key.update(json.dumps([path, *size_and_time(path)]).encode())

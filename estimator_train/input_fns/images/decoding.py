@@ -5,11 +5,17 @@ for bit, and a 512 x 496 JPEG takes a fifth less processor time.
 
 An encoded image reaches TensorFlow's decoders only if its header is that of a JPEG or PNG of bounded size. The decoders
 would also accept GIF, BMP and WebP, but an animated WebP corrupts their heap, and a GIF is unpacked with all its frames
-before its size is known.
+before its size is known. Pillow decodes these, and TIFF. A SavedModel cannot call Pillow: it checks the headers of GIF,
+BMP and WebP itself, and refuses TIFF.
+
+JPEG files are turned as their EXIF orientation says.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
+import io
 import math
 import struct
 
@@ -18,53 +24,88 @@ import tensorflow as tf
 
 MAX_PIXELS = 89_478_485  # the same as Pillow's Image.MAX_IMAGE_PIXELS: a quarter of a gigabyte of RGB
 
+RESIZES = ("squash", "crop", "pad")
+
 _PNG = struct.unpack(">4i", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")  # width and height follow
 _NO_SIZE = np.full(2, 2**31, np.int64)  # larger than any JPEG or PNG
 _RATIOS = (1, 2, 4, 8)  # factors by which the decoder can scale a JPEG down
+_EXIF = np.frombuffer(b"Exif", np.uint8)
+_ORIENTATION = 0x0112  # the tag
+_MOST_TAGS = 64
 
 
-def decode_image(encoded: tf.Tensor, image_size: tuple[int, int]) -> tf.Tensor:
-    """Decodes a JPEG or PNG, given as a string scalar, to a float32 RGB image of (height, width, 3) in [0, 1].
+def decode_image(
+    encoded: tf.Tensor,
+    image_size: tuple[int, int],
+    *,
+    resize: str = "squash",
+    orient: bool = True,
+    serving: bool = False,
+) -> tf.Tensor:
+    """Decodes an image, given as a string scalar, to a float32 RGB image of (height, width, 3) in [0, 1].
+
+    Args:
+      image_size: (height, width).
+      resize, orient: see `decoded`.
+      serving: see `decode_pixels`.
 
     Raises:
       tf.errors.InvalidArgumentError: the image has another format, is damaged, or has more than `MAX_PIXELS`.
     """
-    return to_rgb(_decode(encoded, image_size, fast=False))
+    return to_rgb(_decode(encoded, image_size, False, resize, orient, serving))
 
 
-def decode_pixels(encoded: tf.Tensor, *, at_least: tuple[int, int] | None = None) -> tf.Tensor:
-    """Decodes a JPEG or PNG without resizing: uint8 of (height, width, 1 or 3).
+def decode_pixels(
+    encoded: tf.Tensor, *, at_least: tuple[int, int] | None = None, orient: bool = True, serving: bool = False
+) -> tf.Tensor:
+    """Decodes an image without resizing: uint8 of (height, width, 1 or 3).
 
     Args:
       encoded: a string scalar.
       at_least: (height, width). The JPEG decoder scales the image down as far as it stays at least this large; None
         keeps the original size.
+      orient: whether to turn a JPEG or TIFF as its EXIF orientation says.
+      serving: whether to use TensorFlow's operations only, as a SavedModel must; they decode all formats but TIFF.
 
     Raises:
       tf.errors.InvalidArgumentError: see `decode_image`.
     """
     # This runs once per image, so every operation counts; tf.debugging.Assert, for one, would add a tf.cond.
     size = _size(encoded)
-    message = "an image", f"cannot be decoded: it is not a JPEG or PNG of at most {MAX_PIXELS} pixels"
-    with tf.control_dependencies([tf.raw_ops.Assert(condition=tf.reduce_prod(size) <= MAX_PIXELS, data=message)]):
-        # decode_jpeg decodes PNG as well. The alpha channel is dropped below, as `channels=3` would drop it.
-        image = _decode_scaled_down(encoded, size, at_least) if at_least else tf.io.decode_jpeg(encoded)
+
+    def jpeg_or_png() -> tf.Tensor:
+        with tf.control_dependencies([_assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
+            turned = _orientation(encoded) if orient else 1
+            # decode_jpeg decodes PNG as well. The alpha channel is dropped below, as `channels=3` would drop it.
+            image = _decode_scaled_down(encoded, size, at_least, turned) if at_least else tf.io.decode_jpeg(encoded)
+        return _turned(image, turned) if orient else image
+
+    other = _decode_for_serving if serving else functools.partial(_decode_with_pillow, orient=orient)
+    image = tf.cond(size[0] < _NO_SIZE[0], jpeg_or_png, lambda: other(encoded))
     without_alpha = tf.bitwise.bitwise_or(tf.shape(image) - [0, 0, 1], [0, 0, 1])  # 1 or 3 channels of 1 to 4
     return tf.slice(image, [0, 0, 0], without_alpha)
 
 
-def decode_files(paths: tf.Tensor, image_size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
+def decode_files(
+    paths: tf.Tensor, image_size: tuple[int, int], *, resize: str = "squash", orient: bool = True
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes files in parallel; returns the images that can be decoded and their indices in `paths`, in order."""
-    images, places = decode_own_channels(paths, image_size)
+    images, places = decode_own_channels(paths, image_size, resize=resize, orient=orient)
     return to_rgb(images), places
 
 
 def decode_own_channels(
-    paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool = False
+    paths: tf.Tensor,
+    image_size: tuple[int, int],
+    *,
+    fast: bool = False,
+    resize: str = "squash",
+    orient: bool = True,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Like `decode_files`, but an all-grayscale batch keeps one channel; see `decoded` for `fast`."""
+    """Like `decode_files`, but an all-grayscale batch keeps one channel; see `decoded` for the arguments."""
     # A color image sets the batch's channels to three; grayscale images are padded here and converted to RGB below.
-    images = decoded(paths, image_size, fast=fast).padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
+    images = decoded(paths, image_size, fast=fast, resize=resize, orient=orient)
+    images = images.padded_batch(tf.size(paths, tf.int64), ((*image_size, None), (), ()))
     none = tf.zeros((0, *image_size, 1)), tf.zeros((0,), tf.bool), tf.zeros((0,), tf.int64)
     images = images.concatenate(tf.data.Dataset.from_tensors(none)).take(1)
     # By default, each batch would rewrite the dataset's functions and start an autotuner.
@@ -80,7 +121,14 @@ def decode_own_channels(
     return tf.ensure_shape(uniform, images.shape), places
 
 
-def decoded(paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool = False) -> tf.data.Dataset:
+def decoded(
+    paths: tf.Tensor,
+    image_size: tuple[int, int],
+    *,
+    fast: bool = False,
+    resize: str = "squash",
+    orient: bool = True,
+) -> tf.data.Dataset:
     """Returns a dataset of (image, whether it is grayscale, index in `paths`), in order.
 
     Files that cannot be decoded are left out. Images are float32 of shape (height, width, 1) if grayscale, else
@@ -90,10 +138,13 @@ def decoded(paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool = False
       paths: a string tensor.
       image_size: (height, width).
       fast: whether the JPEG decoder scales down images that are at least twice as large, which makes resizing cheaper.
+      resize: "squash" changes the aspect ratio to that of `image_size`; "crop" keeps it, and cuts off what is over on
+        two sides; "pad" keeps it, and adds black borders.
+      orient: see `decode_pixels`.
     """
 
     def decode(place: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        image = _decode(tf.io.read_file(path), image_size, fast)
+        image = _decode(tf.io.read_file(path), image_size, fast, resize, orient)
         return image, tf.shape(image)[-1] < 2, place
 
     images = tf.data.Dataset.from_tensor_slices(paths).enumerate()
@@ -102,14 +153,14 @@ def decoded(paths: tf.Tensor, image_size: tuple[int, int], *, fast: bool = False
 
 
 def fault_of_file(path: tf.Tensor) -> tf.Tensor:
-    """Returns why a file cannot be decoded, such as "no readable JPEG or PNG"; call it only for such a file."""
+    """Returns why a file cannot be decoded, such as "no readable image"; call it only for such a file."""
     # The file may be gone or its header damaged. Dataset.ignore_errors is the only way to catch an error in a graph.
     sizes = tf.data.Dataset.from_tensors(path).map(lambda path: _size(tf.io.read_file(path))).ignore_errors()
     size = sizes.concatenate(tf.data.Dataset.from_tensors(_NO_SIZE)).take(1).get_single_element()
     height, width = tf.unstack(tf.strings.as_string(size))
     too_large = tf.strings.join(["its ", width, " x ", height, f" pixels exceed {MAX_PIXELS} (scale it down)"])
     is_large = (tf.reduce_prod(size) > MAX_PIXELS) & (size[0] < _NO_SIZE[0])
-    return tf.where(is_large, too_large, "no readable JPEG or PNG")
+    return tf.where(is_large, too_large, "no readable image")
 
 
 def to_rgb(images: tf.Tensor) -> tf.Tensor:
@@ -136,15 +187,145 @@ def to_rgb_on_device(images: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.broadcast_to(images, (*tf.unstack(tf.shape(images)[:-1]), 3)), (*images.shape[:-1], 3))
 
 
-def _decode(encoded: tf.Tensor, image_size: tuple[int, int], fast: bool) -> tf.Tensor:
-    image = decode_pixels(encoded, at_least=image_size if fast else None)
+def _decode(
+    encoded: tf.Tensor,
+    image_size: tuple[int, int],
+    fast: bool,
+    resize: str,
+    orient: bool,
+    serving: bool = False,
+) -> tf.Tensor:
+    image = decode_pixels(encoded, at_least=image_size if fast else None, orient=orient, serving=serving)
     # Values are scaled to [0, 1] before resizing; in the reverse order, a third of them differ in the last bit.
-    image = tf.image.resize(tf.image.convert_image_dtype(image, tf.float32), image_size)
+    image = tf.image.convert_image_dtype(image, tf.float32)
+    if resize == "pad":
+        image = tf.image.resize_with_pad(image, *image_size)
+    elif resize == "crop":
+        sides = tf.cast(tf.shape(image)[:2], tf.float32)
+        scaled = tf.cast(tf.round(sides * tf.reduce_max(image_size / sides)), tf.int32)
+        image = tf.image.resize(image, tf.maximum(scaled, image_size))
+        image = tf.image.resize_with_crop_or_pad(image, *image_size)
+    else:
+        image = tf.image.resize(image, image_size)
     return tf.ensure_shape(image, (*image_size, None))
 
 
-def _decode_scaled_down(encoded: tf.Tensor, size: tf.Tensor, at_least: tuple[int, int]) -> tf.Tensor:
-    times = tf.reduce_min(size // tf.constant(at_least, tf.int64))
+def _assert_decodable(condition: tf.Tensor) -> tf.Operation:
+    message = "an image", f"cannot be decoded: it is not a readable image of at most {MAX_PIXELS} pixels"
+    return tf.raw_ops.Assert(condition=condition, data=message)
+
+
+def _orientation(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns the EXIF orientation of a JPEG, 1 to 8, which is 1 without one."""
+    head = tf.io.decode_raw(encoded, tf.uint8, fixed_length=32)  # padded with zeros
+    # The Exif segment comes first, or after a JFIF segment of 18 bytes.
+    is_first, is_second = (tf.reduce_all(tf.equal(head[at : at + 4], _EXIF)) for at in (6, 24))
+
+    def read() -> tf.Tensor:
+        content = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=4096), tf.int32)
+        content = content[tf.where(is_first, 12, 30) :]
+        last = tf.size(content) - 2
+
+        def number(at: tf.Tensor) -> tf.Tensor:
+            """Returns the 16-bit numbers at some places, in the byte order of the segment."""
+            at = tf.clip_by_value(at, 0, last)
+            low, high = tf.gather(content, at), tf.gather(content, at + 1)
+            return tf.where(content[0] == ord("I"), low + 256 * high, 256 * low + high)
+
+        directory = number(tf.where(content[0] == ord("I"), 4, 6))  # its upper half is 0 in such a small segment
+        numbers = tf.range(_MOST_TAGS)
+        entries = directory + 2 + 12 * numbers
+        is_tag = (number(entries) == _ORIENTATION) & (numbers < number(directory))
+        value = tf.reduce_max(tf.where(is_tag, number(entries + 8), 0))
+        return tf.where((value >= 1) & (value <= 8), value, 1)
+
+    return tf.cond(is_first | is_second, read, lambda: 1)
+
+
+def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    def turn() -> tf.Tensor:
+        upright = tf.cond(orientation >= 5, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+        for axis, orientations in ((1, (2, 3, 6, 7)), (0, (3, 4, 7, 8))):
+            is_mirrored = tf.reduce_any(tf.equal(orientation, orientations))
+            upright = _reversed_if(is_mirrored, upright, axis)
+        return upright
+
+    return tf.cond(orientation > 1, turn, lambda: image)
+
+
+def _reversed_if(condition: tf.Tensor, image: tf.Tensor, axis: int) -> tf.Tensor:
+    return tf.cond(condition, lambda: tf.reverse(image, [axis]), lambda: image)
+
+
+def _decode_with_pillow(encoded: tf.Tensor, *, orient: bool) -> tf.Tensor:
+    decode = functools.partial(_pixels_of_pillow, orient=orient)
+    image = tf.ensure_shape(tf.numpy_function(decode, [encoded], tf.uint8, stateful=False), (None, None, None))
+    with tf.control_dependencies([_assert_decodable(tf.size(image) > 0)]):
+        return tf.identity(image)
+
+
+def _pixels_of_pillow(encoded: bytes, *, orient: bool) -> np.ndarray:
+    """Returns the pixels of a still WebP, a BMP, the first frame of a GIF, or a TIFF; an empty array for others."""
+    none = np.zeros((0, 0, 1), np.uint8)
+    try:  # the library does without Pillow
+        pillow, operations = importlib.import_module("PIL.Image"), importlib.import_module("PIL.ImageOps")
+        with pillow.open(io.BytesIO(encoded), formats=("WEBP", "BMP", "GIF", "TIFF")) as image:
+            is_animated = image.format == "WEBP" and getattr(image, "is_animated", False)
+            if is_animated or math.prod(image.size) > MAX_PIXELS:
+                return none
+            if orient:
+                image = operations.exif_transpose(image)
+            if image.mode.startswith("I;16"):
+                pixels = (np.asarray(image) >> 8).astype(np.uint8)
+            else:
+                pixels = np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
+    except Exception:  # its plugins raise errors of many classes
+        return none
+    return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
+
+
+def _decode_for_serving(encoded: tf.Tensor) -> tf.Tensor:
+    """Decodes a still WebP, a BMP, or the first frame of a GIF with TensorFlow's operations."""
+    head = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=32), tf.int64)  # padded with zeros
+
+    def starts(text: bytes, at: int = 0) -> tf.Tensor:
+        return tf.reduce_all(tf.equal(head[at : at + len(text)], list(text)))
+
+    def number(at: int, size: int) -> tf.Tensor:
+        return tf.reduce_sum(head[at : at + size] * [256**place for place in range(size)])
+
+    def sides(*values: tf.Tensor) -> tf.Tensor:
+        return tf.stack([tf.cast(value, tf.int64) for value in values])
+
+    bits = number(21, 4)
+    is_large, is_lossless = starts(b"VP8X", 12), starts(b"VP8L", 12)
+    of_webp = tf.where(
+        is_large,
+        sides(1 + number(24, 3), 1 + number(27, 3)),
+        tf.where(
+            is_lossless,
+            sides(1 + bits % 2**14, 1 + bits // 2**14 % 2**14),
+            sides(number(26, 2) % 2**14, number(28, 2) % 2**14),
+        ),
+    )
+    of_bmp = sides(number(18, 4), tf.abs(tf.cast(number(22, 4), tf.int32)))  # a negative height: rows from the top
+    of_gif = sides(number(6, 2), number(8, 2))
+    is_still = starts(b"RIFF") & starts(b"WEBP", 8) & ~(is_large & (head[20] // 2 % 2 == 1))
+    formats = (starts(b"BM"), of_bmp), (starts(b"GIF8"), of_gif), (is_still, of_webp)
+    size = tf.constant(_NO_SIZE)
+    for is_format, of_format in formats:
+        size = tf.where(is_format, of_format, size)
+    with tf.control_dependencies([_assert_decodable(tf.reduce_prod(size) <= MAX_PIXELS)]):
+        # Not decode_webp, an operation that servers with an older TensorFlow lack.
+        image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+    return tf.ensure_shape(image, (None, None, None))
+
+
+def _decode_scaled_down(
+    encoded: tf.Tensor, size: tf.Tensor, at_least: tuple[int, int], orientation: tf.Tensor
+) -> tf.Tensor:
+    least = tf.constant(at_least, tf.int64)
+    times = tf.reduce_min(size // tf.where(orientation >= 5, tf.reverse(least, [0]), least))
     number = tf.reduce_sum(tf.cast(tf.io.is_jpeg(encoded) & (times >= _RATIOS[1:]), tf.int32))
     return tf.switch_case(number, [lambda ratio=ratio: tf.io.decode_jpeg(encoded, ratio=ratio) for ratio in _RATIOS])
 

@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +17,13 @@ from estimator_train._engine.host.files import printable
 from estimator_train._engine.input_fns.frozen_features import FrozenFeatures, frozen_features
 from estimator_train._engine.input_fns.order import number_batches, share_of_pipeline, without_first
 from estimator_train.input_fns.images.cache import key_of_files, open_cache
-from estimator_train.input_fns.images.decoding import decode_own_channels, fault_of_file, to_rgb, to_rgb_on_device
+from estimator_train.input_fns.images.decoding import (
+    RESIZES,
+    decode_own_channels,
+    fault_of_file,
+    to_rgb,
+    to_rgb_on_device,
+)
 from estimator_train.input_fns.service import check_service, distribute
 
 
@@ -37,8 +44,10 @@ def image_files(
     fast: bool = False,
     deterministic: bool = True,
     service: str | None = None,
+    resize: str = "squash",
+    orient: bool = True,
 ) -> ImageFiles | FrozenFeatures:
-    """Returns an input_fn over JPEG and PNG files; each file's label is the name of its directory.
+    """Returns an input_fn over image files; each file's label is the name of its directory.
 
         >>> for path in ["train/cat/1.png", "train/dog/2.png"]:
         ...     _ = tf.io.write_file(path, tf.io.encode_png(tf.zeros([8, 8, 1], tf.uint8)))
@@ -47,8 +56,9 @@ def image_files(
         >>> images.shape, labels.numpy().tolist()
         (TensorShape([2, 4, 4, 3]), [[1.0, 0.0], [0.0, 1.0]])
 
-    Elements are batches (images, labels). Images are float32 RGB of shape (batch, height, width, 3) in [0, 1], resized
-    bilinearly; grayscale files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)).
+    Files are JPEG, PNG or, with Pillow installed, still WebP, BMP, GIF (its first frame) or TIFF. Elements are batches
+    (images, labels). Images are float32 RGB of shape (batch, height, width, 3) in [0, 1], resized bilinearly; grayscale
+    files are converted to RGB. Labels are float32, one-hot, of shape (batch, len(labels)).
 
     The arguments up to `prefetch_buffer_size`, their defaults, and the values of the images are those of the input_fn
     in Kashif Rasul's blog post "Multi-GPU training with Estimators, tf.keras and tf.data".
@@ -84,6 +94,9 @@ def image_files(
         The workers need the files under the same paths. Every image is still read once per epoch, but batches are
         returned in the order in which they are ready. A worker sends 0.2 MB for a grayscale image of the default size
         and 0.6 MB for a color image. If a worker dies, the images that it was processing are missing in that epoch.
+      resize: "squash" changes the aspect ratio to that of `image_size`; "crop" keeps it, and cuts off what is over on
+        two sides; "pad" keeps it, and adds black borders.
+      orient: whether to turn images as their EXIF orientation says.
 
     The input_fn takes an optional `tf.distribute.InputContext`; each input pipeline reads and caches only its shard of
     the files.
@@ -98,9 +111,9 @@ def image_files(
     Raises:
       FileNotFoundError: a pattern matches nothing, or no file is in a directory named like a label.
       ValueError: a file's directory is not in `labels`, a path is not a regular file, a pattern matches a name that is
-        not UTF-8, `on_error` is neither "raise" nor "skip", `batch_size` is not positive, `service` is not a valid
-        address, both `cache` and `service` are given, or `cache="features"` is combined with `deterministic=False` or
-        `prefetch_buffer_size`.
+        not UTF-8, `on_error` is neither "raise" nor "skip", `resize` is unknown, `batch_size` is not positive,
+        `service` is not a valid address, both `cache` and `service` are given, or `cache="features"` is combined with
+        `deterministic=False` or `prefetch_buffer_size`.
       ConnectionError: from the input_fn, if nothing answers at `service`.
       MemoryError, OSError: from the input_fn, if the cache does not fit.
       tf.errors.InvalidArgumentError: from the dataset, if a file cannot be decoded (the message names it) or, with
@@ -109,6 +122,7 @@ def image_files(
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
     _check_batch_size(batch_size)
+    _check_resize(resize)
     _check_service(service, cache)
     if cache == "features":
         _check_fixed_order(deterministic, prefetch_buffer_size)
@@ -124,6 +138,8 @@ def image_files(
         fast=fast,
         deterministic=deterministic,
         service=service,
+        resize=resize,
+        orient=orient,
         skipped=skipped,
     )
     return _over_epochs(examples, num_epochs, shuffle, seed, cache)
@@ -142,8 +158,10 @@ def labelled_images(
     seed: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     fast: bool = False,
+    resize: str = "squash",
+    orient: bool = True,
 ) -> ImageFiles | FrozenFeatures:
-    """Returns an input_fn over JPEG and PNG files with an array of labels.
+    """Returns an input_fn over image files with an array of labels.
 
         >>> for path in ["1.png", "2.png"]:
         ...     _ = tf.io.write_file(path, tf.io.encode_png(tf.zeros([8, 8, 1], tf.uint8)))
@@ -162,10 +180,11 @@ def labelled_images(
       sample_weight: weights of the examples in the loss, of shape (number of files,), or None.
 
     Raises:
-      ValueError: there are no paths, the arrays differ in length, or `batch_size` is not positive.
+      ValueError: there are no paths, the arrays differ in length, `resize` is unknown, or `batch_size` is not positive.
       MemoryError, OSError, tf.errors.InvalidArgumentError: see `image_files`.
     """
     _check_batch_size(batch_size)
+    _check_resize(resize)
     lengths = {len(paths), len(labels), len(paths if sample_weight is None else sample_weight)}
     if len(lengths) > 1 or not paths:
         raise ValueError(f"paths, labels and sample_weight must have the same length above 0, got {sorted(lengths)}")
@@ -177,6 +196,8 @@ def labelled_images(
         image_size=_as_size(image_size),
         batch_size=batch_size,
         fast=fast,
+        resize=resize,
+        orient=orient,
     )
     return _over_epochs(examples, num_epochs, shuffle, seed, cache)
 
@@ -213,6 +234,8 @@ class ImageFiles:
     fast: bool = False
     deterministic: bool = True
     service: str | None = None
+    resize: str = "squash"
+    orient: bool = True
     skipped: list[str] = dataclasses.field(default_factory=list)
     first: int = 0
     caches: dict = dataclasses.field(default_factory=dict, repr=False)
@@ -231,7 +254,9 @@ class ImageFiles:
         return dataclasses.replace(self, first=examples, seed=seed if self.seed is None else self.seed)
 
     def fingerprint(self) -> str:
-        files = key_of_files(_as_text(self.paths), self.image_size, self.fast)
+        is_usual = (self.resize, self.orient) == ("squash", True)  # fingerprints of earlier versions are without these
+        how = () if is_usual else (self.resize, self.orient)
+        files = key_of_files(_as_text(self.paths), self.image_size, self.fast, *how)
         weights = () if self.sample_weight is None else (self.sample_weight.tolist(),)
         return repr((files, self.labels.tolist(), self.num_classes or False, self.on_error, *weights))
 
@@ -274,7 +299,7 @@ class ImageFiles:
             skips = self.on_error == "skip"
             batch_paths = None if decode and not skips else take_paths(numbers)
             images, places = (
-                decode(numbers) if decode else decode_own_channels(batch_paths, self.image_size, fast=self.fast)
+                decode(numbers) if decode else decode_own_channels(batch_paths, self.image_size, **self._how)
             )
             label, *weight = (tf.gather(tf.gather(each, numbers), places) for each in [labels, *weights])
             batch = images, tf.one_hot(label, self.num_classes) if self.num_classes else label, *weight
@@ -305,10 +330,13 @@ class ImageFiles:
         """Returns the cache of a shard's files, which is filled once per input_fn."""
         key, skip = (shard.start, shard.step), self.on_error == "skip"
         if key not in self.caches:
-            self.caches[key] = open_cache(
-                cache, _as_text(self.paths[shard]), self.image_size, fast=self.fast, skip=skip
-            )
+            self.caches[key] = open_cache(cache, _as_text(self.paths[shard]), self.image_size, skip=skip, **self._how)
         return self.caches[key]
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        """The arguments of `decoded` besides the size."""
+        return {"fast": self.fast, "resize": self.resize, "orient": self.orient}
 
     def _prefetched(self, batches: tf.data.Dataset) -> tf.data.Dataset:
         number = self.prefetch_buffer_size
@@ -328,6 +356,11 @@ def _over_epochs(
 def _check_batch_size(batch_size: int) -> None:
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
+
+
+def _check_resize(resize: str) -> None:
+    if resize not in RESIZES:
+        raise ValueError(f"resize must be one of {', '.join(RESIZES)}, got {resize!r}")
 
 
 def _check_service(service: str | None, cache: str | os.PathLike[str] | None) -> None:

@@ -5,7 +5,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from estimator_train._engine.session.timer import StepTimer
+from estimator_train._engine.session.timer import GridTimer, StepTimer
 
 
 def test_a_clock_that_is_set_back_changes_nothing(monkeypatch):
@@ -40,3 +40,15 @@ def test_it_triggers_as_tensorflows_timer(every):
 def test_one_interval_is_needed(arguments):
     with pytest.raises(ValueError, match="every_secs and every_steps|every_secs or every_steps"):
         StepTimer(**arguments)
+
+
+def test_a_grid_has_the_multiples_whatever_the_step_of_a_resume():
+    timer, triggered = GridTimer(16), []
+    assert timer.next_look(19) == 20
+    timer.update_last_triggered_step(19)
+    assert (timer.next_look(19), timer.next_look(40)) == (32, 41)
+    for step in [*range(20, 70), 82, 83, 96]:  # a loop may pass a multiple
+        if timer.should_trigger_for_step(step):
+            timer.update_last_triggered_step(step)
+            triggered.append(step)
+    assert triggered == [32, 48, 64, 82, 96]

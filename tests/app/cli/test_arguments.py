@@ -174,7 +174,7 @@ WRONG = [
     (["--dataset", "images", "--data-dir", "nowhere"], "there is no folder nowhere"),
     (["--dataset", "images", "--data-dir", "file"], "file is a file"),
     (["--dataset", "images", "--data-dir", "empty"], "empty has no class folders"),
-    (["--dataset", "images", "--data-dir", "classes"], "JPEG or PNG"),
+    (["--dataset", "images", "--data-dir", "classes"], "image files"),
     (["--dataset", "images", "--data-dir", "scans", "--task", "regression"], "images takes no option task"),
     (["--dataset", "manifest", "--data-dir", "file"], "file needs one column path; its first line has text"),
     (
@@ -404,8 +404,9 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
     flags = ["--image-size", "24x32", "--batch-size", "2", "--epochs", "4", "--gpus", "2"]
     flags += ["--evaluate-every", "9", "--early-stopping", "2", "--save-checkpoints-steps", "6"]
     assert plan("--dataset", "images", "--data-dir", scans, *flags) == {
-        "data": "images: 12 images to train on and 4 to evaluate on, in 2 classes",
-        "classes": "bright 6 + 2, dark 6 + 2",
+        "data": "images: 10 images to train on and 4 to evaluate on, in 2 classes",
+        "classes": "bright 5 + 1 + 2, dark 5 + 1 + 2",
+        "validation": "2 images, a share of 0.1 of the training images, for the evaluations during training",
         "files": str(scans),
         "model": "mobilenet_v2 for images of 24x32, starting from imagenet",
         "steps": "12: 4 epochs of 3",
@@ -413,7 +414,10 @@ def test_a_dry_run_says_the_plan_and_does_nothing(plan, scans):
         "devices": "the first 2 GPUs",
         "rate": "the model's, not scaled by the 2 replicas",
         "checkpoints": "every 3 steps and at the end",
-        "evaluation": "every 9 steps and at the end; 2 without a lower loss end it",
+        "evaluation": (
+            "every 9 steps and at the end on the validation images; 2 without a lower loss end it; the checkpoint of "
+            "the best loss is kept; then once on the 4 images to evaluate on"
+        ),
         "folder": "runs/images",
     }
 
@@ -439,9 +443,11 @@ def test_directories_of_training_services_are_defaults_that_flags_override(plan,
 
 
 def test_folders_of_the_data_that_are_left_out_are_named(plan, scans, tmp_path):
-    for split in ("train", "test", "valid"):
+    for split in ("train", "test", "valid", "more"):
         shutil.copytree(scans, tmp_path / "split" / split)
-    assert plan("--dataset", "images", "--data-dir", tmp_path / "split")["files"] == f"{tmp_path}/split, without valid"
+    planned = plan("--dataset", "images", "--data-dir", tmp_path / "split")
+    assert planned["files"] == f"{tmp_path}/split, without more"
+    assert planned["validation"] == "16 images, valid, not used without --evaluate-every"
 
 
 def test_the_plan_of_a_fine_tuning_has_its_phases_and_their_steps(plan, scans):
@@ -466,7 +472,9 @@ def test_the_run_of_a_run_json_is_repeated_and_flags_given_win(plan, begun):
     assert repeated["model"] == "vgg16 for images of 64x64, starting from imagenet"
     assert repeated["steps"] == "3: 3 epochs of 1"
     assert repeated["batch"] == "8 images on each of 2 replicas: 16 a step"
-    assert repeated["evaluation"] == "every 5 steps and at the end; the checkpoint of the best loss is kept"
+    best = "the checkpoint of the best loss is kept"
+    once = "then once on the 4 images to evaluate on"
+    assert repeated["evaluation"] == f"every 5 steps and at the end on the validation images; {best}; {once}"
     assert (repeated["seed"], repeated["folder"]) == ("5", "runs/images")
     changed = plan("--config", f"{begun}/run.json", "--gpus", "3", "--max-steps", "9", "--model", "small_cnn")
     assert changed["devices"] == "the first 3 GPUs"

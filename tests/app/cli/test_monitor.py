@@ -5,7 +5,7 @@ import json
 import click
 import pytest
 
-from estimator_train.app.cli.monitor import CLASS_METRICS, Metric, Monitor, check_monitor
+from estimator_train.app.cli.monitor import METRICS, Metric, Monitor, check_monitor
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from estimator_train.app.cli.monitor import CLASS_METRICS, Metric, Monitor, chec
         ("binary_crossentropy", "binary_crossentropy:min"),
         ("sparse_categorical_accuracy", "sparse_categorical_accuracy:max"),
         ("auc_1", "auc_1:max"),
-        *((name, f"{name}:max") for name in CLASS_METRICS),
+        *((name, f"{name}:{'min' if 'error' in name else 'max'}") for names in METRICS.values() for name in names),
         ("score:max", "score:max"),
         ("loss:max", "loss:max"),
     ],

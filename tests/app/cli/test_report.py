@@ -65,7 +65,7 @@ def test_the_newest_checkpoint_is_evaluated_and_shown(report):
 
 
 def test_tensorboard_gets_the_confusion_matrix_and_samples(report):
-    assert images_of_events(report.parents[1] / "eval") == [(12, "confusion_matrix"), (12, "samples")]
+    assert images_of_events(report.parents[1] / "eval_afterwards") == [(12, "confusion_matrix"), (12, "samples")]
 
 
 def test_the_most_confidently_wrong_come_first(reporter, settings):

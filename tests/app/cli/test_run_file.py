@@ -39,7 +39,8 @@ def test_it_records_how_the_run_was_made_and_repeats_it(command, flags, scans, t
     assert told["settings"] == {
         "dataset": "images", "data_dir": str(scans), "input_fn": None, "eval_input_fn": None, "model": "small_cnn",
         "weights": None, "image_size": [16, 24], "class_names": ["bright", "dark"], "batch_size": 3, "seed": 4,
-        "limit": None, "split": None, "fast": False, "optimizer": None, "ema": None, "label_smoothing": None,
+        "limit": None, "split": None, "validation": None, "resize": None, "ignore_orientation": False, "fast": False,
+        "optimizer": None, "ema": None, "label_smoothing": None,
         "dropout": None, "freeze": None, "phases": None, "task": "classification", "label_moments": None,
     }  # fmt: skip
     assert (told["training"]["max_steps"], told["training"]["epochs"], told["last_step"]) == (6, None, 6)
@@ -78,7 +79,7 @@ def test_quiet_shows_the_last_result_only_and_each_evaluation_is_kept_once(comma
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "2", "--max-steps", "5", "--keep-best"]
     code, output, errors = command(*flags, "--quiet")
     assert (code, errors, levels) == (0, "", [])
-    assert re.fullmatch(r"evaluated \S+/run/model\.ckpt-5: loss \S+\n", output)
+    assert re.fullmatch(r"evaluated \S+/best_checkpoint/model\.ckpt-5: loss \S+\n", output)
     assert evaluations(tmp_path / "run") == [(f"model.ckpt-{step}", step) for step in (2, 4, 5)]
 
 

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from estimator_train.app.cli.commands.train import train
-from estimator_train.app.cli.settings import RULES, STORED, TABLE, Settings, Training
+from estimator_train.app.cli.settings import RESIZES, RULES, STORED, TABLE, Settings, Training
 from estimator_train.app.cli.table import help_of, lines_of, phrases_of, settings_in, text_of
+from estimator_train.input_fns.images import decoding
 from tests.app.cli import flag_tables
 
 
@@ -115,3 +116,7 @@ def test_one_more_field_shows_in_help_run_json_plan_resume_and_docs(scans, tmp_p
     code, _, errors = run(*resume, "--paper", "He 2015")
     assert code == 2
     assert f"the run in {tmp_path}/run has paper Kermany 2018, not He 2015; continue with the same" in errors
+
+
+def test_the_command_knows_the_ways_to_resize():
+    assert RESIZES == decoding.RESIZES

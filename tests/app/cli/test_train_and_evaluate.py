@@ -5,9 +5,16 @@ Model folders are absolute: TensorFlow keeps a writer of events for each name as
 
 import json
 import re
+import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
+
+from estimator_train._engine.events import read_eval_metrics
+from estimator_train.app.cli.monitor import METRICS
+from estimator_train.app.report import predictions_file, run_files
 
 
 def evaluated(output):
@@ -28,15 +35,16 @@ def test_it_stops_at_one_evaluation_too_many_and_keeps_the_best(command, own_fla
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "50", "--evaluate-every", "2"]
     code, output, _ = command(*flags, "--early-stopping", "2", "--keep-best")
     assert code == 0
-    assert evaluated(output) == [2, 4, 6, 8, 10, 10]  # the last line says once more where training ended
+    assert evaluated(output) == [2, 4, 6, 8, 10, 6]  # the last line is that of the best
     assert "trained 10 steps" in output
-    last_line = output.splitlines()[-1]
+    *_, kept, last_line = output.splitlines()
     assert tf.train.latest_checkpoint(tmp_path / "run").endswith("model.ckpt-10")
 
     best = f"{tmp_path}/run/export/best_checkpoint/model.ckpt-6"
     with open(f"{best}.eval_result.json") as file:
         loss = json.load(file)["loss"]
-    assert last_line == f"the best checkpoint is kept as {best}: loss {loss:.4f}"
+    assert kept.startswith(f"the best checkpoint is kept as {best}, with the loss {loss:.4f}; evaluate, predict and ")
+    assert last_line == f"evaluated {best}: loss {loss:.4f}"
     _, output, _ = command("evaluate", "--model-dir", tmp_path / "run", "--checkpoint", best)
     assert output.split()[-1] == f"{loss:.4f}"
 
@@ -48,7 +56,7 @@ def test_an_earlier_trainings_best_checkpoint_remains_the_best(command, own_flag
     code, output, _ = command(*flags, "--max-steps", "10", "--resume")
     assert code == 0
     best = f"{tmp_path}/run/export/best_checkpoint/model.ckpt-6"
-    assert output.splitlines()[-1].startswith(f"the best checkpoint is kept as {best}: loss ")
+    assert output.splitlines()[-1].startswith(f"evaluated {best}: loss ")
 
 
 @pytest.mark.slow
@@ -57,7 +65,7 @@ def test_a_data_set_that_is_stopped_early_says_so(command, scans, tmp_path):
     flags += ["--model-dir", tmp_path / "run", "--batch-size", "4", "--seed", "1", "--max-steps", "200"]
     code, output, _ = command(*flags, "--evaluate-every", "5", "--early-stopping", "1")
     assert code == 0
-    last = evaluated(output)[-1]
+    last = max(evaluated(output))
     assert last < 200 and last % 5 == 0
     assert f"stopped at step {last}: the loss did not fall in 1 evaluations" in output
 
@@ -71,21 +79,142 @@ def test_another_metric_chooses_the_checkpoint_and_ends_the_training(command, sc
     assert code == 0
     assert "2 without a higher macro_f1 end it; the checkpoint of the best macro_f1 is kept" in output
     entries = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
+    *entries, final = entries
+    assert (final["name"], final["step"]) == ("final", evaluated(output)[-1]) and "images" not in final
+    assert {entry["images"] for entry in entries} == {"validation"}
     values = {entry["step"]: entry["metrics"]["macro_f1"] for entry in entries}
     assert values == {entry["step"]: pytest.approx(entry["classification"]["macro_f1"]) for entry in entries}
     best, last = max(values, key=values.get), max(values)
     assert last == best + 8 < 60  # the first of the highest value, and two evaluations more
     assert f"stopped at step {last}: the macro_f1 did not rise in 2 evaluations" in output
-    assert output.splitlines()[-1].endswith(f"best_checkpoint/model.ckpt-{best}: macro_f1 {values[best]:.4f}")
+    assert f"best_checkpoint/model.ckpt-{best}, with the macro_f1 {values[best]:.4f}; evaluate" in output
+    assert final["step"] == best
 
     code, output, _ = command("evaluate", "--model-dir", run, "--checkpoint", "best", "--json")
     (entry,) = json.loads(output)
-    assert (entry["step"], entry["classification"]["macro_f1"]) == (best, pytest.approx(values[best]))
+    assert (entry["step"], entry["classification"]) == (best, final["classification"])
 
 
 def test_a_metric_that_evaluations_do_not_have_is_refused_before_training(command, own_flags, tmp_path):
     flags = [*own_flags, "--model-dir", tmp_path / "run", "--max-steps", "4", "--evaluate-every", "2", "--keep-best"]
     code, output, errors = command(*flags, "--monitor", "mse")
     assert code == 2 and not evaluated(output)
-    line = "--monitor mse: the evaluation has no such metric; it has loss, and, for a dataset, macro_precision"
-    assert errors.splitlines()[-1].startswith(f"estimator_train: {line}")
+    line = "--monitor mse: the evaluation has no such metric; it has loss"
+    assert errors.splitlines()[-1] == f"estimator_train: {line}"
+
+
+@pytest.fixture(scope="module")
+def three_sides(tmp_path_factory):
+    """A folder with train, val and test of three classes, told apart by their brightness."""
+    folder, rng = tmp_path_factory.mktemp("sides"), np.random.default_rng(1)
+    for side, number in (("train", 8), ("val", 3), ("test", 4)):
+        for name, level in (("dark", 50), ("grey", 125), ("light", 200)):
+            (folder / side / name).mkdir(parents=True)
+            for index in range(number):
+                pixels = np.clip(rng.normal(level, 25, (16, 16)), 0, 255).astype("uint8")
+                Image.fromarray(pixels).save(folder / side / name / f"{side}{index}.png")
+    return folder
+
+
+CLIMBER = """
+import tf_keras as keras
+
+def build(image_size, num_classes):
+    layers = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(num_classes, "softmax")]
+    model = keras.Sequential([keras.Input((*image_size, 3)), *layers])
+    model.compile(keras.optimizers.SGD(-0.5), "categorical_crossentropy", ["accuracy"])  # its loss rises at each step
+    return model
+"""
+
+
+def training_on(folder, run):
+    flags = ["--dataset", "images", "--data-dir", folder, "--model", "small_cnn", "--image-size", "16", "--seed", "1"]
+    return [*flags, "--batch-size", "4", "--max-steps", "8", "--evaluate-every", "4", "--model-dir", run]
+
+
+@pytest.mark.slow
+def test_no_test_image_is_read_before_the_last_evaluation(command, three_sides, tmp_path):
+    folder, run = tmp_path / "sides", tmp_path / "run"
+    shutil.copytree(three_sides, folder)
+    for path in folder.glob("test/*/*"):
+        path.write_bytes(b"unreadable")
+    code, output, errors = command(*training_on(folder, run), "--keep-best")
+    assert "validation   9 images, val, for the evaluations during training\n" in output
+    assert "on the validation images; the checkpoint of the best loss is kept; then once on the 12 images" in output
+    assert code == 2 and f"{folder}/test/dark/test0.png cannot be decoded" in errors
+    entries = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
+    assert [(entry["step"], entry["images"]) for entry in entries] == [(4, "validation"), (8, "validation")]
+    assert all(entry["classification"]["examples"] == 9 for entry in entries)
+
+
+@pytest.mark.slow
+def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_path):
+    run = tmp_path / "run"
+    (tmp_path / "climber.py").write_text(CLIMBER)
+    flags = ["--keep-best", "--model", "climber.py:build", "--log", "csv"]
+    code, output, _ = command(*training_on(three_sides, run), *flags)
+    assert code == 0
+    final = json.loads((run / "evaluations.jsonl").read_text().splitlines()[-1])
+    assert (final["step"], final["classification"]["examples"]) == (4, 12)
+    loss, accuracy = f"{final['metrics']['loss']:.4f}", f"{final['metrics']['accuracy']:.4f}"
+    best = run / "export" / "best_checkpoint" / "model.ckpt-4"
+    assert output.splitlines()[-1] == f"evaluated {best}: loss {loss}, accuracy {accuracy}"
+    page = (run / "report" / "report.html").read_text()
+    assert "model.ckpt-4;" in page and f"<dd>{loss}" in page
+    assert "9 validation images chose the checkpoint; 12 others, which did not, judged it." in page
+
+    # As a run that has the folder as its test images, and without a trace in the curves or for compare.
+    before = read_eval_metrics(f"{run}/eval/*"), predictions_file.read(run)
+    for data_dir in ([], ["--data-dir", three_sides / "test"]):
+        code, output, errors = command("evaluate", "--model-dir", run, "--json", *data_dir)
+        (entry,) = json.loads(output)
+        assert (entry["metrics"], entry["classification"]) == (final["metrics"], final["classification"])
+        assert errors == f"using {best}, kept by --keep-best; --checkpoint latest uses the last one\n"
+    (entry,) = json.loads(command("evaluate", "--model-dir", run, "--json", "--checkpoint", "latest")[1])
+    assert entry["step"] == 8 and entry["metrics"]["loss"] > final["metrics"]["loss"]
+    assert (read_eval_metrics(f"{run}/eval/*"), predictions_file.read(run)) == before
+    assert run_files.result_of(run_files.read_evaluations(run)) == json.loads(json.dumps(final))
+
+    # Predictions, and those of the exported model.
+    path = three_sides / "test" / "dark" / "test0.png"
+    (predicted,) = json.loads(command("predict", "--model-dir", run, "--json", path)[1])
+    assert command("evaluate", "--model-dir", run, "--predictions", tmp_path / "all.csv")[0] == 0
+    row = (tmp_path / "all.csv").read_text().splitlines()[1].split(",")
+    assert row[0] == str(path)
+    probabilities = list(predicted["probabilities"].values())
+    assert probabilities == pytest.approx([float(value) for value in row[3:]], abs=1e-6)
+    assert command("export", "--model-dir", run, "--format", "saved_model", "--out", tmp_path / "saved")[0] == 0
+    serve = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
+    (served,) = serve(tf.constant([path.read_bytes()])).values()
+    assert served.numpy()[0] == pytest.approx(probabilities, abs=1e-6)
+
+    # Every metric of the log is among those of the loggers and of TensorBoard.
+    columns = (run / "metrics.csv").read_text().splitlines()[0].split(",")
+    for name in METRICS["classification"]:
+        assert {f"val_{name}", f"final_{name}"} <= {*columns} and name in final["metrics"]
+        assert all(name in metrics for metrics in read_eval_metrics(f"{run}/eval*/*").values())
+
+
+@pytest.mark.slow
+def test_a_share_is_held_out_where_there_are_two_sides(command, three_sides, tmp_path):
+    folder, run = tmp_path / "sides", tmp_path / "run"
+    shutil.copytree(three_sides, folder, ignore=shutil.ignore_patterns("val"))
+    code, output, _ = command(*training_on(folder, run), "--early-stopping", "2", "--dry-run")
+    assert code == 0 and "3 images, a share of 0.1 of the training images, for the evaluations" in output
+    assert "dark 7 + 1 + 4" in output and "the checkpoint of the best loss is kept" in output
+    code, output, _ = command(*training_on(folder, run), "--keep-best", "--validation", "0", "--dry-run")
+    assert code == 0 and "the evaluation images choose, so the final numbers are too good" in output
+    code, output, _ = command(*training_on(folder, run), "--validation", "0.25")
+    assert code == 0 and "6 images, a share of 0.25 of the training images, for the evaluations" in output
+    assert json.loads((run / "run.json").read_text())["settings"]["validation"] == 0.25
+    code, _, errors = command("--resume", "--model-dir", run, "--validation", "0.5")
+    assert code == 2 and "has validation 0.25, not 0.5" in errors
+
+
+def test_evaluations_and_checkpoints_stay_on_their_grid_after_a_resume(command, own_flags, tmp_path):
+    flags = [*own_flags, "--model-dir", tmp_path / "run", "--evaluate-every", "4"]
+    assert command(*flags, "--max-steps", "5")[0] == 0
+    code, output, _ = command(*flags, "--max-steps", "14", "--resume")
+    assert code == 0 and evaluated(output) == [5, 8, 12, 14]
+    kept = {path.stem for path in (tmp_path / "run").glob("model.ckpt-*.index")}
+    assert kept == {f"model.ckpt-{step}" for step in (4, 5, 8, 12, 14)}

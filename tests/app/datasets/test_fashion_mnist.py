@@ -49,6 +49,15 @@ def test_fashion_mnist_can_be_limited(downloads):
     np.testing.assert_array_equal(labels.numpy().sum(0), np.ones(10))
 
 
+def test_fashion_mnist_holds_out_a_share(downloads):
+    data = datasets.open_dataset("fashion_mnist", limit=30).with_validation(0.5)
+    assert (data.train_examples, data.validation_examples, data.to_choose_on().eval_examples) == (15, 15, 15)
+    ((_, labels),) = data.to_choose_on().eval_input_fn(image_size=(28, 28), batch_size=20)()
+    assert labels.shape == (15, 10) and labels.numpy().sum(0).min() == 1
+    with pytest.raises(ValueError, match="10 images are too few to hold out 0.1"):
+        datasets.open_dataset("fashion_mnist", limit=10).with_validation(0.1)
+
+
 def test_fashion_mnist_offline_is_one_line(monkeypatch):
     def load_data():
         raise Exception("URL fetch failure on https://storage.googleapis.com/x: None --\n[Errno -2] unknown")

@@ -103,3 +103,15 @@ def test_other_columns_and_folders_are_refused(splits, hf, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty cannot be loaded"):
         datasets.open_dataset("hf", tmp_path / "empty")
+
+
+def test_a_validation_split_beside_test_chooses_or_a_share_of_train(splits, tmp_path):
+    splits(train=20, validation=6, test=4).save_to_disk(tmp_path / "saved")
+    data = datasets.open_dataset("hf", tmp_path / "saved")
+    assert (data.eval_examples, data.validation_examples, data.validation_name) == (4, 6, "validation")
+    assert data.to_choose_on().eval_examples == 6 and data.limited(2).validation_examples == 2
+    split = data.with_validation(0.2)
+    assert split.class_counts() == {
+        "train": {"a": 8, "b": 8}, "eval": {"a": 2, "b": 2}, "validation": {"a": 2, "b": 2}
+    }  # fmt: skip
+    assert not data.with_validation(0).validation_examples

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from estimator_train.app import datasets
+from estimator_train.app.datasets.images import SUFFIXES, counted_endings
 
 
 @pytest.fixture
@@ -29,13 +30,64 @@ def names(paths):
 
 
 def test_train_and_test_folders_are_the_two_sides(fill):
-    data = datasets.open_dataset("images", fill({"train/b": 2, "train/a": 1, "test/a": 1, "test/b": 1, "val/a": 9}))
+    data = datasets.open_dataset("images", fill({"train/b": 2, "train/a": 1, "test/a": 1, "test/b": 1, "more/a": 9}))
     assert data.name == "images"
     assert data.class_names == ("a", "b")
     assert names(data.train_paths) == ["a/000.jpg", "b/000.jpg", "b/001.jpg"]
     assert names(data.eval_paths) == ["a/000.jpg", "b/000.jpg"]
     assert (data.train_examples, data.eval_examples) == (3, 2)
-    assert data.left_out == ("val",)
+    assert data.left_out == ("more",)
+    assert data.validation_examples == 0 and data.to_choose_on() is data
+
+
+def test_a_validation_folder_beside_test_chooses(fill):
+    sides = {"train/a": 4, "train/b": 4, "test/a": 1, "test/b": 1, "val/a": 2, "val/b": 3}
+    data = datasets.open_dataset("images", fill(sides))
+    assert (data.validation_examples, data.validation_name, data.left_out) == (5, "val", ())
+    assert data.class_counts()["validation"] == {"a": 2, "b": 3}
+    choosing = data.to_choose_on()
+    assert choosing.eval_paths == data.validation_paths and choosing.validation_examples == 0
+    assert data.limited(2).validation_examples == 2
+
+    split = data.with_validation(0.3)  # instead of the folder
+    assert (split.train_examples, split.validation_examples, split.left_out) == (6, 2, ("val",))
+    assert sorted(split.train_paths + split.validation_paths) == data.train_paths
+    assert split.class_counts()["validation"] == {"a": 1, "b": 1} and split.eval_paths == data.eval_paths
+    assert data.with_validation(0).left_out == ("val",)
+    with pytest.raises(ValueError, match=r"class a has too few training examples, 4, to hold out 0\.9"):
+        data.with_validation(0.9)
+
+
+def test_a_validation_folder_must_have_the_classes_of_train(fill):
+    sides = {"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1, "val/a": 1, "val/c": 1}
+    with pytest.raises(ValueError, match=r"train and .*val must hold the same classes, .* has b, c"):
+        datasets.open_dataset("images", fill(sides))
+
+
+def test_other_images_of_the_same_classes_are_all_evaluated(fill):
+    folder = fill({"train/a": 2, "train/b": 3, "test/a": 1, "test/b": 1})
+    about = {"image_size": (8, 8)}
+    whole = datasets.open_evaluation("oct2017", folder / "train", ("b", "a"), **about)
+    assert (whole.train_examples, whole.eval_examples, whole.class_names) == (0, 5, ("b", "a"))
+    assert datasets.open_evaluation("images", folder, ("a", "b"), **about).eval_examples == 2
+    with pytest.raises(ValueError, match="train does not have the classes of the run: it lacks c; the run does not kn"):
+        datasets.open_evaluation("images", folder / "train", ("a", "c"), **about)
+    with pytest.raises(ValueError, match="a folder of class folders is for classification"):
+        datasets.open_evaluation("images", folder, ("a", "b"), task="multilabel", **about)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        datasets.open_evaluation("images", folder / "none", ("a", "b"), **about)
+
+
+def test_other_files_are_counted_by_their_ending(fill):
+    folder = fill({"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1})
+    for name in ("train/a/1.HEIC", "train/b/2.heic", "test/a/notes.txt", "test/a/README", "test/a/.hidden"):
+        (folder / name).touch()
+    for ending in SUFFIXES:
+        (folder / "train" / "a" / f"photo{ending.upper()}").touch()
+    data = datasets.open_dataset("images", folder)
+    assert data.train_examples == 4 + len(SUFFIXES)
+    assert counted_endings(data.other_files) == "4 files of other formats: .heic 2, without an ending 1, .txt 1"
+    assert counted_endings({}) is None
 
 
 @pytest.mark.parametrize("validation", ["val", "valid", "validation"])
@@ -84,9 +136,9 @@ def test_suffixes_of_any_case_count_and_hidden_files_do_not(fill):
     ("numbers", "message"),
     [
         ({}, "has no class folders"),
-        ({"a": 0, "b": 0}, "none of the class folders in .* has JPEG or PNG files: a, b"),
+        ({"a": 0, "b": 0}, "none of the class folders in .* has image files: a, b"),
         ({"a": 3}, "has only one class, a: at least two"),
-        ({"a": 3, "b": 0}, "class folder .*b has no JPEG or PNG files"),
+        ({"a": 3, "b": 0}, "class folder .*b has no image files"),
         ({"a": 3, "b": 1}, "class b has one image, .*000.jpg: at least two"),
         ({"train/a": 1, "train/b": 1, "test/a": 1, "test/c": 1}, "same classes, but only one of them has b, c"),
     ],

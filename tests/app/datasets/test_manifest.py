@@ -49,8 +49,38 @@ def test_several_labels_have_a_column_each_and_an_empty_cell_none(manifest):
     )  # fmt: skip
     assert data.class_names == ("cat", "dog")
     assert data.train_labels.tolist() == [[1, 1], [0, 0]] and data.eval_labels.tolist() == [[0, 1]]
-    assert data.class_counts() == {"train": {"cat": 1, "dog": 1}, "eval": {"cat": 0, "dog": 1}}
-    assert data.left_out == ("val",)
+    assert data.class_counts() == {
+        "train": {"cat": 1, "dog": 1}, "eval": {"cat": 0, "dog": 1}, "validation": {"cat": 1, "dog": 0}
+    }  # fmt: skip
+    assert data.left_out == () and data.validation_name == "val"
+    assert data.to_choose_on().eval_labels.tolist() == [[1, 0]]
+
+
+def test_a_label_keeps_a_training_image(manifest):
+    rows = manifest(("path", "label", "split"), ("a", "cat", "train"), ("b", "dog", "train"), ("c", "dog", "test"))
+    with pytest.raises(ValueError, match="label (cat|dog) has too few training images"):
+        open_manifest(rows, "multilabel").with_validation(0.5)
+
+
+def test_a_share_of_each_class_is_held_out_with_its_labels(manifest):
+    rows = [(f"{index}.png", "ab"[index % 2], "train" if index < 16 else "test", 1 + index) for index in range(20)]
+    data = open_manifest(manifest(("path", "label", "split", "weight"), *rows)).with_validation(0.25)
+    assert data.class_counts() == {side: {"a": number, "b": number} for side, number in
+                                   {"train": 6, "eval": 2, "validation": 2}.items()}  # fmt: skip
+    assert len(data.train_weights) == 12
+    for path, label in zip(data.validation_paths, data.validation_labels, strict=True):
+        assert int(path.rpartition("/")[2].partition(".")[0]) % 2 == label
+
+
+def test_other_rows_are_all_evaluated_or_those_of_their_split(manifest):
+    about = {"task": "classification", "image_size": (8, 8)}
+    file = manifest(("path", "label"), ("1", "a"), ("2", "a"))
+    data = datasets.open_evaluation("manifest", file, ("b", "a"), **about)
+    assert (data.eval_examples, data.eval_labels.tolist(), data.train_examples) == (2, [1, 1], 0)
+    file = manifest(("path", "label", "split"), ("1", "a", "train"), ("2", "b", "test"))
+    assert datasets.open_evaluation("manifest", file, ("a", "b"), **about).eval_labels.tolist() == [1]
+    with pytest.raises(ValueError, match="the run does not know b"):
+        datasets.open_evaluation("manifest", file, ("a", "c"), **about)
 
 
 def test_numbers_have_mean_and_deviation_and_weights_of_training_rows(manifest):

@@ -101,3 +101,27 @@ def test_what_is_no_npz_file_is_refused(tmp_path):
         datasets.open_dataset("npz", tmp_path / "text.npz")
     with pytest.raises(ValueError, match="has no x_test, y_test"):
         datasets.open_dataset("npz", save(tmp_path / "a.npz", x_train=np.zeros(3), y_train=np.zeros(3)))
+
+
+def test_a_share_of_each_class_is_held_out_to_choose_on(tmp_path):
+    data = datasets.open_dataset("npz", save(tmp_path / "a.npz", **arrays(train=30)))
+    split = data.with_validation(0.2)
+    assert split.class_counts()["validation"] == {"0": 2, "1": 2, "2": 2}
+    assert (split.train_examples, split.validation_examples, split.eval_examples) == (24, 6, 6)
+    choosing = split.to_choose_on()
+    np.testing.assert_array_equal(choosing.x_eval[:, 0, 0], 20 * choosing.y_eval)
+    assert choosing.eval_examples == 6 and not choosing.validation_examples
+    assert data.to_choose_on() is data and not data.with_validation(0).validation_examples
+    assert split.limited(3).validation_examples == 3
+    with pytest.raises(ValueError, match="class 0 has too few training examples, 10, to hold out 0.95"):
+        data.with_validation(0.95)
+
+
+def test_other_data_must_have_the_classes_of_the_run(tmp_path):
+    path = save(tmp_path / "a.npz", **arrays(), class_names=["x", "y", "z"])
+    about = {"image_size": (8, 6)}
+    assert datasets.open_evaluation("npz", path, ("x", "y", "z"), **about).eval_examples == 6
+    with pytest.raises(ValueError, match="a.npz does not have the classes of the run: it lacks w; the run .* know z"):
+        datasets.open_evaluation("npz", path, ("x", "y", "w"), **about)
+    with pytest.raises(ValueError, match="a.npz has the classes of the run in another order: x, y, z"):
+        datasets.open_evaluation("npz", path, ("z", "y", "x"), **about)

@@ -6,7 +6,7 @@ import pytest
 
 from estimator_train.app import datasets
 from estimator_train.app.datasets import oct2017
-from estimator_train.app.datasets.patients import patient_of
+from estimator_train.app.datasets.patients import patient_of, with_patients_for_validation
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
 
@@ -110,6 +110,10 @@ def test_a_split_by_patient_shares_none_and_leaves_the_test_images_out(tmp_path,
     for class_name, number in whole.class_counts()["train"].items():
         assert 0.1 * number < data.class_counts()["eval"][class_name] < 0.5 * number
     assert datasets.open_dataset("oct2017", tmp_path, split="patient") == data
+
+    held_out = with_patients_for_validation(data, 0.2)
+    sides = [{patient_of(path) for path in paths} for paths in held_out.image_paths().values()]
+    assert all(sides) and sum(map(len, sides)) == len(set.union(*sides)) and len(sides) == 3
 
 
 def test_a_split_that_cannot_be_is_refused(tmp_path):

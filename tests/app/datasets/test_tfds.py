@@ -1,12 +1,15 @@
 """TensorFlow Datasets: with its own mocked data, and without the package."""
 
 import sys
+import types
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from estimator_train.app import datasets
+from estimator_train.app.datasets.dataset import default_settings
+from estimator_train.app.datasets.tfds import TfdsDataset
 
 
 def test_without_the_package_the_hint_is_one_line(monkeypatch):
@@ -51,6 +54,17 @@ def test_images_of_several_sizes_are_resized(tfds):
         assert (data.train_split, data.eval_split) == ("train[:80%]", "train[80%:]")
         images, _ = next(iter(data.eval_input_fn(image_size=(32, 24), batch_size=2)()))
         assert images.shape == (2, 32, 24, 3)
+
+
+def test_the_end_of_the_training_split_is_held_out():
+    numbers = {"train": 10, "test": 4, "train[:8]": 8, "train[8:10]": 2}
+    splits = {name: types.SimpleNamespace(num_examples=number) for name, number in numbers.items()}
+    builder = types.SimpleNamespace(info=types.SimpleNamespace(splits=splits))
+    about = {"name": "tfds:mnist", "class_names": ("a", "b"), **default_settings(28, 28)}
+    data = TfdsDataset(**about, builder=builder, train_split="train", eval_split="test").with_validation(0.2)
+    assert (data.train_split, data.validation_split) == ("train[:8]", "train[8:10]")
+    assert (data.train_examples, data.validation_examples, data.to_choose_on().eval_examples) == (8, 2, 2)
+    assert not data.with_validation(0).validation_examples
 
 
 def test_a_folder_with_what_was_prepared_is_no_folder_of_classes(tfds, tmp_path):

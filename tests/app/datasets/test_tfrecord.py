@@ -29,6 +29,16 @@ def test_tfrecord_files_are_counted_and_read(records):
     assert [labels.numpy().sum(0).tolist() for _, labels in trained] == [[2, 3], [2, 3]]
 
 
+def test_validation_files_beside_test_files_choose(records):
+    data = datasets.open_dataset("tfrecord", records)
+    with pytest.raises(ValueError, match="tfrecord cannot hold out validation examples: give it its own"):
+        data.with_validation(0.1)
+    write_records(records / "test.tfrecord", [(np.zeros((6, 8, 1), np.uint8), 0)] * 2)
+    data = datasets.open_dataset("tfrecord", records)
+    assert (data.eval_examples, data.validation_examples, data.to_choose_on().eval_examples) == (2, 3, 3)
+    assert not data.with_validation(0).validation_examples
+
+
 def test_pipelines_share_tfrecord_files(records):
     input_fn = datasets.open_dataset("tfrecord", records).eval_input_fn(image_size=(3, 4), batch_size=8)
     shards = [input_fn(tf.distribute.InputContext(2, index)) for index in (0, 1)]
@@ -65,5 +75,5 @@ def test_an_encoded_image_of_another_format_is_refused(tmp_path):
         write_records(tmp_path / name, [(gif, 0)])
     (tmp_path / "labels.txt").write_text("a\nb\n")
     data = datasets.open_dataset("tfrecord", tmp_path)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not a JPEG or PNG of at most 89478485 pixels"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not a readable image of at most 89478485 pixels"):
         list(data.eval_input_fn(image_size=(8, 8), batch_size=1)())

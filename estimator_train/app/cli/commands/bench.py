@@ -161,9 +161,9 @@ def _train_examples(recipe, data_dir, model_dir):
 def _diagnosis(timing, run):
     """Returns what limits the training in the directory `run`."""
     with starting_tensorflow():
-        from estimator_train.app.cli.run.build import build_input_fns
+        from estimator_train.app.cli.run.build import build_train_input_fn
         from estimator_train.app.cli.run.training import diagnosis
 
     settings, training = load_settings(run), load_training(run)
-    train_input_fn, _ = build_input_fns(settings, settings.open_data(), training)
+    train_input_fn = build_train_input_fn(settings, settings.open_data(), training)
     return diagnosis(timing, training, train_input_fn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -35,6 +36,7 @@ from estimator_train.app.cli.table import given_of
 from estimator_train.app.datasets.images import ImageDataset
 
 _RATE_TEST_STEPS = 100
+_VALIDATION = 0.1  # of the training examples, to choose on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,19 +90,35 @@ def resolve(flags: SimpleNamespace) -> Run:
 
     settings = Settings(**given_of(flags, Settings), class_names=())
     data = settings.open_data(draw=not flags.dry_run)
+    if settings.validation is None and (flags.early_stopping or flags.keep_best) and not run_file(model_dir).exists():
+        settings, data = _with_validation(settings, data)
     settings = settings.filled_by(data)
     if settings.data_dir:
         settings = dataclasses.replace(settings, data_dir=absolute(settings.data_dir))
     training = Training(**given_of(flags, Training))
+    if training.early_stopping:
+        training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.default_epochs)
     return Run(settings, training, data, model_dir, task, verbosity_of(flags), flags.find_learning_rate, variables)
 
 
+def _with_validation(settings, data):
+    """Holds out a share of the training examples if there are none to choose on; not all datasets can."""
+    if data is None or data.validation_examples:
+        return settings, data
+    holding_out = dataclasses.replace(settings, validation=_VALIDATION)
+    with contextlib.suppress(ValueError):
+        return holding_out, holding_out.holding_out(data)
+    return settings, data
+
+
 def check(run: Run) -> None:
     """Rejects settings that do not fit the dataset, the model, or the run that is resumed."""
     settings, training = run.settings, run.training
-    for flag, given in [("--cache", training.cache), ("--fast", settings.fast)]:
+    of_files = {"--cache": training.cache, "--fast": settings.fast, "--resize": settings.resize}
+    of_files["--ignore-orientation"] = settings.ignore_orientation
+    for flag, given in of_files.items():
         if given and run.data and not isinstance(run.data, ImageDataset):
             raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
     earlier = load_settings(run.model_dir)

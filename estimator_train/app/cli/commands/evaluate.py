@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import click
 
+from estimator_train.app import datasets
 from estimator_train.app.cli import output_format
 from estimator_train.app.cli.conflicts import Excludes, check_conflicts
 from estimator_train.app.cli.directories import check_parent
-from estimator_train.app.cli.parameters import OutputFile
-from estimator_train.app.cli.run_file import data_of_run, settings_of_run
+from estimator_train.app.cli.monitor import METRICS
+from estimator_train.app.cli.parameters import Directory, OneOf, OutputFile
+from estimator_train.app.cli.run_file import data_of_run, other_data, settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
 
@@ -20,6 +22,7 @@ Examples:
   estimator_train evaluate --model-dir runs/oct2017
   estimator_train evaluate --model-dir runs/oct2017 --checkpoint best
   estimator_train evaluate --model-dir runs/oct2017 --all
+  estimator_train evaluate --model-dir runs/oct2017 --data-dir scans_of_another_clinic
   estimator_train evaluate --model-dir runs/oct2017 --json --predictions predictions.csv
 """
 
@@ -41,32 +44,41 @@ _RULES = (
     metavar="FILE",
     help="Write each example's classes and probabilities as comma-separated values.",
 )
+@click.option("--dataset", type=OneOf(datasets.names), help="Evaluate on another dataset of the same classes.")
+@click.option("--data-dir", type=Directory(), help="Evaluate on the images in a directory or a file.")
 def evaluate(**flags):
     """Evaluate the newest checkpoint of a run, or others.
 
-    The data and the model are those of the run. Checkpoints are ranked by accuracy (by macro F1 for several labels, by
-    R2 for numbers), then by loss. Every evaluation adds a line to evaluations.jsonl in the directory of the run, and a
-    classifier's last one replaces predictions.csv.
+    The data and the model are those of the run, unless --data-dir or --dataset names other data: all images of a
+    folder of class folders or of a CSV file, those of its test or val part if it has one, or the evaluation images of a
+    dataset. Checkpoints are ranked by accuracy (by macro F1 for several labels, by
+    R2 for numbers), then by loss. Every evaluation adds a line to evaluations.jsonl in the directory of the run, which
+    reports and compare do not read as the result of the training.
     """
     flags = SimpleNamespace(**flags)
     check_conflicts(flags, _RULES)
     model_dir = flags.model_dir
     settings = settings_of_run(model_dir, flags.trust_run)
-    checkpoint = checkpoint_prefix(model_dir, flags.checkpoint)
+    checkpoint = None if flags.all else checkpoint_prefix(model_dir, flags.checkpoint)
     if flags.predictions:
         if not (settings.class_names or settings.task == "regression"):
             raise click.ClickException(f"--predictions needs classes, and the run in {model_dir} has none")
         check_parent(flags.predictions, "--predictions")
-    data = data_of_run(settings, model_dir)
+    if flags.dataset or flags.data_dir:
+        settings, data = other_data(settings, flags.dataset, flags.data_dir)
+    else:
+        data = data_of_run(settings, model_dir)
 
     with starting_tensorflow():
         from estimator_train.app.cli.run import build, evaluation
         from estimator_train.app.report import predictions_file
 
     paths = build.checkpoint_paths(model_dir, checkpoint, every=flags.all)
+    other = flags.data_dir or flags.dataset
+    about = {"name": evaluation.AFTERWARDS, "images": other}
     results = []
     for path, evaluated in zip(paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True):
-        entry, result = evaluation.keep(settings, data, model_dir, path, evaluated)
+        entry, result = evaluation.keep(settings, data, model_dir, path, evaluated, **about)
         results.append((entry, result))
         if flags.predictions and result:
             columns = settings.task, settings.class_names
@@ -89,9 +101,15 @@ def _rank(result):
 
 
 def _summary(entry, result):
-    """Returns the scalar metrics, including those computed from the examples."""
-    metrics = {name: value for name, value in entry["metrics"].items() if not isinstance(value, list)}
+    """Returns the scalar metrics, with the most important ones of those computed from the examples."""
+    metrics = {name: value for name, value in _own(entry, result).items() if not isinstance(value, list)}
     return metrics if result is None else metrics | result.summary()
+
+
+def _own(entry, result):
+    """Returns the model's own metrics."""
+    computed = METRICS[result.task] if result else ()
+    return {name: value for name, value in entry["metrics"].items() if name not in computed}
 
 
 def _ranking(results):
@@ -100,7 +118,7 @@ def _ranking(results):
 
 def _tables(evaluated):
     entry, result = evaluated
-    row = output_format.as_table([_place(entry) | entry["metrics"]])
+    row = output_format.as_table([_place(entry) | _own(entry, result)])
     if result is None:
         return row
     from estimator_train.app.report import tasks  # NumPy comes with it

@@ -54,9 +54,9 @@ Examples:
 def export(model_dir, checkpoint, trust_run, file_format, out):
     """Export the trained model of a run.
 
-    The SavedModel of a run on images takes encoded JPEG or PNG files as image_bytes; its signature
-    images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. Those are written
-    only if they match predict on a batch of the run's evaluation data.
+    The SavedModel of a run on images takes encoded JPEG, PNG, BMP, GIF or WebP files as image_bytes; its
+    signature images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. Those are
+    written only if they match predict on a batch of the run's evaluation data.
     """
     settings = settings_of_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import glob
 import os
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from estimator_train.app.cli.conflicts import check_conflicts
 from estimator_train.app.cli.run_file import settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
-from estimator_train.app.datasets.images import subdirectories
+from estimator_train.app.datasets.images import SUFFIXES, counted_endings, subdirectories
 
 _EXAMPLES = """\b
 Examples:
@@ -31,7 +32,7 @@ Examples:
 def predict(model_dir, checkpoint, trust_run, images, **flags):
     """Predict the classes of images with their probabilities, or their labels or numbers.
 
-    A FOLDER stands for all JPEG and PNG files in it and its subfolders. Unreadable files are named on standard error,
+    A FOLDER stands for all image files in it and its subfolders. Unreadable files are named on standard error,
     and the exit code is then 1.
     """
     flags = SimpleNamespace(**flags)
@@ -40,7 +41,8 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     if not settings.dataset:
         raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
-    found = {argument: _image_files(argument) for argument in images}
+    others = collections.Counter()
+    found = {argument: _image_files(argument, others) for argument in images}
     present = list(dict.fromkeys(path for paths in found.values() for path in paths))
     absent = [argument for argument, paths in found.items() if not paths]
     # Opening a pipe that nothing writes to would block forever.
@@ -68,6 +70,8 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
         text=lambda: output_format.as_table(rows, header),
     )
     undecodable = [path for path in paths if path not in predictions]
+    if others:
+        click.echo(f"estimator_train: left out are {printable(counted_endings(others))}", err=True)
     for argument in absent:
         click.echo(f"estimator_train: {printable(argument)}: there is no such image file", err=True)
     for path in special:
@@ -86,12 +90,12 @@ def _entry(kind, names, path, row):
     return entry | {"probabilities": dict(zip(names, probabilities, strict=True))} if names else entry
 
 
-def _image_files(argument):
+def _image_files(argument, others):
     """Returns the image paths that an argument stands for. Names may contain wildcards, and directories brackets."""
     there = as_path(argument).exists() if is_remote(argument) else os.path.exists(argument)
     found = [argument] if there else _matching(argument) or _matching(argument.replace("[", "[[]"))
     places = map(as_path, found)
-    return [path for place in places for path in (_files_below(place) if place.is_dir() else [str(place)])]
+    return [path for place in places for path in (_files_below(place, others) if place.is_dir() else [str(place)])]
 
 
 def _matching(pattern):
@@ -100,8 +104,12 @@ def _matching(pattern):
     return sorted(glob.glob(pattern, recursive=True))
 
 
-def _files_below(folder):
-    """Returns the paths of the JPEG and PNG files in a directory and its subdirectories, except hidden ones."""
+def _files_below(folder, others):
+    """Returns the paths of the image files in a directory and its subdirectories, and counts others by ending.
+
+    Hidden ones are neither.
+    """
     files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
-    here = sorted(path for path in files if path.lower().endswith((".jpg", ".jpeg", ".png")))
-    return here + [path for subfolder in subdirectories(folder) for path in _files_below(subfolder)]
+    here = sorted(path for path in files if path.lower().endswith(SUFFIXES))
+    others.update(os.path.splitext(path)[1].lower() for path in files if not path.lower().endswith(SUFFIXES))
+    return here + [path for subfolder in subdirectories(folder) for path in _files_below(subfolder, others)]

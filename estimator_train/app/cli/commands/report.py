@@ -31,6 +31,6 @@ def report(model_dir, checkpoint, trust_run):
 
     (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
     (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint])
-    reporter = reporting.Reporter(settings, data, model_dir)
+    reporter = reporting.Reporter(settings, data, model_dir, name=evaluation.AFTERWARDS)
     reporter.add(checkpoint, result)
     click.echo(f"the report is {reporter.write()}")

@@ -26,7 +26,6 @@ from estimator_train._engine.session.full_disk import FullDiskError
 from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.functions import check_function
-from estimator_train.app.cli.monitor import CLASS_METRICS
 from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.models.compilation import recompile
 from estimator_train.hooks.early_stopping import MissingMetricError
@@ -98,31 +97,33 @@ def _outputs(settings):
     return 1 if settings.task == "regression" else len(settings.class_names) or None
 
 
-def build_input_fns(settings, data, training=None):
-    """Returns the training and the evaluation input_fn. A dataset's training data is endless; max_steps ends it.
-
-    Without `training`, there is no cache, and batches are not changed.
-    """
-    train_input_fn, eval_input_fn = _dataset_input_fns(settings, data, training and training.cache)
-    if training and training.class_weights:
+def build_train_input_fn(settings, data, training):
+    """Returns the training input_fn. A dataset's is endless; max_steps ends it."""
+    if settings.input_fn:
+        train_input_fn = load_function(settings.input_fn)
+    else:
+        cache = {"cache": training.cache} if training.cache else {}
+        with one_line_errors():  # a dataset may be downloaded here
+            train_input_fn = data.train_input_fn(**_sizes(settings), **cache, num_epochs=None, seed=settings.seed)
+    if training.class_weights:
         weights = datasets.class_weights(data, training.class_weights)
         train_input_fn = input_fns.class_weighted(train_input_fn, weights)
-    if training and training.augment:
-        train_input_fn = input_fns.augmented(train_input_fn, training.augment)
-    return train_input_fn, eval_input_fn
+    return input_fns.augmented(train_input_fn, training.augment) if training.augment else train_input_fn
 
 
-def _dataset_input_fns(settings, data, cache):
+def build_eval_input_fn(settings, data, cache=None):
+    """Returns the evaluation input_fn."""
     if settings.input_fn:
-        return load_function(settings.input_fn), load_function(settings.eval_input_fn)
+        return load_function(settings.eval_input_fn)
+    options = {"cache": cache} if cache not in (None, "features") else {}  # the whole model is evaluated
+    with one_line_errors():
+        return data.eval_input_fn(**_sizes(settings), **options)
+
+
+def _sizes(settings):
     sizes = {"image_size": settings.image_size, "batch_size": settings.batch_size}
-    if settings.fast:
-        sizes["fast"] = True
-    training_cache = {"cache": cache} if cache else {}
-    evaluation_cache = training_cache if cache != "features" else {}  # the whole model is evaluated
-    with one_line_errors():  # a dataset may be downloaded here
-        train_input_fn = data.train_input_fn(**sizes, **training_cache, num_epochs=None, seed=settings.seed)
-        return train_input_fn, data.eval_input_fn(**sizes, **evaluation_cache)
+    is_usual = not (settings.resize or settings.ignore_orientation)  # which all datasets support
+    return sizes | ({"fast": True} if settings.fast else {}) | ({} if is_usual else settings.decoding)
 
 
 def local_strategy(gpus, replicas, all_reduce):
@@ -179,10 +180,7 @@ def run_errors():
         click.echo(f"estimator_train: {error}", err=True)
         sys.exit(1)
     except MissingMetricError as error:
-        computed = f"and, for a dataset, {', '.join(CLASS_METRICS)}"
-        line = (
-            f"--monitor {error.metric}: the evaluation has no such metric; it has {', '.join(error.names)}, {computed}"
-        )
+        line = f"--monitor {error.metric}: the evaluation has no such metric; it has {', '.join(error.names)}"
         raise click.ClickException(line) from error
     except tf.compat.v1.train.NanLossDuringTrainingError:
         click.echo(f"estimator_train: {_NAN_LOSS}", err=True)

@@ -8,11 +8,15 @@ import click
 import numpy as np
 import tensorflow as tf
 
+from estimator_train._engine.host.paths import as_path
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.run.build import build_estimator, build_input_fns, run_errors
+from estimator_train.app.cli.monitor import METRICS
+from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, run_errors
 from estimator_train.app.report import evaluation_log, predictions_file, tasks
 from estimator_train.extenders import add_metrics
 from estimator_train.run_config import RunConfig
+
+AFTERWARDS = "afterwards"  # name of the evaluations of a finished run
 
 v1 = tf.compat.v1
 
@@ -23,29 +27,32 @@ class Evaluation(NamedTuple):
     metrics: dict
     labels: np.ndarray | None  # None without a dataset
     outputs: np.ndarray | None
+    result: tasks.Result | None = None
 
 
 def evaluate(settings, data, model_dir, checkpoint_paths):
     """Yields the `Evaluation` of each checkpoint."""
     examples = CollectPredictions(settings.task, settings.class_names)
     estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
-    _, eval_input_fn = build_input_fns(settings, data)
+    eval_input_fn = build_eval_input_fn(settings, data)
     for path in checkpoint_paths:
         with run_errors():
-            metrics = estimator.evaluate(eval_input_fn, hooks=[examples], checkpoint_path=path)
+            # Its events are apart from the training's curves.
+            metrics = estimator.evaluate(eval_input_fn, hooks=[examples], checkpoint_path=path, name=AFTERWARDS)
         yield examples.evaluation(metrics)
 
 
-def keep(settings, data, model_dir, checkpoint, evaluation):
+def keep(settings, data, model_dir, checkpoint, evaluation, *, name=None, images=None):
     """Adds an `Evaluation` to evaluations.jsonl, and a classifier's to predictions.csv.
 
-    Returns the line's content, and the `tasks.Result`, or None without examples.
+    `name` and `images` are those of `evaluation_log.append`. Only the training replaces predictions.csv, which has its
+    evaluation images. Returns the line's content, and the `tasks.Result`, or None without examples.
     """
-    metrics, labels, outputs = evaluation
-    result = None if labels is None else tasks.named(settings.task).result(settings.class_names, labels, outputs)
+    metrics, labels, outputs, result = evaluation
     with one_line_errors():
-        entry = evaluation_log.append(model_dir, checkpoint, metrics, result)
-        if result and settings.task == "classification":
+        entry = evaluation_log.append(model_dir, checkpoint, metrics, result, name=name, images=images)
+        replaces = name != AFTERWARDS or not as_path(model_dir, predictions_file.NAME).exists()
+        if result and settings.task == "classification" and replaces and not images:
             predictions_file.write(model_dir, data, settings.class_names, labels, outputs)
     return entry, result
 
@@ -56,26 +63,32 @@ class CollectPredictions(v1.train.SessionRunHook):
     Args:
       task: the task of the settings.
       class_names: names of the classes or labels. If empty, as with an input_fn, classification collects nothing.
-      metric: name of a number of `tasks.Result` to add to the evaluation's metrics, or None.
     """
 
-    def __init__(self, task, class_names, metric=None):
+    def __init__(self, task, class_names):
         self._task = task
         self._class_names = class_names
-        self._metric = metric
         self._keeps = task == "regression" or bool(class_names)
         self._tensors = []
 
     def attach(self, estimator):
-        """Returns an Estimator with the same model and directory whose evaluations this hook can watch."""
+        """Returns an Estimator with the same model and directory whose evaluations this hook can watch.
+
+        They have the `monitor.METRICS` of the task, too.
+        """
         return add_metrics(estimator, self._metric_fn) if self._keeps else estimator
 
     def evaluation(self, metrics):
         """Returns the `Evaluation` that has just produced `metrics`."""
-        return Evaluation(metrics, *(self._examples() if self._keeps else (None, None)))
+        if not self._keeps:
+            return Evaluation(metrics, None, None)
+        labels, outputs, result = self._evaluated()
+        if result is None:  # there is nothing behind the metrics added
+            metrics = {name: value for name, value in metrics.items() if name not in METRICS[self._task]}
+        return Evaluation(metrics, labels, outputs, result)
 
     def after_create_session(self, session, coord):
-        self._batches = []
+        self._batches, self._examples = [], None
 
     def before_run(self, run_context):
         return v1.train.SessionRunArgs(self._tensors)
@@ -84,21 +97,32 @@ class CollectPredictions(v1.train.SessionRunHook):
         self._batches.append(run_values.results)
 
     def _metric_fn(self, labels, predictions):
-        """Keeps the tensors to fetch, and adds the metric, which is computed after the last example."""
+        """Keeps the tensors to fetch, and adds the metrics, which are computed after the last example."""
         self._tensors = labels, predictions
-        if self._metric is None:
+        if len(predictions) > 1:
             return {}
-        value = tf.ensure_shape(tf.numpy_function(self._value, [], tf.float64), [])
-        return {self._metric: (value, tf.nest.flatten(labels)[0])}  # a step has nothing to update
+        names = METRICS[self._task]
+        values = tf.ensure_shape(tf.numpy_function(self._values, [], tf.float64), [len(names)])
+        # A step has nothing to update.
+        return {
+            name: (value, tf.nest.flatten(labels)[0]) for name, value in zip(names, tf.unstack(values), strict=True)
+        }
 
-    def _value(self):
-        labels, outputs = self._examples()
-        if labels is None:
-            return np.nan
-        value = getattr(tasks.named(self._task).result(self._class_names, labels, outputs), self._metric, None)
-        return np.float64(np.nan if value is None else value)
+    def _values(self):
+        *_, result = self._evaluated()
+        values = [getattr(result, name, None) for name in METRICS[self._task]]
+        return np.array([np.nan if value is None else value for value in values], np.float64)
 
-    def _examples(self):
+    def _evaluated(self):
+        """Returns (labels, outputs, result) of all examples; see `Evaluation`."""
+        if self._examples is None:
+            labels, outputs = self._all_batches()
+            module = tasks.named(self._task)
+            result = None if labels is None else module.result(self._class_names, labels, outputs)
+            self._examples = labels, outputs, result
+        return self._examples
+
+    def _all_batches(self):
         """Returns (labels, outputs) of all examples; says why and returns (None, None) if they do not fit the task."""
         labels, predictions = zip(*self._batches, strict=True)
         try:

@@ -18,7 +18,7 @@ from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.run.build import build_estimator, build_input_fns, build_model, run_errors
+from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, build_model, run_errors
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
 from estimator_train.run_config import RunConfig
@@ -62,7 +62,7 @@ def convert(settings, data, model_dir, checkpoint, file_format, target):
         except Exception as error:  # converters raise errors of many classes; TensorFlow's own is private
             message = f"{settings.model} cannot be converted to {file_format}: {str(error).strip().splitlines()[0]}"
             raise click.ClickException(message) from error
-    features, expected = _predicted(estimator, build_input_fns(settings, data)[1], checkpoint)
+    features, expected = _predicted(estimator, build_eval_input_fn(settings, data), checkpoint)
     outputs = run(content, _by_input(features, receiver_fn))
     difference = max(float(np.max(np.abs(outputs[name] - value))) for name, value in expected.items())
     largest = max(1.0, *(float(np.max(np.abs(value))) for value in expected.values()))
@@ -107,7 +107,7 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
     """Writes the model into `folder` and returns its path."""
     if file_format == "saved_model":
         estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-        receiver_fn = _image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
+        receiver_fn = _image_receiver_fn(settings) if settings.dataset else _receiver_fn(settings)
         with run_errors():
             return os.fsdecode(estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint))
     model = trained_model(settings, checkpoint)
@@ -121,13 +121,18 @@ def _export_into(folder, settings, model_dir, checkpoint, file_format):
     return path
 
 
-def _image_receiver_fn(image_size):
+def _image_receiver_fn(settings):
     """Returns a receiver of encoded images, decoded as in training, or of decoded ones at `images:serving_default`."""
+
+    image_size = settings.image_size
+
+    def decode(encoded):
+        return decode_image(encoded, image_size, **settings.decoding, serving=True)
 
     def receiver_fn():
         image_bytes = v1.placeholder(tf.string, [None], name="image_bytes")
         spec = tf.TensorSpec((*image_size, 3), tf.float32)
-        decoded = tf.map_fn(lambda encoded: decode_image(encoded, image_size), image_bytes, fn_output_signature=spec)
+        decoded = tf.map_fn(decode, image_bytes, fn_output_signature=spec)
         images = v1.placeholder_with_default(decoded, [None, *image_size, 3], name="images")
         return TensorServingInputReceiver(images, {"image_bytes": image_bytes}, {"images": {"images": images}})
 

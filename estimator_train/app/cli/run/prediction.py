@@ -18,7 +18,7 @@ def predict(settings, model_dir, checkpoint, paths):
     decoded = []
 
     def load(paths):
-        images, places = decode_files(paths, settings.image_size)
+        images, places = decode_files(paths, settings.image_size, **settings.decoding)
         return images, tf.gather(paths, places)
 
     def note(paths):

@@ -7,7 +7,13 @@ import os
 import click
 
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.run.build import build_input_fns, build_model, local_strategy, run_errors, set_verbosity
+from estimator_train.app.cli.run.build import (
+    build_model,
+    build_train_input_fn,
+    local_strategy,
+    run_errors,
+    set_verbosity,
+)
 from estimator_train.app.report import learning_rates
 from estimator_train.run_config import RunConfig
 
@@ -23,7 +29,7 @@ def find_learning_rate(run):
             **training.config_arguments | {"steps_per_loop": 1, "async_checkpoints": False},  # it looks at each step
         )
         model = build_model(settings, training)
-        train_input_fn, _ = build_input_fns(settings, run.data, training)
+        train_input_fn = build_train_input_fn(settings, run.data, training)
         test = learning_rates.find_learning_rate(model, train_input_fn, config, steps=run.last_step)
         os.makedirs(run.model_dir, exist_ok=True)
         path = os.path.join(run.model_dir, "learning_rate.png")

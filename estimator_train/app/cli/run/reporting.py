@@ -11,13 +11,13 @@ from PIL import Image
 
 from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.session.private_tensorflow import eager_mode
-from estimator_train.app.cli.run.build import build_input_fns
+from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.run.evaluation import keep
 from estimator_train.app.cli.run.export import trained_model
 from estimator_train.app.report import image_events, plots, predictions_file, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.input_fns.images.decoding import decode_pixels
+from estimator_train.input_fns.images.decoding import decode_image, decode_pixels
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -27,10 +27,12 @@ class Reporter:
     """Saves the evaluations of a run in its directory.
 
     Args:
-      data: the dataset of the settings, or None for an input_fn.
+      data: the dataset whose evaluation images are evaluated, or None for an input_fn.
+      name, images: those of `evaluation_log.append`.
     """
 
-    def __init__(self, settings, data, model_dir):
+    def __init__(self, settings, data, model_dir, *, name=None, images=None):
+        self._about = {"name": name, "images": images}
         self._settings = settings
         self._task = tasks.named(settings.task)
         self._data = data
@@ -40,13 +42,14 @@ class Reporter:
     def add(self, checkpoint, evaluation):
         """Adds an `Evaluation` to the log and, for a dataset, its images to the evaluation's events."""
         self._last, self._checkpoint = evaluation, checkpoint
-        _, result = keep(self._settings, self._data, self._model_dir, checkpoint, evaluation)
+        about = self._settings, self._data, self._model_dir
+        self._entry, result = keep(*about, checkpoint, evaluation, **self._about)
         if result is not None:
             self._write_images(int(evaluation.metrics["global_step"]), result)
 
     def write(self):
         """Writes the report of the last evaluation added, and returns its path."""
-        _, labels, outputs = self._last
+        _, labels, outputs, _ = self._last
         numbers = (labels[:, 0], outputs[:, 0]) if self._settings.task == "regression" and labels is not None else None
         mistakes, note = self._mistakes(), None
         if mistakes and self._settings.task == "classification":
@@ -55,7 +58,7 @@ class Reporter:
                 note = "Below each image, Grad-CAM shows what speaks for the predicted class in warm colors."
             except (click.ClickException, ValueError) as error:
                 note = f"Grad-CAM is left out: {error}."
-        return write_report(self._model_dir, mistakes, numbers, note=note)
+        return write_report(self._model_dir, mistakes, numbers, note=note, last=self._entry)
 
     def _with_heat(self, mistakes):
         settings = self._settings
@@ -67,7 +70,7 @@ class Reporter:
         return [mistake._replace(heat=heat) for mistake, heat in zip(mistakes, heats, strict=True)]
 
     def _write_images(self, step, result):
-        images, (_, labels, outputs) = {}, self._last
+        images, (_, labels, outputs, _) = {}, self._last
         if result.task == "classification":
             class_names = self._settings.class_names
             images["confusion_matrix"] = plots.confusion_matrix(plots.LIGHT, class_names, result.confusion_matrix)
@@ -78,7 +81,8 @@ class Reporter:
             self._samples = _images(self._settings, self._data, spread)
         captions = [self._caption(index) for index in self._samples]
         images["samples"] = plots.samples(plots.LIGHT, list(self._samples.values()), captions)
-        image_events.write_images(os.path.join(self._model_dir, "eval"), step, images)
+        name = self._about["name"]
+        image_events.write_images(os.path.join(self._model_dir, f"eval_{name}" if name else "eval"), step, images)
 
     def _caption(self, index):
         true, predicted, probability = self._read(index)
@@ -87,14 +91,14 @@ class Reporter:
 
     def _read(self, index):
         """Returns (true value, prediction, probability of a predicted class or None) of an example."""
-        task, class_names, (_, labels, outputs) = self._settings.task, self._settings.class_names, self._last
+        task, class_names, (_, labels, outputs, _) = self._settings.task, self._settings.class_names, self._last
         probability = outputs[index].max() if task == "classification" else None
         both = self._task.truth(class_names, labels[index]), self._task.prediction(class_names, outputs[index])
         return *both, probability
 
     def _mistakes(self):
         """Returns the worst wrong predictions, or None without a dataset's examples."""
-        task, (_, labels, outputs) = self._settings.task, self._last
+        task, (_, labels, outputs, _) = self._settings.task, self._last
         if labels is None:
             return None
         worst = self._task.worst(labels, outputs)[:_MISTAKES]
@@ -121,9 +125,8 @@ def _images(settings, data, indices):
     with eager_mode():  # training may evaluate and report while its graph is the default
         paths = predictions_file.image_paths(data)
         if paths:
-            return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
-        _, eval_input_fn = build_input_fns(settings, data)
-        examples = eval_input_fn().unbatch().enumerate()
+            return {index: _image(paths[index], settings) for index in np.sort(indices).tolist()}
+        examples = build_eval_input_fn(settings, data)().unbatch().enumerate()
         chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
         return {
             int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
@@ -131,7 +134,11 @@ def _images(settings, data, indices):
         }
 
 
-def _image(path):
+def _image(path, settings):
     # Decoded by TensorFlow, as in training, because Pillow rejects different files.
-    pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
+    encoded = tf.io.read_file(os.fsencode(path))
+    if settings.resize in ("crop", "pad"):  # the part that the model sees
+        pixels = (255 * decode_image(encoded, settings.image_size, **settings.decoding)).numpy().round().astype("uint8")
+    else:
+        pixels = decode_pixels(encoded, orient=not settings.ignore_orientation).numpy()
     return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))

@@ -25,11 +25,13 @@ from estimator_train._engine.session.full_disk import explaining_full_disk
 from estimator_train.app.cli.directories import run_file
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
-from estimator_train.app.cli.monitor import CLASS_METRICS, Monitor
+from estimator_train.app.cli.monitor import METRICS, Monitor
+from estimator_train.app.cli.plan import judging
 from estimator_train.app.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
-    build_input_fns,
+    build_eval_input_fn,
+    build_train_input_fn,
     local_strategy,
     run_errors,
     set_verbosity,
@@ -39,6 +41,7 @@ from estimator_train.app.cli.run.evaluation import CollectPredictions
 from estimator_train.app.cli.run.provenance import provenance
 from estimator_train.app.cli.run.tracking import callback_hooks, log_files, logger_hooks, opened_loggers
 from estimator_train.app.cli.run_file import save_run
+from estimator_train.app.cli.run_options import best_checkpoint
 from estimator_train.app.cli.settings import Settings
 from estimator_train.app.cli.signals import StopEvaluation, StopOnSignal, Stopped
 from estimator_train.app.report.diagnosis import diagnose, input_ceiling
@@ -73,17 +76,22 @@ class _Job:
 
     Attributes:
       parts: those that are not finished, or the last one.
+      input_fns: those of training, of the evaluations during training, and of the final evaluation.
       every: steps between summaries.
       say: prints a line, unless this process has nothing to say.
     """
 
     run: Run
     parts: list[_Part]
-    input_fns: tuple[Callable[..., Any], Callable[..., Any]]
+    input_fns: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]
     recorder: _Recorder
     strategy: tf.distribute.Strategy | None
     every: int
     say: Callable[[str], None]
+
+    @property
+    def estimator(self) -> Estimator:
+        return self.parts[-1].estimator
 
 
 def run_training(run: Run) -> int:
@@ -101,7 +109,7 @@ def run_training(run: Run) -> int:
     say_stopped = functools.partial(_say_stopped, job) if run.task.is_chief else _say_nothing
     stop = StopOnSignal(job.strategy, say_stopped)
     timing = TimingHook(run.model_dir, every_n_steps=job.every)
-    metrics = files = None
+    result = report = None
     with (
         _without_line_of_plan(),
         run_errors(),
@@ -116,13 +124,13 @@ def run_training(run: Run) -> int:
         metrics = _train(job, stop, hooks, callbacks, loggers)
         with _ending_together(job.strategy):
             if run.task.is_chief:
-                metrics = metrics or _evaluate(job, stop, loggers)
-                files = _write_report(job, loggers)
+                result = _evaluate(job, metrics, stop, loggers)
+                report = _write_report(job, result, loggers)
     if stop.received:
         say_stopped(stop.received)
         return 128 + stop.received
-    if metrics is not None:
-        _say_result(job, metrics, timing.summary(), *files)
+    if result is not None:
+        _say_result(job, result, timing.summary(), report)
     return 0
 
 
@@ -138,7 +146,12 @@ def _prepare(run):
         _Part(settings, recorder.examples.attach(build_estimator(settings, config, training, last_step)), last_step)
         for settings, training, last_step in _unfinished_parts(run)
     ]
-    input_fns = build_input_fns(run.settings, run.data, run.training)
+    cache, choosing = run.training.cache, run.data and run.data.to_choose_on()
+    input_fns = (
+        build_train_input_fn(run.settings, run.data, run.training),
+        build_eval_input_fn(run.settings, choosing, cache),
+        build_eval_input_fn(run.settings, run.data, cache),
+    )
     say = click.echo if run.task.is_chief and not is_quiet else _say_nothing
     return _Job(run, parts, input_fns, recorder, strategy, every, say)
 
@@ -236,6 +249,10 @@ def _loggers(run):
 def _save_run_file(run, strategy):
     data = run.data
     counts = data and {"train": data.train_examples, "eval": data.eval_examples, "classes": data.class_counts()}
+    if data and data.validation_examples:
+        counts["validation"] = data.validation_examples
+    if data and (judged := judging(run)):
+        counts["judged"] = judged
     with one_line_errors(), explaining_full_disk(run.model_dir):
         save_run(
             run.model_dir,
@@ -254,7 +271,7 @@ def _hooks_of(job, loggers):
 
 
 def _train(job, stop, hooks, callbacks, loggers):
-    """Trains all parts; returns the metrics of the last checkpoint if the training has evaluated it."""
+    """Trains all parts; returns the metrics of the last checkpoint if the training has evaluated it on the way."""
     run, metrics = job.run, None
     for part, own_hooks in zip(job.parts, callbacks, strict=True):
         stop.check()
@@ -271,7 +288,7 @@ def _train(job, stop, hooks, callbacks, loggers):
 
 def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), loggers=()):
     """Trains and prints evaluations; returns the metrics of the last checkpoint, or None in a cluster."""
-    training, (train_input_fn, eval_input_fn) = job.run.training, job.input_fns
+    training, (train_input_fn, eval_input_fn, _) = job.run.training, job.input_fns
     monitor = Monitor.of(training.monitor)
     if training.early_stopping or training.keep_best:  # without patience, the hook only checks that the metric exists
         make_hook = stop_if_no_decrease_hook if monitor.direction == "min" else stop_if_no_increase_hook
@@ -292,40 +309,51 @@ def _train_and_evaluate(job, estimator, last_step, hooks=(), eval_hooks=(), logg
     return metrics and metrics[0]
 
 
-def _evaluate(job, stop, loggers):
-    """Evaluates the last checkpoint, which training has not, and returns the metrics."""
-    estimator = job.parts[-1].estimator
+def _evaluate(job, metrics, stop, loggers):
+    """Returns the `_Result`: of the kept checkpoint, or the last one, evaluated unless `metrics` are its final ones."""
+    run, last = job.run, job.estimator.latest_checkpoint()
+    # In a cluster, the evaluator keeps it, and may not have seen the last checkpoint yet.
+    best = best_checkpoint(run.model_dir) if run.training.keep_best and run.task.is_alone else None
+    step = checkpoints.read_global_step(last)
+    checkpoint = best or last
+    validates = run.data is not None and run.data.validation_examples > 0
+    if metrics is not None and not validates and metrics["global_step"] == checkpoints.read_global_step(checkpoint):
+        return _Result(checkpoint, metrics, step, best)
     stop.check()
-    job.say(f"evaluating {as_typed(job.run.model_dir, estimator.latest_checkpoint())}")
-    metrics = estimator.evaluate(job.input_fns[1], hooks=[StopEvaluation(stop), job.recorder.examples])
-    job.recorder.add(estimator.latest_checkpoint(), metrics)
+    name = "final" if run.training.evaluate_every else None  # otherwise it is a point of the curves
+    shown = best or as_typed(run.model_dir, last)
+    job.say(f"evaluating {shown}")
+    hooks = [StopEvaluation(stop), job.recorder.examples]
+    metrics = job.estimator.evaluate(job.input_fns[2], hooks=hooks, checkpoint_path=checkpoint, name=name)
+    job.recorder.add_final(checkpoint, metrics, name)
     for logger in loggers:
-        logger.log_evaluation(metrics)
-    return metrics
+        if name:
+            logger.log_evaluation(metrics | {"global_step": step}, prefix=f"{name}_")
+        else:
+            logger.log_evaluation(metrics)
+    return _Result(checkpoint, metrics, step, best)
 
 
-def _write_report(job, loggers):
-    """Writes the report and logs the files of the run. Returns the report and the best checkpoint that is kept."""
-    model_dir = job.run.model_dir
-    report = job.recorder.reporter.write()
-    best = tf.train.latest_checkpoint(os.path.join(model_dir, "export", BestCheckpointExporter().name))
-    log_files(loggers, [run_file(model_dir), report, best and os.path.dirname(best)])
-    return report, best
+def _write_report(job, result, loggers):
+    """Writes the report, logs the files of the run, and returns the report."""
+    report = job.recorder.write()
+    log_files(loggers, [run_file(job.run.model_dir), report, result.kept and os.path.dirname(result.kept)])
+    return report
 
 
 def _say_stopped(job, number):
     """Says that a signal has ended the training, and how to continue it."""
     model_dir = job.run.model_dir
     if run_file(model_dir).exists():
-        checkpoint = as_typed(model_dir, job.parts[-1].estimator.latest_checkpoint())
+        checkpoint = as_typed(model_dir, job.estimator.latest_checkpoint())
         click.echo(stopped_line(number, checkpoint, model_dir), err=True)
     else:
         click.echo(f"estimator_train: stopped by {number.name} before the training began", err=True)
 
 
-def _say_result(job, metrics, timing, report, best):
+def _say_result(job, result, timing, report):
     """Prints how fast the training was, why it ended early, where the report is, and the metrics."""
-    run, training, step = job.run, job.run.training, metrics["global_step"]
+    run, training, step = job.run, job.run.training, result.last_step
     monitor = Monitor.of(training.monitor)
     job.say(timing_lines(timing, run.model_dir, step))
     if timing["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
@@ -334,11 +362,20 @@ def _say_result(job, metrics, timing, report, best):
         fall = "fall" if monitor.direction == "min" else "rise"
         job.say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
     job.say(f"the report is {report}")
-    checkpoint = as_typed(run.model_dir, job.parts[-1].estimator.latest_checkpoint())
-    click.secho(metrics_line(checkpoint, metrics), bold=True)
-    if best and training.keep_best and run.task.is_alone:  # in a cluster, the evaluator keeps it
-        result = json.loads(as_path(f"{best}.eval_result.json").read_text())  # written by BestCheckpointExporter
-        job.say(f"the best checkpoint is kept as {best}: {monitor.metric} {result[monitor.metric]:.4f}")
+    if result.kept:
+        values = json.loads(as_path(f"{result.kept}.eval_result.json").read_text())  # written by BestCheckpointExporter
+        job.say(
+            f"the best checkpoint is kept as {result.kept}, with the {monitor.metric} {values[monitor.metric]:.4f}; "
+            "evaluate, predict and export use it, or the last one with --checkpoint latest"
+        )
+    checkpoint = result.kept or as_typed(run.model_dir, result.checkpoint)
+    click.secho(metrics_line(checkpoint, result.metrics, _unmonitored(run)), bold=True)
+
+
+def _unmonitored(run):
+    """Returns the metrics that evaluations add to the model's own, except the monitored one."""
+    monitored = Monitor.of(run.training.monitor).metric
+    return [name for name in METRICS[run.settings.task] if name != monitored]
 
 
 def diagnosis(timing, training, input_fn):
@@ -350,30 +387,58 @@ def diagnosis(timing, training, input_fn):
     return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])
 
 
+@dataclasses.dataclass(frozen=True)
+class _Result:
+    """The result of a run.
+
+    Attributes:
+      checkpoint: path prefix of the checkpoint with these metrics.
+      last_step: global step of the last checkpoint.
+      kept: the checkpoint that --keep-best keeps, or None.
+    """
+
+    checkpoint: str
+    metrics: dict[str, Any]
+    last_step: int
+    kept: str | None
+
+
 class _Recorder(Exporter):
     """Records the metrics and examples of every evaluation, and prints all metrics but the final ones."""
 
     name = "note_metrics"
 
     def __init__(self, run, say):
-        metric = Monitor.of(run.training.monitor).metric
         self._run = run
         self._say = say
         self._recorded = None
-        self.examples = CollectPredictions(
-            run.settings.task, run.settings.class_names, metric if metric in CLASS_METRICS else None
-        )
+        self.examples = CollectPredictions(run.settings.task, run.settings.class_names)
 
-    @functools.cached_property
-    def reporter(self):
+    def _reporter(self, data, **about):
         # Imports matplotlib, so wait until there is something to show.
         from estimator_train.app.cli.run.reporting import Reporter
 
-        return Reporter(self._run.settings, self._run.data, self._run.model_dir)
+        return Reporter(self._run.settings, data, self._run.model_dir, **about)
+
+    @functools.cached_property
+    def _on_the_way(self):
+        data = self._run.data
+        images = "validation" if data is not None and data.validation_examples else None
+        return self._reporter(data and data.to_choose_on(), images=images)
 
     def add(self, checkpoint, metrics):
-        """Adds the evaluation that `examples` has just watched to the log and the report."""
-        self.reporter.add(checkpoint, self.examples.evaluation(metrics))
+        """Adds an evaluation during training, which `examples` has just watched, to the log and the report."""
+        self._last = self._on_the_way
+        self._last.add(checkpoint, self.examples.evaluation(metrics))
+
+    def add_final(self, checkpoint, metrics, name):
+        """Adds the final evaluation, called `name`, likewise."""
+        self._last = self._reporter(self._run.data, name=name)
+        self._last.add(checkpoint, self.examples.evaluation(metrics))
+
+    def write(self):
+        """Writes the report of the last evaluation, and returns its path."""
+        return self._last.write()
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         if checkpoint_path != self._recorded:
@@ -381,7 +446,8 @@ class _Recorder(Exporter):
             self._recorded = checkpoint_path
         if not is_the_final_export:
             with tqdm.tqdm.external_write_mode():  # hides the progress bar meanwhile
-                self._say(metrics_line(as_typed(self._run.model_dir, checkpoint_path), eval_result))
+                checkpoint = as_typed(self._run.model_dir, checkpoint_path)
+                self._say(metrics_line(checkpoint, eval_result, _unmonitored(self._run)))
 
 
 def _say_nothing(line):

@@ -21,7 +21,7 @@ from estimator_train.app.cli.run import evaluation
 from estimator_train.app.cli.run_file import save_run
 from estimator_train.app.report import evaluation_log
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,8 @@ def log(model_dir):
 @pytest.mark.slow
 def test_json_holds_the_estimators_metrics_and_those_of_the_classes(entry, expected, data):
     assert (entry["checkpoint"], entry["step"]) == ("model.ckpt-12", 12)
-    assert entry["metrics"] == expected["model.ckpt-12"]
+    assert expected["model.ckpt-12"].items() <= entry["metrics"].items()
+    assert entry["metrics"]["macro_f1"] == entry["classification"]["macro_f1"]
     of_classes = entry["classification"]
     assert of_classes["accuracy"] == pytest.approx(expected["model.ckpt-12"]["accuracy"])
     assert of_classes["examples"] == data.eval_examples == 4
@@ -116,7 +117,8 @@ def test_all_checkpoints_are_ranked_by_accuracy_then_loss(outputs, expected):
     best_first = sorted(expected, key=lambda name: (-expected[name]["accuracy"], expected[name]["loss"]))
     entries = json.loads(outputs["--all --json"])
     assert [entry["checkpoint"] for entry in entries] == best_first
-    assert [entry["metrics"] for entry in entries] == [expected[name] for name in best_first]
+    for entry, name in zip(entries, best_first, strict=True):
+        assert expected[name].items() <= entry["metrics"].items()
     headers, _, *rows = outputs["--all"].splitlines()
     assert headers.split() == ["checkpoint", "step", "loss", "accuracy", "macro", "F1", "ROC", "AUC"]
     assert [row.split()[0] for row in rows] == best_first
