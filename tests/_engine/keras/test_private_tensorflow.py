@@ -109,3 +109,19 @@ def test_a_function_of_any_arguments_shows_the_signature_of_another():
         call = private_tensorflow.as_wrapper(call, keras.layers.Dropout.call)
 
     assert Placed(0.5)(tf.constant([1.0]), training=True) is True
+
+
+def test_the_next_batches_of_replicas_lie_on_their_devices(mirrored):
+    """Otherwise each step would take them to the host and back."""
+    strategy = mirrored(2)
+    iterator = iter(strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(8).batch(2)))
+
+    @tf.function(autograph=False)
+    def read():
+        more, batches = private_tensorflow.next_on_devices(iterator, strategy)
+        none = (tf.zeros([0], tf.int64),) * 2
+        return more, tf.cond(more, lambda: strategy.experimental_local_results(batches()), lambda: none)
+
+    results = [read() for _ in range(3)]
+    assert [bool(more) for more, _ in results] == [True, True, False]
+    assert tf.concat([part for _, parts in results for part in parts], axis=0).numpy().tolist() == list(range(8))
