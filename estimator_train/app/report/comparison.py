@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import tabulate
 
+from estimator_train._engine.host.html_table import html_table
 from estimator_train.app.report.class_metrics import digits
 
 _WIDTH = 24  # columns of a value on a terminal
@@ -43,6 +44,13 @@ class Run(NamedTuple):
     evaluation: Mapping[str, Any] | None
     curves: Mapping[str, Mapping[int, float]]
     predictions: Mapping[str, Prediction] | None
+
+    def __repr__(self) -> str:
+        return f"<run {self.name}>"
+
+    def _repr_html_(self) -> str:
+        metrics = {name: values[0] for name, values in numbers([self]).items()}
+        return html_table(self.name, metrics | {name: _text(value) for name, value in self.facts.items() if value})
 
     @property
     def classes(self) -> Mapping[str, Any] | None:
@@ -88,9 +96,10 @@ def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
 def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns {name: list of each run's value} of the metrics of their last evaluations."""
     rows = {"checkpoint": [str(run.evaluation["checkpoint"]) if run.evaluation else "n/a" for run in runs]}
-    for label, name in _METRICS.items():
-        rows[label] = [digits((run.classes or {}).get(name)) for run in runs]
     metrics = [dict(run.evaluation["metrics"]) if run.evaluation else {} for run in runs]
+    for label, name in _METRICS.items():
+        values = zip(metrics, runs, strict=True)
+        rows[label] = [digits((evaluated | dict(run.classes or {})).get(name)) for evaluated, run in values]
     for name in dict.fromkeys(name for values in metrics for name in values):
         if name not in _METRICS and not any(isinstance(values.get(name), list) for values in metrics):
             rows[name] = [digits(values.get(name)) for values in metrics]

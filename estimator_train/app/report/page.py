@@ -6,6 +6,7 @@ import base64
 import collections
 import datetime
 import functools
+import html
 import io
 import math
 import os
@@ -39,20 +40,31 @@ class Mistake(NamedTuple):
     heat: np.ndarray | None = None  # `grad_cam` of the predicted class
 
 
+class ReportPath(str):
+    """The path of a report, which a notebook shows as the report itself, in a frame."""
+
+    def _repr_html_(self) -> str:
+        page = html.escape(as_path(self).read_text())
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40rem; border: 0"></iframe>'
+
+
 def write_report(
     model_dir: str | os.PathLike[str],
     mistakes: Sequence[Mistake] | None = None,
     numbers: tuple[np.ndarray, np.ndarray] | None = None,
     *,
     note: str | None = None,
-) -> str:
+) -> ReportPath:
     """Writes report/report.html and its plots to `model_dir`, and returns the path of report.html.
 
     Everything else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the event
     files. Metrics are those of the last evaluation. The report says what the run lacks. A damaged timing.json and
-    damaged lines of evaluations.jsonl are skipped with a warning.
+    damaged lines of evaluations.jsonl are skipped with a warning. A run that was trained in Python, not by the command,
+    has no settings, and its evaluations are read from event files.
 
         path = write_report("runs/oct2017")
+
+    As the last line of a notebook's cell, the call shows the report below the cell.
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, worst first; None if they cannot be shown.
@@ -60,7 +72,7 @@ def write_report(
       note: a sentence about the mistakes.
 
     Raises:
-      ValueError: If run.json cannot be read.
+      ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
     """
     run = run_files.read_run(model_dir)
     evaluations = run_files.read_evaluations(model_dir)
@@ -94,7 +106,7 @@ def write_report(
     for figure in sum(figures.values(), []):
         write_whole(directory / f"{figure.name}.png", figure.light)
     write_whole(directory / "report.html", page)
-    return str(directory / "report.html")
+    return ReportPath(directory / "report.html")
 
 
 class Figure(NamedTuple):

@@ -1,4 +1,4 @@
-"""Reads the JSON files of a run: run.json, evaluations.jsonl and timing.json. Damaged parts are skipped."""
+"""Reads the files of a run: run.json, evaluations.jsonl, timing.json and events. Damaged parts are skipped."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.paths import as_path
 from estimator_train.app.report.class_metrics import ClassMetrics
 from estimator_train.app.report.classification import Classification
@@ -26,10 +27,14 @@ _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part i
 def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the content of run.json in `model_dir`, without malformed optional parts.
 
+    A run that was trained in Python has event files but no run.json, and no settings.
+
     Raises:
-      ValueError: If there is no such file, or it does not contain the settings of a run.
+      ValueError: If there are neither, or run.json does not contain the settings of a run.
     """
     path = as_path(model_dir, "run.json")
+    if not path.exists() and any(as_path(model_dir).glob("events.out.tfevents.*")):
+        return {"settings": {}}
     try:
         run = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
@@ -46,11 +51,13 @@ def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
 def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Returns the entries of evaluations.jsonl in `model_dir`; malformed lines are skipped, with one warning.
 
-    If a process was killed, its last line may be incomplete.
+    If a process was killed, its last line may be incomplete. Without the file, which the command writes, they are the
+    metrics that `Estimator.evaluate` has written to event files.
     """
     path = as_path(model_dir, "evaluations.jsonl")
     if not path.is_file():
-        return []
+        by_step = read_eval_metrics(f"{os.fspath(model_dir)}/eval/events.out.tfevents.*")
+        return [{"checkpoint": f"model.ckpt-{step}", "step": step, "metrics": by_step[step]} for step in by_step]
     lines = path.read_bytes().splitlines()
     entries = [_entry(line) for line in lines]
     bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]

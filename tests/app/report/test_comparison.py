@@ -52,6 +52,13 @@ def test_numbers_are_those_of_the_last_evaluations(runs):
     assert class_numbers(runs)["<A>"]["F1"] == ["0.5000", "0.7500"]
 
 
+def test_a_notebook_shows_a_run_as_a_table(runs):
+    assert repr(runs[0]) == "<run runs/a>"
+    table = runs[0]._repr_html_()
+    assert "<tr><th>accuracy</th><td>0.5000</td></tr>" in table
+    assert "<tr><th>model</th><td>small_cnn</td></tr>" in table
+
+
 def test_images_that_changed_sides_are_found_among_those_that_both_have(runs):
     first, second = runs
     del first.predictions["B/3.png"]

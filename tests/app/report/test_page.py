@@ -12,6 +12,7 @@ import tensorflow as tf
 from pages import Page
 from PIL import Image
 
+import estimator_train as et
 from estimator_train.app.report import classification, image_events, plots
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.app.report.scaling import scaling
@@ -202,3 +203,16 @@ def test_images_are_in_the_events(tmp_path):
     ]
     assert (step, value.tag, value.image.encoded_image_string) == (7, "samples", png)
     assert (value.image.width, value.image.height) == Image.open(io.BytesIO(png)).size
+
+
+def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batches, tmp_path):
+    config = et.RunConfig(tmp_path / "run", save_summary_steps=1)
+    estimator = et.model_to_estimator(classifier(), config=config)
+    estimator.train(batches(data, 16), steps=3).evaluate(batches(data, 32))
+    path = write_report(estimator.model_dir)
+    page = Page(path)
+    assert "model.ckpt-3" in page.text
+    assert any("accuracy over the global steps: training ends at" in image["alt"] for image in page.images())
+    shown = path._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert "model.ckpt-3" in shown
