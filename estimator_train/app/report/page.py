@@ -25,6 +25,12 @@ from estimator_train._engine.host.paths import as_path
 from estimator_train.app.report import plots, run_files
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
+_NAMED_BY_FOLDER = ("images", "manifest", "npz", "tfrecord")  # datasets of the user's own
+_MAIN = (
+    ("classification", "accuracy", lambda share: f"{100 * share:.1f} % accuracy"),
+    ("multilabel", "macro_f1", lambda score: f"macro F1 {score:.3f}"),
+    ("regression", "r2", lambda score: f"R² {score:.3f}"),
+)
 _THUMBNAIL = 320  # pixels of the longer side
 
 
@@ -54,6 +60,7 @@ def write_report(
     numbers: tuple[np.ndarray, np.ndarray] | None = None,
     *,
     note: str | None = None,
+    augmented: Sequence[Image.Image] = (),
 ) -> ReportPath:
     """Writes report/report.html and its plots to `model_dir`, and returns the path of report.html.
 
@@ -70,6 +77,7 @@ def write_report(
       mistakes: a list of `Mistake` of the last evaluation, worst first; None if they cannot be shown.
       numbers: the labels and predictions of a regression, each of shape (examples,), for a plot.
       note: a sentence about the mistakes.
+      augmented: images as training changes them.
 
     Raises:
       ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
@@ -81,7 +89,7 @@ def write_report(
     last = evaluations[-1] if evaluations else None
     classes = last and last.get("classification")
     figures = {
-        "metrics": _metrics(training, evaluations),
+        "metrics": _metrics(training, evaluations, run_files.phase_ends(run), run_files.best_step(model_dir)),
         "rates": _learning_rate(training) + _throughput(training),
         "scaling": _scaling(scaling),
         "classes": _confusion(classes) + _reliability(classes) if classes else [],
@@ -89,6 +97,7 @@ def write_report(
     }
     page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
+        title=_title(run["settings"], last or {}),
         written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         run=run,
         last=last,
@@ -100,6 +109,7 @@ def write_report(
         scaling=scaling,
         mistakes=mistakes,
         note=note,
+        augmented=augmented,
     )
     directory = as_path(model_dir, "report")
     directory.mkdir(exist_ok=True)
@@ -107,6 +117,21 @@ def write_report(
         write_whole(directory / f"{figure.name}.png", figure.light)
     write_whole(directory / "report.html", page)
     return ReportPath(directory / "report.html")
+
+
+def _title(settings, last):
+    """Returns the data, the model and the main result of a run, as far as they are known."""
+    parts = []
+    if settings.get("model"):
+        source = settings.get("dataset") or settings.get("input_fn")
+        if source in _NAMED_BY_FOLDER and settings.get("data_dir"):
+            source = as_path(settings["data_dir"]).name
+        parts.append(f"{source}, {settings['model']}")
+    for task, name, form in _MAIN:
+        value = (last.get(task) or {}).get(name)
+        if value is not None:
+            parts.append(form(value))
+    return ": ".join(parts)
 
 
 class Figure(NamedTuple):
@@ -124,13 +149,15 @@ def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -
     return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
 
 
-def _metrics(training, evaluations):
+def _metrics(training, evaluations, phase_ends, best_step):
     """Draws a figure for each metric, with the loss first."""
     figures = []
     for name, sides in _sides(training, evaluations).items():
         ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
         alt = f"{name} over the global steps: {', '.join(ends)}."
-        figures.append(draw_figure(name, alt, plots.curves, name, *sides.values()))
+        if best_step in sides["evaluation"]:
+            alt += f" The best checkpoint is at {best_step}."
+        figures.append(draw_figure(name, alt, plots.curves, name, *sides.values(), phase_ends, best_step))
     return figures
 
 

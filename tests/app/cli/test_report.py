@@ -86,6 +86,15 @@ def test_the_most_confidently_wrong_come_first(reporter, settings):
     assert dark < 100 < bright
 
 
+def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, tmp_path):
+    save_run(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
+    reporter.add(
+        "model.ckpt-3", Evaluation({"loss": 1.0, "global_step": 3}, np.array([0, 0, 1, 1]), np.eye(2)[[0, 0, 1, 1]])
+    )
+    page = Path(reporter.write()).read_text()
+    assert page.count('alt="Augmented image ') == 4
+
+
 def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("Pillow cannot read it")

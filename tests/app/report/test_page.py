@@ -216,3 +216,23 @@ def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batc
     shown = path._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
     assert "model.ckpt-3" in shown
+
+
+def test_the_title_has_the_data_the_model_and_the_result(run_dir):
+    assert "<title>oct2017, small_cnn: 75.0 % accuracy</title>" in Path(write_report(run_dir)).read_text()
+    settings = RUN["settings"] | {"dataset": "images", "data_dir": "/scans/pets"}
+    (run_dir / "run.json").write_text(json.dumps({"settings": settings}))
+    (run_dir / "evaluations.jsonl").unlink()
+    assert "<title>pets, small_cnn</title>" in Path(write_report(run_dir)).read_text()
+
+
+def test_augmented_images_and_the_best_checkpoint_are_shown(run_dir):
+    best = run_dir / "export" / "best_checkpoint"
+    best.mkdir(parents=True)
+    (best / "model.ckpt-201.index").touch()
+    (run_dir / "run.json").write_text(json.dumps(RUN | {"training": {"augment": "light"}}))
+    page = Page(write_report(run_dir, augmented=[Image.new("RGB", (8, 8))] * 2))
+    alts = [image["alt"] for image in page.images()]
+    assert alts[-2:] == ["Augmented image 1", "Augmented image 2"]
+    assert [alt for alt in alts if alt.endswith("The best checkpoint is at 201.")] == [alts[0]]
+    assert "with --augment light" in page.text

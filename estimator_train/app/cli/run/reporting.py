@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import click
@@ -14,9 +15,10 @@ from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli.run.build import build_input_fns
 from estimator_train.app.cli.run.evaluation import keep
 from estimator_train.app.cli.run.export import trained_model
-from estimator_train.app.report import image_events, plots, predictions_file, tasks
+from estimator_train.app.report import image_events, plots, predictions_file, run_files, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
+from estimator_train.input_fns.augmentation import augmented
 from estimator_train.input_fns.images.decoding import decode_pixels
 
 _SAMPLES = 8
@@ -55,13 +57,28 @@ class Reporter:
                 note = "Below each image, Grad-CAM shows what speaks for the predicted class in warm colors."
             except (click.ClickException, ValueError) as error:
                 note = f"Grad-CAM is left out: {error}."
-        return write_report(self._model_dir, mistakes, numbers, note=note)
+        return write_report(self._model_dir, mistakes, numbers, note=note, augmented=self._augmented())
+
+    def _augmented(self):
+        """Returns the samples as the run's --augment changes them."""
+        names = run_files.read_run(self._model_dir).get("training", {}).get("augment")
+        if not names or not self._samples:
+            return []
+        pixels = self._pixels(self._samples.values())
+        labels = np.eye(len(pixels), 2, dtype="float32")  # mixup mixes labels, too
+        with eager_mode():  # as in _images
+            images, _ = next(iter(augmented(lambda: tf.data.Dataset.from_tensors((pixels, labels)), names)()))
+            return [Image.fromarray((255 * each).round().astype("uint8")) for each in np.clip(images, 0, 1)]
+
+    def _pixels(self, images):
+        """Returns PIL images as the model takes them: float32 of shape (images, height, width, 3)."""
+        height, width = self._settings.image_size
+        resized = [image.convert("RGB").resize((width, height)) for image in images]
+        return np.stack([np.asarray(image, "float32") / 255 for image in resized])
 
     def _with_heat(self, mistakes):
         settings = self._settings
-        height, width = settings.image_size
-        images = [mistake.image.convert("RGB").resize((width, height)) for mistake in mistakes]
-        pixels = np.stack([np.asarray(image, "float32") / 255 for image in images])
+        pixels = self._pixels([mistake.image for mistake in mistakes])
         classes = np.array([settings.class_names.index(mistake.predicted_class) for mistake in mistakes])
         heats = grad_cam(trained_model(settings, self._checkpoint), pixels, classes)
         return [mistake._replace(heat=heat) for mistake, heat in zip(mistakes, heats, strict=True)]
@@ -114,6 +131,15 @@ class Reporter:
                 )
             )
         return mistakes
+
+
+def images_of(settings):
+    """Returns a function of an example's name that reads its image, or returns None if its file is not here."""
+    paths = {}
+    with contextlib.suppress(click.ClickException):  # the files may have gone since the run
+        data = settings.open_data(draw=False)
+        paths = dict(zip(predictions_file.image_names(data), predictions_file.image_paths(data), strict=True))
+    return lambda name: _image(paths[name]) if name in paths and os.path.exists(paths[name]) else None
 
 
 def _images(settings, data, indices):
