@@ -112,7 +112,7 @@ def phase_ends(run: Mapping[str, Any]) -> list[int]:
     """Returns the global steps at which one of the run's --phases ends and the next one begins.
 
     >>> phases = "freeze=all epochs=1; freeze=none epochs=3"
-    >>> run_files.phase_ends({"settings": {"phases": phases}, "last_step": 100})
+    >>> phase_ends({"settings": {"phases": phases}, "last_step": 100})
     [25]
     """
     if not isinstance(run["settings"].get("phases"), str) or not isinstance(run.get("last_step"), int):

@@ -54,7 +54,7 @@ def compare(model_dirs, out):
             )
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run.reporting import images_of
+        from estimator_train.app.cli.run.example_images import images_of
         from estimator_train.app.report import compared_runs, comparison, comparison_page, predictions_file
 
     with one_line_errors():

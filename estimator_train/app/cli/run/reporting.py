@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 import click
@@ -14,12 +13,12 @@ from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli.run.build import build_input_fns
 from estimator_train.app.cli.run.evaluation import keep
+from estimator_train.app.cli.run.example_images import image_at
 from estimator_train.app.cli.run.export import trained_model
 from estimator_train.app.report import image_events, plots, predictions_file, run_files, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.input_fns.augmentation import augmented
-from estimator_train.input_fns.images.decoding import decode_pixels
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -133,21 +132,12 @@ class Reporter:
         return mistakes
 
 
-def images_of(settings):
-    """Returns a function of an example's name that reads its image, or returns None if its file is not here."""
-    paths = {}
-    with contextlib.suppress(click.ClickException):  # the files may have gone since the run
-        data = settings.open_data(draw=False)
-        paths = dict(zip(predictions_file.image_names(data), predictions_file.image_paths(data), strict=True))
-    return lambda name: _image(paths[name]) if name in paths and os.path.exists(paths[name]) else None
-
-
 def _images(settings, data, indices):
     """Returns {index: PIL image} of evaluation examples, whose indices follow their order."""
     with eager_mode():  # training may evaluate and report while its graph is the default
         paths = predictions_file.image_paths(data)
         if paths:
-            return {index: _image(paths[index]) for index in np.sort(indices).tolist()}
+            return {index: image_at(paths[index]) for index in np.sort(indices).tolist()}
         _, eval_input_fn = build_input_fns(settings, data)
         examples = eval_input_fn().unbatch().enumerate()
         chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
@@ -155,9 +145,3 @@ def _images(settings, data, indices):
             int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
             for index, (image, _) in iterate(chosen)
         }
-
-
-def _image(path):
-    # Decoded by TensorFlow, as in training, because Pillow rejects different files.
-    pixels = decode_pixels(tf.io.read_file(os.fsencode(path))).numpy()
-    return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))
