@@ -101,8 +101,9 @@ setup(
             "import-linter>=2.5",  # imports run one way; pyproject.toml has the contracts
             "mypy>=2",  # checks the hints of the public modules, and needs no stubs for TensorFlow
             "jedi>=0.20",  # what editors complete
-            "nbclient>=0.10",  # runs a notebook, whose kernel is interrupted in a training
+            "nbclient>=0.10",  # runs notebooks, one of which is interrupted in a training
             "ipykernel>=6.29",  # that kernel
+            "ipywidgets>=8",  # the progress bars of notebooks
         ],
     },
     entry_points={"console_scripts": ["estimator_train = estimator_train.app.cli:main"]},

@@ -8,7 +8,7 @@ import platform
 import sys
 from typing import Any
 
-from estimator_train._engine.host import late_imports
+from estimator_train._engine.host import late_imports, notebook
 
 # TensorFlow reads both variables once, when it is first imported.
 if "tensorflow" not in sys.modules:
@@ -18,6 +18,8 @@ if "tensorflow" not in sys.modules:
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 late_imports.install()
+if notebook.is_kernel():
+    notebook.shorten_logs()
 
 __version__ = "0.1.0"
 

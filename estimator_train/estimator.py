@@ -26,6 +26,7 @@ from estimator_train._engine.graph.model import GraphModel
 from estimator_train._engine.graph.warm_start import WarmStartSettings
 from estimator_train._engine.hooks import check_hooks
 from estimator_train._engine.host import host_memory, model_dirs, time_spent
+from estimator_train._engine.host.html_table import html_table
 from estimator_train._engine.host.interruption import interruption
 from estimator_train._engine.host.training_lock import training_lock
 from estimator_train._engine.keras.adapter_choice import imported_kerases
@@ -109,7 +110,15 @@ class Estimator:
         self._model_dir_as_given = os.fspath(model_dir or (config and config.model_dir) or self._config.model_dir)
         self._params = copy.deepcopy(params or {})
         self._model = model_fn if isinstance(model_fn, PreparedModel) else GraphModel(model_fn, params, warm_start_from)
-        log.info("Using config: %s", self._config)
+        log.info("Using config: %s", vars(self._config))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model_dir={self.model_dir!r})"
+
+    def _repr_html_(self) -> str:
+        checkpoint = self.latest_checkpoint()
+        newest = os.path.basename(checkpoint) if checkpoint else "none"
+        return html_table(repr(self), {"newest checkpoint": newest, "config": self.config})
 
     @property
     def model_dir(self) -> str:

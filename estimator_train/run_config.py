@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
 import tensorflow as tf
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
+from estimator_train._engine.distribution.private_tensorflow import own_collectives
 from estimator_train.distribution.strategies import let_memory_grow
 
 __all__ = ["RunConfig", "TaskType"]
@@ -213,7 +214,11 @@ class RunConfig:
         return copied
 
     def __repr__(self) -> str:
-        return repr(vars(self))
+        """Shows the settings that differ from the defaults, and the task of a cluster, but no long session_config."""
+        shown = [name for name, default in _DEFAULTS.items() if getattr(self, name) != default]
+        if self.cluster_spec:
+            shown += ["cluster_spec", "task_type", "task_id"]
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(getattr(self, name))}' for name in shown)})"
 
     def _normalize_and_check(self) -> None:
         """Normalizes the given arguments to the settings' final values, and checks them."""
@@ -235,6 +240,9 @@ class RunConfig:
             if value != other and (not isinstance(value, int) or value < 1):
                 alternative = f" or {other!r}" if isinstance(other, str) else ""
                 raise ValueError(f"{name} must be an int >= 1{alternative}, got {value!r}.")
+        for name in ("train_distribute", "eval_distribute"):
+            if isinstance(settings[name], tf.distribute.MirroredStrategy):
+                own_collectives(settings[name])
         strategy = settings["train_distribute"]
         if settings["jit_compile"] and strategy and strategy.num_replicas_in_sync > 1:
             raise ValueError(
@@ -245,6 +253,16 @@ class RunConfig:
 
 
 _SETTINGS = list(inspect.signature(RunConfig).parameters)
+
+_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(RunConfig).parameters.items()}
+_DEFAULTS |= {"save_checkpoints_steps": None, "save_checkpoints_secs": 600}
+del _DEFAULTS["session_config"]  # for __repr__, where it would be long
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tf.distribute.Strategy):
+        return f"<{type(value).__name__} of {value.num_replicas_in_sync} replicas>"
+    return repr(value)
 
 
 def _takes_only_op(function: object) -> bool:

@@ -201,11 +201,16 @@ def test_every_property_is_read_only(name):
         setattr(RunConfig(), name, None)
 
 
-def test_repr_is_a_dict_of_settings_and_place_in_the_cluster():
+def test_repr_shows_what_differs_from_the_defaults():
+    assert repr(RunConfig("/m", save_summary_steps=7)) == "RunConfig(model_dir='/m', save_summary_steps=7)"
+
+
+def test_vars_are_the_settings_and_the_place_in_the_cluster():
     settings = DEFAULTS | ALONE | {"model_dir": "/m", "cluster_spec": tf.train.ClusterSpec({})}
     settings["distribute_coordinator_mode"] = None
-    read = eval(repr(RunConfig("/m")), {"ClusterSpec": tf.train.ClusterSpec})
-    assert read == {f"_{name}": value for name, value in settings.items()}  # the names of tf.estimator's log line
+    assert vars(RunConfig("/m")) == {
+        f"_{name}": value for name, value in settings.items()
+    }  # the names of tf.estimator's log line
 
 
 def test_attributes_can_be_added_and_are_in_copies():

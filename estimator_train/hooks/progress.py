@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import time
+import warnings
 from typing import TextIO
 
 import tensorflow as tf
 import tqdm
 
-from estimator_train._engine.host import time_spent
+from estimator_train._engine.host import notebook, time_spent
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.types import Session, SessionRunArgs, SessionRunContext, SessionRunValues
 
@@ -18,7 +19,7 @@ v1 = tf.compat.v1
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
-    """Shows a progress bar in a terminal, or prints plain lines if the output is not a terminal.
+    """Shows a progress bar in a terminal or notebook, or prints plain lines if the output is neither.
 
     Examples per second measure training alone; the first call (warm-up), checkpoints and evaluations are not counted.
     If `Estimator.train` was given `steps` or `max_steps`, the hook also shows the remaining time, which includes an
@@ -33,8 +34,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     def __init__(self, *, every_secs: float = 10.0, file: TextIO | None = None) -> None:
         self._file = file or sys.stderr
-        self._on_terminal = self._file.isatty()
-        self._every_secs = 0.5 if self._on_terminal else every_secs
+        self._bar_class = _bar_class(self._file)
+        self._every_secs = 0.5 if self._bar_class else every_secs
         self._interruptions = 0.0  # seconds of checkpoints and evaluations
 
     def begin(self) -> None:
@@ -52,12 +53,12 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._step = self._shown_step = session.run(self._fetches["step"])
         self._shown_at = time.perf_counter()
         self._is_warm = False
-        if self._on_terminal and self._bar is None:
-            self._bar = tqdm.tqdm(
+        if self._bar_class and self._bar is None:
+            self._bar = self._bar_class(
                 total=self._last_step,
                 initial=self._step,
                 file=self._file,
-                dynamic_ncols=True,
+                dynamic_ncols=not notebook.is_kernel(),
                 bar_format=self._bar_format("?"),
             )
 
@@ -124,6 +125,18 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if self._last_step is None:
             return "step {n_fmt}, {elapsed} so far{postfix}"
         return f"{{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}}, {to_go} to go{{postfix}}"
+
+
+def _bar_class(file: TextIO) -> type[tqdm.tqdm] | None:
+    """Returns the class of tqdm that draws bars in `file`, or None if bars do not suit it."""
+    if file.isatty():
+        return tqdm.tqdm
+    if not notebook.is_kernel() or file is not sys.stderr:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tqdm.TqdmWarning)  # without ipywidgets, its bar is text
+        from tqdm import auto
+    return auto.tqdm
 
 
 def _fitting(texts: list[str], bar: tqdm.tqdm) -> list[str]:

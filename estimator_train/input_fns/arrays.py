@@ -73,7 +73,7 @@ class Arrays:
       The others are the arguments of `arrays`.
     """
 
-    data: dict[str, Any]
+    data: dict[str, Any] = dataclasses.field(repr=False)
     num_rows: int
     batch_size: int
     num_epochs: int | None

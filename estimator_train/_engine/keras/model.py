@@ -6,6 +6,7 @@ import collections
 import contextlib
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +50,8 @@ _STATES: dict[str, Any] = {
     ModeKeys.EVAL: EvaluationState,
     ModeKeys.PREDICT: EvaluationState,
 }
+# By model_dir, the model that was last trained there.
+_LAST_TRAINED: weakref.WeakValueDictionary[str, KerasModel] = weakref.WeakValueDictionary()
 _State = TypeVar("_State", TrainingState, EvaluationState)
 
 
@@ -64,7 +67,8 @@ class KerasModel(PreparedModel):
 
     Separate copies of the model are used for training, for evaluation and prediction from checkpoints, and, in the
     given state, for evaluation before training. Each strategy has its own copies, and so does each of several runs at
-    the same time, such as evaluations in threads. The copies and their compiled loops live as long as the KerasModel.
+    the same time, such as evaluations in threads. The copies and their compiled loops live as long as the KerasModel,
+    or until another one is trained in the same directory: a notebook keeps the Estimators of a cell that is run again.
     """
 
     has_initial_values = True
@@ -104,6 +108,10 @@ class KerasModel(PreparedModel):
         epoch_hooks = [hook for hook in hooks if trains and isinstance(hook, EpochHook)]
         if trains:
             _check_training(config, epoch_hooks)
+            earlier = _LAST_TRAINED.get(config.model_dir, self)
+            if earlier is not self:
+                earlier.free_states()
+            _LAST_TRAINED[config.model_dir] = self
         with contextlib.ExitStack() as stack:
             with eager_classes(), eager_mode():
                 if trains and config.tf_random_seed is not None:
@@ -180,6 +188,11 @@ class KerasModel(PreparedModel):
                     with BUILDING:
                         build.get_concrete_function()
             write_saved_model(state.root, serve, receiver_fn, directory, as_text)
+
+    def free_states(self) -> None:
+        """Frees the memory of all copies that no run uses; the next run starts from its checkpoint with a new one."""
+        self._idle_states.clear()
+        self._trained = None
 
     @contextlib.contextmanager
     def just_saved(self, path: str | None) -> Iterator[None]:

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from estimator_train._engine.host.html_table import html_table
+
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
@@ -57,6 +59,25 @@ class Dataset:
     def validation_examples(self) -> int:
         """Number of examples that choose a checkpoint, apart from those of the final evaluation."""
         return 0
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "__repr__" not in vars(cls):  # else the dataclass decorator would write one that lists every path
+            cls.__repr__ = Dataset.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        numbers = f"{self.train_examples} examples to train on and {self.eval_examples} to evaluate on"
+        return f"<{type(self).__name__} {self.name}: {numbers}>"
+
+    def _repr_html_(self) -> str:
+        counts = self.class_counts() or {}
+        by_class = {
+            name: ", ".join(f"{side} {each.get(name, 0)}" for side, each in counts.items())
+            for name in (self.class_names if counts else ())
+        }
+        examples = {"examples": f"train {self.train_examples}, eval {self.eval_examples}"}
+        size = {"image size": "×".join(map(str, self.image_size))}
+        return html_table(self.name, {"task": self.task} | size | examples | by_class)
 
     def train_input_fn(
         self, *, image_size: tuple[int, int], batch_size: int, num_epochs: int | None, seed: int | None = None

@@ -33,4 +33,14 @@ def _read(model_dir):
             if points
         },
         predictions=predictions_file.read(model_dir),
+        costs={name: value for name, value in _costs(model_dir).items() if value is not None},
     )
+
+
+def _costs(model_dir):
+    timing = run_files.read_timing(model_dir) or {}
+    return {
+        "weights": run_files.count_weights(model_dir),
+        "examples/s in training": timing.get("examples_per_second"),
+        "seconds in all": sum(session["whole_seconds"] for session in timing.get("sessions", ())) or None,
+    }

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import tabulate
+from scipy import stats
 
+from estimator_train._engine.host.html_table import html_table
 from estimator_train.app.report.class_metrics import digits
 
+_DRAWN = 10_000  # samples of a bootstrap
 _WIDTH = 24  # columns of a value on a terminal
 _METRICS = {"accuracy": "accuracy", "macro F1": "macro_f1", "ROC AUC": "macro_roc_auc"}
 _CLASS_METRICS = {"precision": "precision", "recall": "recall", "F1": "f1", "ROC AUC": "roc_auc"}
@@ -36,6 +41,7 @@ class Run(NamedTuple):
       evaluation: the entry of evaluations.jsonl with the result of the training, or None.
       curves: metrics over global steps, {name: {step: value}}.
       predictions: predictions of the last evaluation, keyed by example, or None if unknown.
+      costs: what the run needs, such as its number of weights, keyed by name.
     """
 
     name: str
@@ -43,6 +49,14 @@ class Run(NamedTuple):
     evaluation: Mapping[str, Any] | None
     curves: Mapping[str, Mapping[int, float]]
     predictions: Mapping[str, Prediction] | None
+    costs: Mapping[str, Any] = MappingProxyType({})
+
+    def __repr__(self) -> str:
+        return f"<run {self.name}>"
+
+    def _repr_html_(self) -> str:
+        metrics = {name: values[0] for name, values in numbers([self]).items()}
+        return html_table(self.name, metrics | {name: _text(value) for name, value in self.facts.items() if value})
 
     @property
     def classes(self) -> Mapping[str, Any] | None:
@@ -65,10 +79,37 @@ class Changes(NamedTuple):
     right_now: dict[str, tuple[Prediction, Prediction]]
     wrong_now: dict[str, tuple[Prediction, Prediction]]
 
+    @property
+    def difference(self) -> float:
+        """The other run's accuracy on the shared examples minus the first run's."""
+        return (len(self.right_now) - len(self.wrong_now)) / max(self.shared, 1)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % bootstrap interval of `difference`, from pairs: both runs' results of an example are drawn together.
+
+        Drawing `shared` pairs with replacement is drawing the numbers of the two kinds of changes.
+        """
+        right, wrong = len(self.right_now), len(self.wrong_now)
+        if not self.shared:
+            return 0.0, 0.0
+        shares = np.array([right, wrong, self.shared - right - wrong]) / self.shared
+        drawn = stats.multinomial(self.shared, shares, seed=0).rvs(_DRAWN)
+        low, high = np.quantile((drawn[:, 0] - drawn[:, 1]) / self.shared, [0.025, 0.975])
+        return float(low), float(high)
+
+    @property
+    def p_value(self) -> float:
+        """McNemar's exact test: how likely runs of equal accuracy differ at least as much. 1 without any change."""
+        right, wrong = len(self.right_now), len(self.wrong_now)
+        return float(stats.binomtest(right, right + wrong).pvalue) if right + wrong else 1.0
+
     def __str__(self) -> str:
+        low, high = self.interval
         return (
             f"{self.name}: of {self.shared} shared examples, {len(self.right_now)} changed from wrong to right and "
-            f"{len(self.wrong_now)} from right to wrong"
+            f"{len(self.wrong_now)} from right to wrong; accuracy {100 * self.difference:+.1f} points, 95 % interval "
+            f"{100 * low:+.1f} to {100 * high:+.1f}, McNemar's p {_p(self.p_value)}"
         )
 
 
@@ -88,15 +129,26 @@ def differing_facts(runs: Sequence[Run]) -> dict[str, list[str]]:
 def numbers(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns {name: list of each run's value} of the metrics of their last evaluations."""
     rows = {"checkpoint": [str(run.evaluation["checkpoint"]) if run.evaluation else "n/a" for run in runs]}
-    for label, name in _METRICS.items():
-        rows[label] = [digits((run.classes or {}).get(name)) for run in runs]
     metrics = [dict(run.evaluation["metrics"]) if run.evaluation else {} for run in runs]
+    for label, name in _METRICS.items():
+        values = zip(metrics, runs, strict=True)
+        rows[label] = [digits((evaluated | dict(run.classes or {})).get(name)) for evaluated, run in values]
     for name in dict.fromkeys(name for values in metrics for name in values):
         if name not in (*_METRICS, *_METRICS.values()) and not any(
             isinstance(values.get(name), list) for values in metrics
         ):
             rows[name] = [digits(values.get(name)) for values in metrics]
     return {name: texts for name, texts in rows.items() if set(texts) != {"n/a"}}
+
+
+def costs(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """Returns {name: list of each run's value} of what the runs need: weights, and seconds.
+
+    >>> costs([Run("a", {}, None, {}, None, {"weights": 1234567}), Run("b", {}, None, {}, None)])
+    {'weights': ['1,234,567', 'n/a']}
+    """
+    names = dict.fromkeys(name for run in runs for name in run.costs)
+    return {name: [_number(run.costs.get(name)) for run in runs] for name in names}
 
 
 def class_numbers(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
@@ -123,7 +175,7 @@ def table(runs: Sequence[Run]) -> str:
     """Formats the comparison of runs for a terminal."""
     names = [_end_of(run.name) for run in runs]
     f1 = {name: values["F1"] for name, values in class_numbers(runs).items()}
-    tables = [("last evaluation", numbers(runs)), ("F1", f1), ("setting", differing_facts(runs))]
+    tables = [("last evaluation", numbers(runs)), ("cost", costs(runs)), ("F1", f1), ("setting", differing_facts(runs))]
     texts = [_table(head, names, rows) for head, rows in tables if rows]
     return "\n\n".join([*texts, *map(str, changes(runs))])
 
@@ -149,6 +201,16 @@ def _start_of(text):
 
 def _end_of(name):
     return name if len(name) <= _WIDTH else f"...{name[3 - _WIDTH :]}"
+
+
+def _number(value):
+    if value is None:
+        return "n/a"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _p(value):
+    return "below 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
 def _text(value):

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from PIL import Image
 
 from estimator_train._engine.host.files import write_whole
 from estimator_train.app.report import comparison, plots
 from estimator_train.app.report.comparison import Run
 from estimator_train.app.report.page import draw_figure, template
 
+_PICTURED = 12  # examples per list that are shown with their images
 _SHOWN = 200  # examples per list
 
 
-def write_comparison(path: str | os.PathLike[str], runs: Sequence[Run]) -> str:
+def write_comparison(
+    path: str | os.PathLike[str], runs: Sequence[Run], read_image: Callable[[str], Image.Image | None] | None = None
+) -> str:
     """Writes the page that compares `runs` to `path`, and returns the path.
 
     >>> runs = [comparison.Run("a", {"seed": 1}, None, {}, None), comparison.Run("b", {"seed": 2}, None, {}, None)]
     >>> write_comparison("comparison.html", runs)
     'comparison.html'
+
+    Args:
+      read_image: returns the image of an example, by the name it has in `Run.predictions`, or None.
     """
     page = template("comparison.html").render(
         names=[run.name for run in runs],
         numbers=comparison.numbers(runs),
         classes=comparison.class_numbers(runs),
+        costs=comparison.costs(runs),
         facts=comparison.differing_facts(runs),
         changes=comparison.changes(runs),
         figures=_figures(runs),
         shown=_SHOWN,
+        pictured=_PICTURED,
+        read_image=read_image or (lambda name: None),
     )
     write_whole(path, page)
     return str(path)

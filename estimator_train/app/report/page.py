@@ -6,6 +6,7 @@ import base64
 import collections
 import datetime
 import functools
+import html
 import io
 import math
 import os
@@ -24,7 +25,12 @@ from estimator_train._engine.host.paths import as_path
 from estimator_train.app.report import plots, run_files
 
 _RATES = ("global_step/sec", "examples/sec", "input_wait_share", "learning_rate")  # other scalars are metrics
-_TASKS = ("classification", "multilabel", "regression")
+_NAMED_BY_FOLDER = ("images", "manifest", "npz", "tfrecord")  # datasets of the user's own
+_MAIN = (
+    ("classification", "accuracy", lambda share: f"{100 * share:.1f} % accuracy"),
+    ("multilabel", "macro_f1", lambda score: f"macro F1 {score:.3f}"),
+    ("regression", "r2", lambda score: f"R² {score:.3f}"),
+)
 _THUMBNAIL = 320  # pixels of the longer side
 
 
@@ -40,6 +46,14 @@ class Mistake(NamedTuple):
     heat: np.ndarray | None = None  # `grad_cam` of the predicted class
 
 
+class ReportPath(str):
+    """The path of a report, which a notebook shows as the report itself, in a frame."""
+
+    def _repr_html_(self) -> str:
+        page = html.escape(as_path(self).read_text())
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40rem; border: 0"></iframe>'
+
+
 def write_report(
     model_dir: str | os.PathLike[str],
     mistakes: Sequence[Mistake] | None = None,
@@ -47,23 +61,28 @@ def write_report(
     *,
     note: str | None = None,
     last: Mapping[str, Any] | None = None,
-) -> str:
+    augmented: Sequence[Image.Image] = (),
+) -> ReportPath:
     """Writes report/report.html and its plots to `model_dir`, and returns the path of report.html.
 
     Everything else is read from `model_dir`: run.json, evaluations.jsonl, timing.json, bench/scaling.json and the event
     files. Metrics are those of the training's result. The report says what the run lacks. A damaged timing.json and
-    damaged lines of evaluations.jsonl are skipped with a warning.
+    damaged lines of evaluations.jsonl are skipped with a warning. A run that was trained in Python, not by the command,
+    has no settings, and its evaluations are read from event files.
 
         path = write_report("runs/oct2017")
+
+    As the last line of a notebook's cell, the call shows the report below the cell.
 
     Args:
       mistakes: a list of `Mistake` of the last evaluation, worst first; None if they cannot be shown.
       numbers: the labels and predictions of a regression, each of shape (examples,), for a plot.
       note: a sentence about the mistakes.
       last: an entry of evaluations.jsonl to show instead of the training's result.
+      augmented: images as training changes them.
 
     Raises:
-      ValueError: If run.json cannot be read.
+      ValueError: If run.json cannot be read, or there is neither run.json nor an event file.
     """
     run = run_files.read_run(model_dir)
     evaluations = run_files.read_evaluations(model_dir)
@@ -72,7 +91,7 @@ def write_report(
     last = last or run_files.result_of(evaluations)
     classes = last and last.get("classification")
     figures = {
-        "metrics": _metrics(training, evaluations, _monitored(run)),
+        "metrics": _metrics(training, evaluations, run, run_files.best_step(model_dir)),
         "rates": _learning_rate(training) + _throughput(training),
         "scaling": _scaling(scaling),
         "classes": _confusion(classes) + _reliability(classes) if classes else [],
@@ -80,6 +99,7 @@ def write_report(
     }
     page = template("report.html").render(
         name=as_path(model_dir).resolve().name,
+        title=_title(run["settings"], last or {}),
         written=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         run=run,
         last=last,
@@ -91,13 +111,29 @@ def write_report(
         scaling=scaling,
         mistakes=mistakes,
         note=note,
+        augmented=augmented,
     )
     directory = as_path(model_dir, "report")
     directory.mkdir(exist_ok=True)
     for figure in sum(figures.values(), []):
         write_whole(directory / f"{figure.name}.png", figure.light)
     write_whole(directory / "report.html", page)
-    return str(directory / "report.html")
+    return ReportPath(directory / "report.html")
+
+
+def _title(settings, last):
+    """Returns the data, the model and the main result of a run, as far as they are known."""
+    parts = []
+    if settings.get("model"):
+        source = settings.get("dataset") or settings.get("input_fn")
+        if source in _NAMED_BY_FOLDER and settings.get("data_dir"):
+            source = as_path(settings["data_dir"]).name
+        parts.append(f"{source}, {settings['model']}")
+    for task, name, form in _MAIN:
+        value = (last.get(task) or {}).get(name)
+        if value is not None:
+            parts.append(form(value))
+    return ": ".join(parts)
 
 
 class Figure(NamedTuple):
@@ -115,22 +151,21 @@ def draw_figure(name: str, alt: str, plot: Callable[..., bytes], *values: Any) -
     return Figure(re.sub(r"\W+", "_", name), alt, light, dark)
 
 
-def _monitored(run):
-    metric, _, _ = str(run.get("training", {}).get("monitor") or "").rpartition(":")
-    return metric
-
-
-def _metrics(training, evaluations, monitored):
+def _metrics(training, evaluations, run, best_step):
     """Draws a figure for each of the model's own metrics, with the loss first, and for the monitored one."""
-    computed = {name for entry in evaluations for task in _TASKS for name in entry.get(task, {})}
+    monitored, _, _ = str(run.get("training", {}).get("monitor") or "").rpartition(":")
+    computed = {name for entry in evaluations for task, _, _ in _MAIN for name in entry.get(task, {})}
     hidden = computed - {"accuracy", monitored, *training}
+    phase_ends = run_files.phase_ends(run)
     figures = []
     for name, sides in _sides(training, evaluations).items():
         if name in hidden:
             continue
         ends = [f"{side} ends at {list(points.values())[-1]:.4g}" for side, points in sides.items() if points]
         alt = f"{name} over the global steps: {', '.join(ends)}."
-        figures.append(draw_figure(name, alt, plots.curves, name, *sides.values()))
+        if best_step in sides["evaluation"]:
+            alt += f" The best checkpoint is at {best_step}."
+        figures.append(draw_figure(name, alt, plots.curves, name, *sides.values(), phase_ends, best_step))
     return figures
 
 

@@ -38,28 +38,33 @@ def literal(text):
     return text.replace("$", r"\$")
 
 
-def curves(theme, name, training, evaluation):
-    """Plots a metric over the steps, given as {step: value} for training, which is smoothed, and for evaluation."""
+def curves(theme, name, training, evaluation, phase_ends=(), best_step=None):
+    """Plots a metric over the steps, given as {step: value} for training, which is smoothed, and for evaluation.
+
+    Dotted lines separate the phases of fine-tuning, and a star marks the evaluation of the best checkpoint.
+    """
     with _figure(theme, height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
-        if len(training) >= _WORTH_SMOOTHING:
-            axes.plot(list(training), list(training.values()), color=theme.training, alpha=0.3, linewidth=0.8)
-            _plot(axes, smoothed(training), theme.training, label="training, smoothed")
-        elif training:
-            _plot(axes, training, theme.training, label="training")
+        for step in phase_ends:
+            axes.axvline(step, color=theme.ink, linestyle=":", linewidth=1)
+        if training:
+            _plot_smoothed(axes, training, theme.training, "training")
         if evaluation:
             _plot(axes, evaluation, theme.evaluation, marker="o", label="evaluation")
+        if best_step in evaluation:
+            place = {"color": theme.evaluation, "markeredgecolor": theme.ink, "zorder": 3, "linestyle": "none"}
+            axes.plot(best_step, evaluation[best_step], marker="*", markersize=11, label="best checkpoint", **place)
         _scale(axes, [*training.values(), *evaluation.values()])
-        axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+        axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
         return _png(figure)
 
 
 def compared_curves(theme, name, runs):
-    """Plots a metric over the steps for several runs, given as {run: {step: value}}."""
+    """Plots a metric over the steps for several runs, given as {run: {step: value}}; many values are smoothed."""
     with _figure(theme, height=2.7) as figure:
         axes = _over_steps(figure.subplots(), name)
         for (label, points), color in zip(runs.items(), itertools.cycle(matplotlib.colormaps["tab10"].colors)):
-            _plot(axes, points, color, label=literal(label))
+            _plot_smoothed(axes, points, color, literal(label))
         axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
         return _png(figure)
 
@@ -151,7 +156,7 @@ def scaling(theme, rows):
 
 
 def confusion_matrix(theme, class_names, matrix):
-    """Plots counts by true class (rows) and predicted class (columns), shaded by their share of the true class."""
+    """Plots counts by true class (rows) and predicted class (columns), with their share of the true class."""
     matrix = np.array(matrix)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     places = np.arange(len(class_names))
@@ -171,7 +176,10 @@ def confusion_matrix(theme, class_names, matrix):
             for row in places:
                 for column in places:
                     color = theme.paper if shares[row, column] > 0.5 else theme.ink
-                    axes.text(column + 0.5, row + 0.5, f"{matrix[row, column]}", ha="center", va="center", color=color)
+                    text = f"{matrix[row, column]}"
+                    if len(class_names) <= 8 and matrix[row, column]:  # elsewhere the shade has to do
+                        text += f"\n{100 * shares[row, column]:.0f} %"
+                    axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=color)
         axes.tick_params(length=0)
         return _png(figure)
 
@@ -234,6 +242,15 @@ def _plot(axes, points, color, *, marker=None, label=None):
     """Plots a line through {step: value}; a single point gets a marker, without which it would be invisible."""
     marker = "o" if len(points) == 1 else marker
     axes.plot(list(points), list(points.values()), color=color, marker=marker, markersize=4, label=label)
+
+
+def _plot_smoothed(axes, points, color, label):
+    """Plots a line through {step: value}, or, for many values, their average in front of them."""
+    if len(points) < _WORTH_SMOOTHING:
+        _plot(axes, points, color, label=label)
+        return
+    axes.plot(list(points), list(points.values()), color=color, alpha=0.3, linewidth=0.8)
+    _plot(axes, smoothed(points), color, label=f"{label}, smoothed")
 
 
 def _png(figure):

@@ -1,22 +1,31 @@
-"""Reads the JSON files of a run: run.json, evaluations.jsonl and timing.json. Damaged parts are skipped."""
+"""Reads the files of a run: run.json, evaluations.jsonl, timing.json and events. Damaged parts are skipped."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import math
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_train._engine import checkpoints
+from estimator_train._engine.events import read_eval_metrics
 from estimator_train._engine.host.paths import as_path
+from estimator_train.app.models import parse_phases
 from estimator_train.app.report.class_metrics import ClassMetrics
 from estimator_train.app.report.classification import Classification
 from estimator_train.app.report.multilabel import Multilabel
 from estimator_train.app.report.regression import Regression
+from estimator_train.exporter import BestCheckpointExporter
 
 log = tf.get_logger()
 
+_SLOT = "/.OPTIMIZER_SLOT/"
 _NUMBER = (int, float)
 _TIMES = ("steps_per_second", "examples_per_second", "input_wait_share")
 _PARTS = ("warmup", "checkpoint", "evaluation", "other", "whole")
@@ -26,10 +35,14 @@ _SESSION = ("first_step", "last_step", "seconds", *(f"{part}_seconds" for part i
 def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the content of run.json in `model_dir`, without malformed optional parts.
 
+    A run that was trained in Python has event files but no run.json, and no settings.
+
     Raises:
-      ValueError: If there is no such file, or it does not contain the settings of a run.
+      ValueError: If there are neither, or run.json does not contain the settings of a run.
     """
     path = as_path(model_dir, "run.json")
+    if not path.exists() and any(as_path(model_dir).glob("events.out.tfevents.*")):
+        return {"settings": {}}
     try:
         run = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
@@ -46,11 +59,13 @@ def read_run(model_dir: str | os.PathLike[str]) -> dict[str, Any]:
 def read_evaluations(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Returns the entries of evaluations.jsonl in `model_dir`; malformed lines are skipped, with one warning.
 
-    If a process was killed, its last line may be incomplete.
+    If a process was killed, its last line may be incomplete. Without the file, which the command writes, they are the
+    metrics that `Estimator.evaluate` has written to event files.
     """
     path = as_path(model_dir, "evaluations.jsonl")
     if not path.is_file():
-        return []
+        by_step = read_eval_metrics(f"{os.fspath(model_dir)}/eval/events.out.tfevents.*")
+        return [{"checkpoint": f"model.ckpt-{step}", "step": step, "metrics": by_step[step]} for step in by_step]
     lines = path.read_bytes().splitlines()
     entries = [_entry(line) for line in lines]
     bad = [str(number) for number, entry in enumerate(entries, start=1) if entry is None]
@@ -111,6 +126,37 @@ def read_scaling(model_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
         return rows
     log.warning("%s is skipped because it was not written by bench; run bench again", path)
     return []
+
+
+def phase_ends(run: Mapping[str, Any]) -> list[int]:
+    """Returns the global steps at which one of the run's --phases ends and the next one begins.
+
+    >>> phases = "freeze=all epochs=1; freeze=none epochs=3"
+    >>> phase_ends({"settings": {"phases": phases}, "last_step": 100})
+    [25]
+    """
+    if not isinstance(run["settings"].get("phases"), str) or not isinstance(run.get("last_step"), int):
+        return []
+    try:
+        epochs = [phase.epochs for phase in parse_phases(run["settings"]["phases"])]
+    except ValueError:  # written by hand
+        return []
+    return [round(run["last_step"] * ended / sum(epochs)) for ended in itertools.accumulate(epochs)][:-1]
+
+
+def best_step(model_dir: str | os.PathLike[str]) -> int | None:
+    """Returns the global step of the checkpoint that --keep-best keeps, or None."""
+    kept = as_path(model_dir, "export", BestCheckpointExporter().name).glob("*.index")
+    steps = [int(found[1]) for path in kept if (found := re.search(r"-(\d+)\.index$", path.name))]
+    return max(steps, default=None)
+
+
+def count_weights(model_dir: str | os.PathLike[str]) -> int | None:
+    """Returns the number of weights in the newest checkpoint of a Keras model, or None."""
+    checkpoint = checkpoints.latest_intact(os.fspath(model_dir))
+    shapes = checkpoints.reader_of(checkpoint).get_variable_to_shape_map() if checkpoint else {}
+    of_layers = [shape for name, shape in shapes.items() if name.startswith("layer") and _SLOT not in name]
+    return sum(math.prod(shape) for shape in of_layers) or None
 
 
 def _is_session(session):

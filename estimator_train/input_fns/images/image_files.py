@@ -219,12 +219,12 @@ class ImageFiles:
       The others are the arguments of `image_files`.
     """
 
-    paths: np.ndarray
-    labels: np.ndarray
+    paths: np.ndarray = dataclasses.field(repr=False)
+    labels: np.ndarray = dataclasses.field(repr=False)
     num_classes: int | None
     image_size: tuple[int, int]
     batch_size: int
-    sample_weight: np.ndarray | None = None
+    sample_weight: np.ndarray | None = dataclasses.field(default=None, repr=False)
     shuffle: bool = False
     num_epochs: int | None = 1
     prefetch_buffer_size: int | None = None

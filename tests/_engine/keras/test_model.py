@@ -1,6 +1,7 @@
 """model_to_estimator computes what Keras computes, for every kind of model and optimizer, and loses nothing."""
 
 import concurrent.futures
+import gc
 import importlib
 import json
 
@@ -662,3 +663,14 @@ def test_evaluations_in_threads_give_the_numbers_of_one_thread(generation, calls
         found = list(threads.map(lambda number: estimator.evaluate(datasets[number % 2]), range(calls)))
     assert found == expected * (calls // 2)
     assert len(list(half_read)) == 63
+
+
+def test_a_cell_that_runs_again_keeps_no_more_than_its_model(classifier, data, batches, tmp_path):
+    outputs, models = [], []
+    for _ in range(4):
+        estimator = et.model_to_estimator(classifier(), model_dir=tmp_path / "run")
+        outputs.append(estimator.train(batches(data, 16), steps=1))  # IPython keeps the results of all cells
+        gc.collect()
+        models.append(sum(isinstance(each, keras.Model) for each in gc.get_objects() if type(each) is not type))
+    assert models[3] - models[2] == models[2] - models[1] == 1
+    assert outputs[0].train(batches(data, 16), steps=1).get_variable_value("global_step") == 5

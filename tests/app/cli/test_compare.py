@@ -1,6 +1,7 @@
 """estimator_train compare: two runs on the same classes as a table and a page; the checkpoint that is evaluated."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -43,10 +44,16 @@ def test_two_runs_are_compared_by_their_last_evaluations(command, two_runs, tmp_
     assert ["accuracy", *(f"{entry['classification']['accuracy']:.4f}" for entry in entries)] in lines
     right = [entry["classification"]["accuracy"] * 4 for entry in entries]
     line = next(line for line in output.splitlines() if line.startswith(f"{second}: of 4 shared examples, "))
-    better, worse = (int(number) for number in line.split(": of 4 shared examples, ")[1].split() if number.isdecimal())
+    better, worse = map(
+        int, re.search(r"(\d+) changed from wrong to right and (\d+) from right to wrong", line).groups()
+    )
     assert better - worse == right[1] - right[0]
+    assert f"accuracy {100 * (better - worse) / 4:+.1f} points, 95 % interval " in line
+    assert any(line[0] == "weights" and line[1] == line[2] for line in lines if line)
     assert output.splitlines()[-1] == "the comparison is comparison.html"
-    assert "Examples with different outcomes" in (tmp_path / "comparison.html").read_text()
+    page = (tmp_path / "comparison.html").read_text()
+    assert "Examples with different outcomes" in page
+    assert page.count("<figure>") == better + worse
 
     (first / "predictions.csv").unlink()
     _, output, errors = command("compare", second, first, "--out", tmp_path / "other.html")

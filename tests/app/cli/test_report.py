@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from PIL import Image
 from estimator_train.app import datasets
 from estimator_train.app.cli.run import reporting
 from estimator_train.app.cli.run.evaluation import Evaluation
+from estimator_train.app.cli.run.example_images import images_of
 from estimator_train.app.cli.run.reporting import Reporter
 from estimator_train.app.cli.run_file import save_run
 
@@ -84,6 +86,27 @@ def test_the_most_confidently_wrong_come_first(reporter, settings):
         for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
     )
     assert dark < 100 < bright
+
+
+def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, tmp_path):
+    save_run(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
+    reporter.add(
+        "model.ckpt-3", Evaluation({"loss": 1.0, "global_step": 3}, np.array([0, 0, 1, 1]), np.eye(2)[[0, 0, 1, 1]])
+    )
+    page = Path(reporter.write()).read_text()
+    assert page.count('alt="Augmented image ') == 4
+
+
+def test_images_that_cannot_be_read_are_left_out_of_a_comparison(settings, tmp_path):
+    copied = shutil.copytree(settings.data_dir, tmp_path / "copied")
+    data = datasets.open_dataset("images", copied)
+    damaged, gone, whole, *_ = map(Path, sorted(data.eval_paths))
+    read = images_of(dataclasses.replace(settings, data_dir=str(copied)))
+    damaged.write_bytes(b"no image")
+    gone.unlink()
+    names = [os.path.join(path.parent.name, path.name) for path in (damaged, gone, whole)]
+    assert [image and image.mode for image in map(read, names)] == [None, None, "RGB"]
+    assert read("unknown") is None
 
 
 def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch):

@@ -2,8 +2,10 @@
 
 import pytest
 from pages import Page
+from PIL import Image
 
 from estimator_train.app.report.comparison import (
+    Changes,
     Prediction,
     Run,
     changes,
@@ -50,6 +52,40 @@ def test_numbers_are_those_of_the_last_evaluations(runs):
         "loss": ["0.5000", "0.2500"],
     }
     assert class_numbers(runs)["<A>"]["F1"] == ["0.5000", "0.7500"]
+
+
+def changed(right, wrong, shared):
+    """The changes of a run that got so many of the shared examples right or wrong, unlike the first run."""
+    return Changes("b", shared, dict.fromkeys(map(str, range(right))), dict.fromkeys(map(str, range(wrong))))
+
+
+def test_differences_have_the_interval_and_the_test_of_pairs():
+    change = changed(10, 2, shared=100)
+    assert change.difference == pytest.approx(0.08)
+    # The normal approximation: 1.96 standard deviations of sqrt(12 - 8 * 8 / 100) / 100.
+    assert change.interval == pytest.approx((0.014, 0.146), abs=0.011)
+    assert change.p_value == pytest.approx(2 * (1 + 12 + 66) / 2**12)  # 0, 1 or 2 of 12 coins, on either side
+    assert "accuracy +8.0 points" in str(change) and str(change).endswith("McNemar's p 0.0386")
+
+
+@pytest.mark.parametrize("shared", [0, 50])
+def test_runs_without_changes_do_not_differ(shared):
+    change = changed(0, 0, shared)
+    assert (change.difference, change.interval, change.p_value) == (0, (0, 0), 1)
+
+
+def test_examples_that_changed_sides_are_shown_as_thumbnails(runs, tmp_path):
+    images = {"B/3.png": Image.new("L", (20, 10), 90)}
+    page = Page(write_comparison(tmp_path / "page.html", runs, images.get))
+    assert [image["alt"] for image in page.images() if "png" in image["alt"]] == ["B/3.png: B"]
+    assert "runs/b: B 0.9000" in page.text
+
+
+def test_a_notebook_shows_a_run_as_a_table(runs):
+    assert repr(runs[0]) == "<run runs/a>"
+    table = runs[0]._repr_html_()
+    assert "<tr><th>accuracy</th><td>0.5000</td></tr>" in table
+    assert "<tr><th>model</th><td>small_cnn</td></tr>" in table
 
 
 def test_images_that_changed_sides_are_found_among_those_that_both_have(runs):

@@ -12,6 +12,7 @@ import tensorflow as tf
 from pages import Page
 from PIL import Image
 
+import estimator_train as et
 from estimator_train.app.report import classification, image_events, plots
 from estimator_train.app.report.page import Mistake, write_report
 from estimator_train.app.report.scaling import scaling
@@ -202,3 +203,36 @@ def test_images_are_in_the_events(tmp_path):
     ]
     assert (step, value.tag, value.image.encoded_image_string) == (7, "samples", png)
     assert (value.image.width, value.image.height) == Image.open(io.BytesIO(png)).size
+
+
+def test_a_run_trained_in_python_is_shown_from_its_events(classifier, data, batches, tmp_path):
+    config = et.RunConfig(tmp_path / "run", save_summary_steps=1)
+    estimator = et.model_to_estimator(classifier(), config=config)
+    estimator.train(batches(data, 16), steps=3).evaluate(batches(data, 32))
+    path = write_report(estimator.model_dir)
+    page = Page(path)
+    assert "model.ckpt-3" in page.text
+    assert any("accuracy over the global steps: training ends at" in image["alt"] for image in page.images())
+    shown = path._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert "model.ckpt-3" in shown
+
+
+def test_the_title_has_the_data_the_model_and_the_result(run_dir):
+    assert "<title>oct2017, small_cnn: 75.0 % accuracy</title>" in Path(write_report(run_dir)).read_text()
+    settings = RUN["settings"] | {"dataset": "images", "data_dir": "/scans/pets"}
+    (run_dir / "run.json").write_text(json.dumps({"settings": settings}))
+    (run_dir / "evaluations.jsonl").unlink()
+    assert "<title>pets, small_cnn</title>" in Path(write_report(run_dir)).read_text()
+
+
+def test_augmented_images_and_the_best_checkpoint_are_shown(run_dir):
+    best = run_dir / "export" / "best_checkpoint"
+    best.mkdir(parents=True)
+    (best / "model.ckpt-201.index").touch()
+    (run_dir / "run.json").write_text(json.dumps(RUN | {"training": {"augment": "light"}}))
+    page = Page(write_report(run_dir, augmented=[Image.new("RGB", (8, 8))] * 2))
+    alts = [image["alt"] for image in page.images()]
+    assert alts[-2:] == ["Augmented image 1", "Augmented image 2"]
+    assert [alt for alt in alts if alt.endswith("The best checkpoint is at 201.")] == [alts[0]]
+    assert "with --augment light" in page.text

@@ -58,6 +58,25 @@ def test_a_long_training_is_smoothed_with_its_values_behind(axes):
     assert len(axes[1].lines) == 1
 
 
+def test_lines_separate_phases_and_a_star_marks_the_best(axes):
+    plots.curves(plots.LIGHT, "loss", {1: 1.0, 2: 0.5}, {1: 0.9, 2: 0.7}, [1], 2)
+    border, _, _, star = axes[0].lines
+    assert border.get_xdata() == [1, 1]
+    assert (star.get_marker(), [*star.get_xdata()], [*star.get_ydata()]) == ("*", [2], [0.7])
+
+
+def test_compared_runs_are_smoothed(axes):
+    plots.compared_curves(plots.LIGHT, "loss", {"a": {step: float(step % 2) for step in range(40)}, "b": {1: 0.5}})
+    behind, smooth, short = axes[0].lines
+    assert behind.get_alpha() < 1 and max(smooth.get_ydata()[10:]) < 0.6
+    assert [*short.get_ydata()] == [0.5]
+
+
+def test_a_confusion_matrix_has_counts_and_per_cent(axes):
+    plots.confusion_matrix(plots.LIGHT, ["a", "b"], [[3, 1], [0, 5]])
+    assert [text.get_text() for text in axes[0].texts] == ["3\n75 %", "1\n25 %", "0", "5\n100 %"]
+
+
 @pytest.mark.parametrize("value", [0.6931, 0.0, -2.0])
 def test_an_axis_of_values_that_hardly_differ_does_not_magnify_that(axes, value):
     plots.curves(plots.LIGHT, "loss", {1: value, 2: value * (1 + 1e-6), 3: value}, {})

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import estimator_train as et
 from estimator_train.app.report import run_files
 from estimator_train.app.report.classification import result as classification
 
@@ -86,3 +87,19 @@ def test_parts_of_a_run_json_that_are_of_another_form_are_left_out(tmp_path):
     }
     (tmp_path / "run.json").write_text(json.dumps(run | others))
     assert run_files.read_run(tmp_path) == run
+
+
+def test_the_weights_of_a_checkpoint_are_counted_without_its_optimizer(classifier, data, batches, tmp_path):
+    model = classifier("adam")
+    et.model_to_estimator(model, model_dir=tmp_path / "run").train(batches(data, 16), steps=1)
+    assert run_files.count_weights(tmp_path / "run") == model.count_params()
+    assert run_files.count_weights(tmp_path) is None
+
+
+def test_the_best_step_is_that_of_the_kept_checkpoint(tmp_path):
+    assert run_files.best_step(tmp_path) is None
+    kept = tmp_path / "export" / "best_checkpoint"
+    kept.mkdir(parents=True)
+    for name in ("model.ckpt-30.index", "model.ckpt-30.data-00000-of-00001", "checkpoint"):
+        (kept / name).touch()
+    assert run_files.best_step(tmp_path) == 30

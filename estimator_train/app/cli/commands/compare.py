@@ -8,6 +8,7 @@ import shlex
 import click
 
 from estimator_train._engine.host.files import printable
+from estimator_train.app.cli.commands.dataset_run import must_be_downloaded
 from estimator_train.app.cli.directories import check_parent
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.parameters import Directory, OutputFile
@@ -19,6 +20,8 @@ Examples:
   estimator_train compare runs/oct2017 runs/again
   estimator_train compare runs/* --out comparison.html
 """
+
+_OF_FILES = ("synthetic_oct", "oct2017", "images", "manifest")  # datasets of image files, which opening only lists
 
 
 @click.command(epilog=_EXAMPLES)
@@ -35,8 +38,8 @@ def compare(model_dirs, out):
     """Compare runs with the first one.
 
     The table shows the metrics of their last evaluations, the F1 of each class, the settings that differ, and how many
-    images are right in one run and wrong in the other. The page adds the curves, all metrics of each class and the
-    names of those images.
+    images are right in one run and wrong in the other, with the difference in accuracy that follows, its interval and
+    McNemar's test. The page adds the curves, all metrics of each class and those images.
     """
     folders = list({os.path.realpath(folder): folder for folder in model_dirs}.values())
     if len(folders) < 2:
@@ -51,11 +54,14 @@ def compare(model_dirs, out):
             )
 
     with starting_tensorflow():
+        from estimator_train.app.cli.run.example_images import images_of
         from estimator_train.app.report import compared_runs, comparison, comparison_page, predictions_file
 
     with one_line_errors():
         runs = compared_runs.read_runs(folders)
-        comparison_page.write_comparison(out, runs)
+        is_here = settings[0].dataset in _OF_FILES and not must_be_downloaded(settings[0])
+        read_image = images_of(settings[0]) if is_here else None
+        comparison_page.write_comparison(out, runs, read_image)
     click.echo("\n".join(map(printable, comparison.table(runs).splitlines())))
     for run in runs:
         if run.classes and run.predictions is None:

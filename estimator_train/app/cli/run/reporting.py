@@ -13,11 +13,12 @@ from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.session.private_tensorflow import eager_mode
 from estimator_train.app.cli.run.build import build_eval_input_fn
 from estimator_train.app.cli.run.evaluation import keep
+from estimator_train.app.cli.run.example_images import image_at
 from estimator_train.app.cli.run.export import trained_model
-from estimator_train.app.report import image_events, plots, predictions_file, tasks
+from estimator_train.app.report import image_events, plots, predictions_file, run_files, tasks
 from estimator_train.app.report.grad_cam import grad_cam
 from estimator_train.app.report.page import Mistake, write_report
-from estimator_train.input_fns.images.decoding import decode_image, decode_pixels
+from estimator_train.input_fns.augmentation import augmented
 
 _SAMPLES = 8
 _MISTAKES = 12
@@ -58,13 +59,30 @@ class Reporter:
                 note = "Below each image, Grad-CAM shows what speaks for the predicted class in warm colors."
             except (click.ClickException, ValueError) as error:
                 note = f"Grad-CAM is left out: {error}."
-        return write_report(self._model_dir, mistakes, numbers, note=note, last=self._entry)
+        return write_report(
+            self._model_dir, mistakes, numbers, note=note, last=self._entry, augmented=self._augmented()
+        )
+
+    def _augmented(self):
+        """Returns the samples as the run's --augment changes them."""
+        names = run_files.read_run(self._model_dir).get("training", {}).get("augment")
+        if not names or not self._samples:
+            return []
+        pixels = self._pixels(self._samples.values())
+        labels = np.eye(len(pixels), 2, dtype="float32")  # mixup mixes labels, too
+        with eager_mode():  # as in _images
+            images, _ = next(iter(augmented(lambda: tf.data.Dataset.from_tensors((pixels, labels)), names)()))
+            return [Image.fromarray((255 * each).round().astype("uint8")) for each in np.clip(images, 0, 1)]
+
+    def _pixels(self, images):
+        """Returns PIL images as the model takes them: float32 of shape (images, height, width, 3)."""
+        height, width = self._settings.image_size
+        resized = [image.convert("RGB").resize((width, height)) for image in images]
+        return np.stack([np.asarray(image, "float32") / 255 for image in resized])
 
     def _with_heat(self, mistakes):
         settings = self._settings
-        height, width = settings.image_size
-        images = [mistake.image.convert("RGB").resize((width, height)) for mistake in mistakes]
-        pixels = np.stack([np.asarray(image, "float32") / 255 for image in images])
+        pixels = self._pixels([mistake.image for mistake in mistakes])
         classes = np.array([settings.class_names.index(mistake.predicted_class) for mistake in mistakes])
         heats = grad_cam(trained_model(settings, self._checkpoint), pixels, classes)
         return [mistake._replace(heat=heat) for mistake, heat in zip(mistakes, heats, strict=True)]
@@ -125,20 +143,10 @@ def _images(settings, data, indices):
     with eager_mode():  # training may evaluate and report while its graph is the default
         paths = predictions_file.image_paths(data)
         if paths:
-            return {index: _image(paths[index], settings) for index in np.sort(indices).tolist()}
+            return {index: image_at(paths[index], settings) for index in np.sort(indices).tolist()}
         examples = build_eval_input_fn(settings, data)().unbatch().enumerate()
         chosen = examples.filter(lambda index, _: tf.reduce_any(index == indices)).take(len(indices))
         return {
             int(index): Image.fromarray((255 * image.numpy()).round().astype("uint8"))
             for index, (image, _) in iterate(chosen)
         }
-
-
-def _image(path, settings):
-    # Decoded by TensorFlow, as in training, because Pillow rejects different files.
-    encoded = tf.io.read_file(os.fsencode(path))
-    if settings.resize in ("crop", "pad"):  # the part that the model sees
-        pixels = (255 * decode_image(encoded, settings.image_size, **settings.decoding)).numpy().round().astype("uint8")
-    else:
-        pixels = decode_pixels(encoded, orient=not settings.ignore_orientation).numpy()
-    return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[-1], axis=-1))

@@ -1,0 +1,73 @@
+"""Keeps the output of a notebook's cells short."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator
+
+# What happens inside a session, and to its files. Losses and metrics are shown, and so are lines of the user's own.
+_BOOKKEEPING = (
+    "Using config: ",
+    "Start train and evaluate loop. ",
+    "Calling model_fn.",
+    "Done calling model_fn.",
+    "Reduce to /",
+    "Collective all_reduce tensors: ",
+    "batch_all_reduce: ",
+    "Create CheckpointSaverHook.",
+    "Graph was finalized.",
+    "Running local_init_op.",
+    "Done running local_init_op.",
+    "Restoring parameters from ",
+    "Calling checkpoint listeners ",
+    "Saving checkpoints for ",
+    "Saving 'checkpoint_path' summary ",
+    "Starting evaluation at ",
+    "Inference Time : ",
+    "Finished evaluation at ",
+)
+
+
+def is_kernel() -> bool:
+    """Returns whether this process is the kernel of a notebook, as tqdm.auto decides it."""
+    return "ipykernel.zmqshell" in sys.modules
+
+
+def shorten_logs() -> None:
+    """Imports TensorFlow without its notes on how it was built, and drops log lines about sessions and checkpoints.
+
+    In a notebook, and only there, TensorFlow logs at level INFO. Its warnings that it calls deprecated functions of its
+    own are dropped too. `tf.get_logger().setLevel("DEBUG")` shows all lines.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _to_the_servers_log():
+        import tensorflow
+    own_functions = f"From {os.path.dirname(tensorflow.__file__)}"
+    dropped = {logging.INFO: _BOOKKEEPING, logging.WARNING: (own_functions,)}
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return logger.level != logging.INFO or not record.getMessage().startswith(dropped.get(record.levelno, ()))
+
+    logger = logging.getLogger("tensorflow")
+    logger.addFilter(is_shown)
+
+
+@contextlib.contextmanager
+def _to_the_servers_log() -> Iterator[None]:
+    """Sends what C++ code prints to the log of the notebook's server, where nothing gets lost, not to the cell."""
+    try:
+        servers_log = sys.stderr.fileno()  # ipykernel has moved it there, and reads file descriptor 2
+    except io.UnsupportedOperation:  # older ones leave file descriptor 2 as it is
+        yield
+        return
+    to_the_cell = os.dup(2)
+    os.dup2(servers_log, 2)
+    try:
+        yield
+    finally:
+        os.dup2(to_the_cell, 2)
+        os.close(to_the_cell)
