@@ -61,7 +61,7 @@ class StepDraws:
 
     def begin(self, position: tf.Tensor) -> None:
         """Marks the beginning of a replica's step in its graph, at its `position`."""
-        self._trace.graph = tf.compat.v1.get_default_graph()
+        self._trace.graph = private_tensorflow.graph_around_branches(tf.compat.v1.get_default_graph())
         self._trace.position = position
         self._trace.run_seed = seed_at(position)
         self._trace.draws = 0
