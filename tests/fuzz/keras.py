@@ -75,7 +75,7 @@ def draw(rng: random.Random) -> dict:
         "shared": style == "functional" and rng.random() < 0.3,
         "nested": style == "functional" and rng.random() < 0.3,
         "add_loss": style != "sequential" and rng.random() < 0.3,
-        "own_step": style == "subclass" and rng.random() < 0.4,
+        "own_step": (own_step := style == "subclass" and rng.random() < 0.4),
         "built": style != "subclass" or rng.random() < 0.7,
         "optimizer": [optimizer, rng.choice(OPTIMIZERS[optimizer]), rng.choice(SCHEDULES)],
         "sample_weights": rng.random() < 0.3,
@@ -84,7 +84,7 @@ def draw(rng: random.Random) -> dict:
         "precision": rng.choice([None] * 7 + ["bfloat16"]) if casts else None,
         "config": {
             "steps_per_loop": rng.choice([1, 2, 3]),
-            "accumulate_steps": rng.choice([1, 1, 1, 2]),
+            "accumulate_steps": rng.choice([1, 1, 1, 1 if own_step else 2]),  # an own step is refused, as documented
             "save_checkpoints_steps": rng.choice([1, 2, 4, 100]),
             "keep_checkpoint_max": rng.choice([1, 2, 0]),
             "resume_input": rng.random() < 0.5,
