@@ -62,6 +62,9 @@ def draw(rng: random.Random) -> dict:
     kinds = [rng.choice(list(BODIES)) for _ in range(1 if style != "functional" else rng.choice([1, 1, 2]))]
     tasks = [rng.choice(list(TASKS)) for _ in range(1 if style != "functional" else rng.choice([1, 1, 2]))]
     inputs = [{"kind": kind, "layers": rng.choices(BODIES[kind], k=rng.randint(1, 3))} for kind in kinds]
+    if style == "subclass" and generation == "keras":
+        # Keras builds a Normalization of given statistics with tensors of a graph that it leaves.
+        inputs = [{**i, "layers": [name for name in i["layers"] if name != "normalization"]} for i in inputs]
     # Neither a subclassed model nor, in Keras 3, the loss of an activity can be cast.
     casts = style != "subclass" and not (generation == "keras" and any("regularized" in i["layers"] for i in inputs))
     return {
@@ -206,8 +209,10 @@ def check(case: dict, directory: Path) -> None:
     _load(plain, unbroken.latest_checkpoint())
     data = tf.data.Dataset.from_tensor_slices(eval_data).batch(BATCH)
     theirs = plain.evaluate(data, return_dict=True, verbose=0)
-    # Keras averages the loss of one output over batches, and replicas divide the last ones (docs/keras.md).
-    kept_names = [n for n in theirs if n == "loss" or not n.endswith("_loss") or case["eval_replicas"] == 1]
+    # Keras averages the loss of one output over batches, and replicas divide the last ones (docs/keras.md). Values of a
+    # step that are no metrics are summed over replicas, or averaged.
+    differ = [n for n in theirs if n == "twice" or n.endswith("_loss")] if case["eval_replicas"] > 1 else []
+    kept_names = [n for n in theirs if n not in differ]
     assert result.keys() == theirs.keys(), f"evaluate has {sorted(result)}, Keras {sorted(theirs)}"
     _close({n: result[n] for n in kept_names}, {n: theirs[n] for n in kept_names}, "evaluate", 1e-4)
     expected = plain.predict(tf.data.Dataset.from_tensor_slices((features,)).batch(BATCH), verbose=0)
@@ -272,8 +277,13 @@ def _reference(case, keras, given, strategy):
 
 def _load(model, checkpoint):
     import tensorflow as tf
+    import tf_keras
 
-    tf.train.Checkpoint(model).read(checkpoint).assert_existing_objects_matched().expect_partial()
+    status = tf.train.Checkpoint(model).read(checkpoint).expect_partial()
+    # This optimizer has an unused number for each vector, which a checkpoint of Keras lacks, too, if its parts were
+    # listed before its first step: Keras keeps that list.
+    if not isinstance(model.optimizer, tf_keras.optimizers.Adafactor):
+        status.assert_existing_objects_matched()
 
 
 def _same_checkpoints(unbroken, broken, exact):
