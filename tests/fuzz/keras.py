@@ -314,6 +314,8 @@ def _close(ours, theirs, what, tolerance):
 
 
 def _layer(name, keras):
+    # A bias just before a BatchNormalization has no gradient but noise, which adaptive optimizers enlarge, so there is
+    # an activation between them.
     layers = keras.layers
     return {
         "dense": lambda: layers.Dense(5, activation="tanh"),
@@ -322,14 +324,16 @@ def _layer(name, keras):
         "normalization": lambda: layers.Normalization(mean=0.1, variance=2.0),
         "dropout": lambda: layers.Dropout(0.3),
         "noise": lambda: layers.GaussianNoise(0.1),
-        "regularized": lambda: layers.Dense(5, kernel_regularizer="l2", activity_regularizer="l1"),
-        "constrained": lambda: layers.Dense(5, kernel_constraint=keras.constraints.MaxNorm(0.7)),
+        "regularized": lambda: layers.Dense(5, "tanh", kernel_regularizer="l2", activity_regularizer="l1"),
+        "constrained": lambda: layers.Dense(5, "tanh", kernel_constraint=keras.constraints.MaxNorm(0.7)),
         "conv": lambda: layers.Conv2D(3, 3, padding="same", activation="relu"),
-        "depthwise": lambda: layers.DepthwiseConv2D(3, padding="same"),
+        "depthwise": lambda: layers.DepthwiseConv2D(3, padding="same", activation="tanh"),
         "pool": lambda: layers.MaxPooling2D(2, padding="same"),
         "rescaling": lambda: layers.Rescaling(2.0, offset=-1.0),
         "spatial_dropout": lambda: layers.SpatialDropout2D(0.3),
-        "regularized_conv": lambda: layers.SeparableConv2D(3, 2, depthwise_regularizer="l2", padding="same"),
+        "regularized_conv": lambda: layers.SeparableConv2D(
+            3, 2, padding="same", depthwise_regularizer="l2", activation="tanh"
+        ),
         "lstm": lambda: layers.LSTM(4, return_sequences=True),
         "gru": lambda: layers.GRU(4, return_sequences=True),
         "simple_rnn": lambda: layers.SimpleRNN(4, return_sequences=True),
