@@ -100,11 +100,15 @@ def without_downloads(dataset: str):
     import tf_keras as keras
 
     from estimator_train.app.datasets import synthetic_oct
+    from estimator_train.app.datasets.fashion_mnist import FashionMnist
 
     clothes = np.arange(20 * 28 * 28).reshape(20, 28, 28).astype(np.uint8), np.arange(20) % 10
+    examples = property(lambda dataset: min(20, dataset.limit or 20))
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(synthetic_oct, "IMAGES_PER_CLASS", {"train": 3, "test": 2}))
         stack.enter_context(mock.patch.object(keras.datasets.fashion_mnist, "load_data", lambda: (clothes, clothes)))
+        for name in ("train_examples", "eval_examples"):
+            stack.enter_context(mock.patch.object(FashionMnist, name, examples))
         if dataset == "tfds":
             import tensorflow_datasets
 

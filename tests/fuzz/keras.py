@@ -62,6 +62,9 @@ def draw(rng: random.Random) -> dict:
     kinds = [rng.choice(list(BODIES)) for _ in range(1 if style != "functional" else rng.choice([1, 1, 2]))]
     tasks = [rng.choice(list(TASKS)) for _ in range(1 if style != "functional" else rng.choice([1, 1, 2]))]
     inputs = [{"kind": kind, "layers": rng.choices(BODIES[kind], k=rng.randint(1, 3))} for kind in kinds]
+    if style == "subclass" and generation == "keras":
+        # Keras builds a Normalization of given statistics with tensors of a graph that it leaves.
+        inputs = [{**i, "layers": [name for name in i["layers"] if name != "normalization"]} for i in inputs]
     # Neither a subclassed model nor, in Keras 3, the loss of an activity can be cast.
     casts = style != "subclass" and not (generation == "keras" and any("regularized" in i["layers"] for i in inputs))
     return {
@@ -75,7 +78,7 @@ def draw(rng: random.Random) -> dict:
         "shared": style == "functional" and rng.random() < 0.3,
         "nested": style == "functional" and rng.random() < 0.3,
         "add_loss": style != "sequential" and rng.random() < 0.3,
-        "own_step": style == "subclass" and rng.random() < 0.4,
+        "own_step": (own_step := style == "subclass" and rng.random() < 0.4),
         "built": style != "subclass" or rng.random() < 0.7,
         "optimizer": [optimizer, rng.choice(OPTIMIZERS[optimizer]), rng.choice(SCHEDULES)],
         "sample_weights": rng.random() < 0.3,
@@ -84,7 +87,7 @@ def draw(rng: random.Random) -> dict:
         "precision": rng.choice([None] * 7 + ["bfloat16"]) if casts else None,
         "config": {
             "steps_per_loop": rng.choice([1, 2, 3]),
-            "accumulate_steps": rng.choice([1, 1, 1, 2]),
+            "accumulate_steps": rng.choice([1, 1, 1, 1 if own_step else 2]),  # an own step is refused, as documented
             "save_checkpoints_steps": rng.choice([1, 2, 4, 100]),
             "keep_checkpoint_max": rng.choice([1, 2, 0]),
             "resume_input": rng.random() < 0.5,
@@ -206,8 +209,10 @@ def check(case: dict, directory: Path) -> None:
     _load(plain, unbroken.latest_checkpoint())
     data = tf.data.Dataset.from_tensor_slices(eval_data).batch(BATCH)
     theirs = plain.evaluate(data, return_dict=True, verbose=0)
-    # Keras averages the loss of one output over batches, and replicas divide the last ones (docs/keras.md).
-    kept_names = [n for n in theirs if n == "loss" or not n.endswith("_loss") or case["eval_replicas"] == 1]
+    # Keras averages the loss of one output over batches, and replicas divide the last ones (docs/keras.md). Values of a
+    # step that are no metrics are summed over replicas, or averaged.
+    differ = [n for n in theirs if n == "twice" or n.endswith("_loss")] if case["eval_replicas"] > 1 else []
+    kept_names = [n for n in theirs if n not in differ]
     assert result.keys() == theirs.keys(), f"evaluate has {sorted(result)}, Keras {sorted(theirs)}"
     _close({n: result[n] for n in kept_names}, {n: theirs[n] for n in kept_names}, "evaluate", 1e-4)
     expected = plain.predict(tf.data.Dataset.from_tensor_slices((features,)).batch(BATCH), verbose=0)
@@ -272,8 +277,13 @@ def _reference(case, keras, given, strategy):
 
 def _load(model, checkpoint):
     import tensorflow as tf
+    import tf_keras
 
-    tf.train.Checkpoint(model).read(checkpoint).assert_existing_objects_matched().expect_partial()
+    status = tf.train.Checkpoint(model).read(checkpoint).expect_partial()
+    # This optimizer has an unused number for each vector, which a checkpoint of Keras lacks, too, if its parts were
+    # listed before its first step: Keras keeps that list.
+    if not isinstance(model.optimizer, tf_keras.optimizers.Adafactor):
+        status.assert_existing_objects_matched()
 
 
 def _same_checkpoints(unbroken, broken, exact):
@@ -304,6 +314,8 @@ def _close(ours, theirs, what, tolerance):
 
 
 def _layer(name, keras):
+    # A bias just before a BatchNormalization has no gradient but noise, which adaptive optimizers enlarge, so there is
+    # an activation between them.
     layers = keras.layers
     return {
         "dense": lambda: layers.Dense(5, activation="tanh"),
@@ -312,14 +324,16 @@ def _layer(name, keras):
         "normalization": lambda: layers.Normalization(mean=0.1, variance=2.0),
         "dropout": lambda: layers.Dropout(0.3),
         "noise": lambda: layers.GaussianNoise(0.1),
-        "regularized": lambda: layers.Dense(5, kernel_regularizer="l2", activity_regularizer="l1"),
-        "constrained": lambda: layers.Dense(5, kernel_constraint=keras.constraints.MaxNorm(0.7)),
+        "regularized": lambda: layers.Dense(5, "tanh", kernel_regularizer="l2", activity_regularizer="l1"),
+        "constrained": lambda: layers.Dense(5, "tanh", kernel_constraint=keras.constraints.MaxNorm(0.7)),
         "conv": lambda: layers.Conv2D(3, 3, padding="same", activation="relu"),
-        "depthwise": lambda: layers.DepthwiseConv2D(3, padding="same"),
+        "depthwise": lambda: layers.DepthwiseConv2D(3, padding="same", activation="tanh"),
         "pool": lambda: layers.MaxPooling2D(2, padding="same"),
         "rescaling": lambda: layers.Rescaling(2.0, offset=-1.0),
         "spatial_dropout": lambda: layers.SpatialDropout2D(0.3),
-        "regularized_conv": lambda: layers.SeparableConv2D(3, 2, depthwise_regularizer="l2", padding="same"),
+        "regularized_conv": lambda: layers.SeparableConv2D(
+            3, 2, padding="same", depthwise_regularizer="l2", activation="tanh"
+        ),
         "lstm": lambda: layers.LSTM(4, return_sequences=True),
         "gru": lambda: layers.GRU(4, return_sequences=True),
         "simple_rnn": lambda: layers.SimpleRNN(4, return_sequences=True),

@@ -16,6 +16,7 @@ from estimator_train._engine.keras import private_tensorflow
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.keras3 import cloning, private_keras3
 from estimator_train._engine.keras.keras3.cloning import all_layers
+from estimator_train._engine.keras.private_keras import compile_arguments
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 from estimator_train._engine.types import Nest
 
@@ -112,7 +113,10 @@ class Keras3Adapter(Adapter):
         if is_own or (self.is_own_step(model, "test_step") and model.loss is not None):
             private_keras3.compute_output_spec(model.test_step, data)
         elif type(model).call is not keras.Model.call:
-            private_keras3.compute_output_spec(model, keras.utils.unpack_x_y_sample_weight(data)[0])
+            features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+            predictions = private_keras3.compute_output_spec(model, features)
+            if labels is not None:
+                _build_compiled(model, features, labels, predictions, weights)
 
     def hyperparameters(self, model: Any) -> dict[str, tf.Variable]:
         if model.optimizer is None:
@@ -300,6 +304,16 @@ def _normalizations(model: Any) -> list[Any]:
 
 
 # Steps
+
+
+def _build_compiled(model: Any, features: Any, labels: Any, predictions: Any, weights: Any) -> None:
+    """Creates the variables of the compiled losses and metrics, which the user's step may update."""
+    arguments = compile_arguments(model)
+    if arguments.get("metrics") or arguments.get("weighted_metrics"):
+        private_keras3.compute_output_spec(model.compute_metrics, features, labels, predictions, weights)
+    if model.loss is not None and tf.nest.is_nested(predictions):  # only losses of several outputs have variables
+        loss = functools.partial(private_keras3.compute_loss, model)
+        private_keras3.compute_output_spec(loss, features, labels, predictions, weights, False)
 
 
 def _build_updated_slots(

@@ -10,6 +10,11 @@ import tf_keras as keras
 from estimator_train._engine.keras.tf_keras.cloning import clone_optimizer
 from estimator_train._engine.keras.unsuitable import UnsuitableModelError
 
+_PREPROCESSING = (
+    keras.layers.experimental.preprocessing.PreprocessingLayer,
+    *(keras.layers.CategoryEncoding, keras.layers.Hashing, keras.layers.HashedCrossing),  # not derived from it
+)
+
 
 def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
     """Returns a clone function for `keras.models.clone_model` that makes layers of `model` compute in `precision`.
@@ -20,7 +25,7 @@ def clone_layer(model: Any, precision: str) -> Callable[[Any], Any]:
     outputs = set(model.output_names or ())
 
     def clone(layer: keras.layers.Layer) -> keras.layers.Layer:
-        if layer.name in outputs or isinstance(layer, keras.layers.experimental.preprocessing.PreprocessingLayer):
+        if layer.name in outputs or isinstance(layer, _PREPROCESSING):
             return type(layer).from_config(layer.get_config())
         return type(layer).from_config(_mixed(layer.get_config(), precision))
 

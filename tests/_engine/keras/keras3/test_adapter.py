@@ -244,6 +244,32 @@ def test_own_steps_are_used_and_their_metrics_are_those_of_all_replicas(data, ba
     assert results[1] == pytest.approx(results[0], rel=1e-6)
 
 
+class ExtendedSteps(keras.Model):
+    """Overrides train_step and test_step, which call those of Keras."""
+
+    def train_step(self, data):
+        return super().train_step(data)
+
+    def test_step(self, data):
+        logs = super().test_step(data)
+        return {**logs, "twice": 2 * logs["loss"]}
+
+
+@pytest.mark.slow
+def test_own_steps_on_replicas_may_call_those_of_keras(data, mirrored, tmp_path):
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((4,))
+    outputs = {name: layers.Dense(3, activation="softmax", name=name)(inputs) for name in ("a", "b")}
+    model = ExtendedSteps(inputs, outputs)
+    model.compile("sgd", "categorical_crossentropy", metrics=dict.fromkeys(outputs, "accuracy"))
+    batches = tf.data.Dataset.from_tensor_slices((data[0], dict.fromkeys(outputs, data[1]))).batch(16)
+    estimator = estimator_of(model, tmp_path, mirrored(2))
+    ours = estimator.train(lambda: batches).evaluate(lambda: batches)
+    trained_weights(estimator, model)
+    assert ours.pop("global_step") == 3 and ours["twice"] == 2 * ours["loss"]
+    assert ours == pytest.approx(model.evaluate(batches, verbose=0, return_dict=True), rel=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [None, 2])
 def test_accumulated_batches_are_one_step(number, data, batches, mirrored, tmp_path):

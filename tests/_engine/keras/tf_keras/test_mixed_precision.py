@@ -32,6 +32,14 @@ def test_layers_compute_in_it_but_for_outputs_and_preprocessing(precision):
     assert mixed(tf.zeros((1, 8, 8, 1))).dtype == tf.float32
 
 
+def test_categories_are_encoded_in_float32():
+    encoding = layers.CategoryEncoding(4, "multi_hot", input_shape=(1,))
+    model = keras.Sequential([encoding, layers.Dense(3), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    encoding, dense, _ = copy(model, "bfloat16").layers
+    assert (encoding.compute_dtype, dense.compute_dtype) == ("float32", "bfloat16")
+
+
 def test_the_copy_keeps_weights_and_optimizer_and_scales_a_float16_loss():
     model = build()
     model.run_eagerly = True
