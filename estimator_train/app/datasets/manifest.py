@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence  # noqa: F401  # ImageDataset has a field of this type
 from typing import Any, NamedTuple
 
 import numpy as np
