@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+
 import tensorflow as tf
 
-_KEYS: dict[tuple[str, ...], int] = {}  # by devices
+_KEYS = itertools.count(1000, 1000)  # a strategy counts up from its key
 
 
 def own_collectives(strategy: tf.distribute.MirroredStrategy) -> None:
-    """Gives the CPU replicas of a strategy collective ops of their own; strategies over the same devices share them.
+    """Gives the CPU replicas of a strategy collective ops of their own, once.
 
-    All MirroredStrategies use the same group key, and TensorFlow fails if a second one in the process has another
-    number of devices. A strategy with other devices or with `cross_device_ops` is left as it is.
+    All MirroredStrategies count their groups and ops from the same keys, and TensorFlow fails if those of a second one
+    in the process have another number of devices or another shape. A strategy with other devices or with
+    `cross_device_ops` is left as it is.
     """
     extended = strategy.extended
-    devices = extended._devices
-    is_on_cpus = all("CPU" in device for device in devices)
-    if not is_on_cpus or len(devices) == 1 or extended._cross_device_ops is not extended._collective_ops:
+    is_on_cpus = all("CPU" in device for device in extended._devices)
+    chooses = extended._cross_device_ops is not extended._collective_ops
+    if not is_on_cpus or len(extended._devices) == 1 or chooses or extended._collective_key_base:
         return
-    key = _KEYS.setdefault(devices, 1000 * (1 + len(_KEYS)))  # a strategy counts up from its key
-    if extended._collective_key_base != key:
-        extended._collective_key_base = key
-        extended._collective_ops = extended._cross_device_ops = extended._make_collective_ops_with_fallbacks()
+    extended._collective_key_base = next(_KEYS)
+    extended._collective_ops = extended._cross_device_ops = extended._make_collective_ops_with_fallbacks()

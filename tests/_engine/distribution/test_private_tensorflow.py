@@ -6,14 +6,15 @@ from estimator_train._engine.distribution import private_tensorflow
 
 
 def test_strategies_over_different_cpus_in_one_process():
-    """The second one fails: its device is joining a group with size 3, but that group has size 2."""
-    sums = []
-    for count in (2, 3, 2):
+    """The second would fail by the number of its devices, and the third by the shape of its tensors."""
+
+    def sum_of_ones(count, shape):
         strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(count)])
         private_tensorflow.own_collectives(strategy)
-        ones = strategy.run(tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones([]))))
-        sums.append(int(strategy.experimental_local_results(ones)[0]))
-    assert sums == [2, 3, 2]
+        ones = strategy.run(tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(shape))))
+        return strategy.experimental_local_results(ones)[0].numpy().tolist()
+
+    assert [sum_of_ones(2, []), sum_of_ones(3, []), sum_of_ones(2, [2])] == [2, 3, [2, 2]]
 
 
 def test_reductions_that_the_user_has_chosen_are_kept():

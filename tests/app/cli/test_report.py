@@ -1,14 +1,11 @@
 """estimator_train report: the newest checkpoint, its mistakes, and the page in a browser."""
 
-import base64
 import dataclasses
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
-import types
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +14,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train.app import datasets
-from estimator_train.app.cli.run import reporting
-from estimator_train.app.cli.run.evaluation import Evaluation
 from estimator_train.app.cli.run.example_images import images_of
-from estimator_train.app.cli.run.reporting import Reporter
 from estimator_train.app.cli.run_file import save_run
 
 v1 = tf.compat.v1
@@ -35,16 +29,6 @@ def report(trained, run_command, tmp_path_factory):
     path = folder / "report" / "report.html"
     assert run_command("report", "--model-dir", folder) == f"the report is {path}\n"
     return path
-
-
-@pytest.fixture
-def reporter(settings, trained, tmp_path, blank_plots):
-    save_run(tmp_path, dataclasses.asdict(settings))
-    return Reporter(settings, datasets.open_dataset("images", settings.data_dir), str(tmp_path))
-
-
-def captions(page):
-    return re.findall(r'<span class="wrong">(.+?)</span>\s*<span>is (.+?)</span>\s*<span class="file">(.+?)<', page)
 
 
 def images_of_events(folder):
@@ -70,33 +54,6 @@ def test_tensorboard_gets_the_confusion_matrix_and_samples(report):
     assert images_of_events(report.parents[1] / "eval_afterwards") == [(12, "confusion_matrix"), (12, "samples")]
 
 
-def test_the_most_confidently_wrong_come_first(reporter, settings):
-    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval_paths)  # two bright ones, two dark ones
-    probabilities = np.array([[0.4, 0.6], [0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
-    metrics = {"loss": 1.0, "global_step": 3}
-    reporter.add("model.ckpt-3", Evaluation(metrics, np.array([0, 0, 1, 1]), probabilities))
-    page = Path(reporter.write()).read_text()
-    names = ["/".join(Path(path).parts[-2:]) for path in paths]
-    assert captions(page) == [
-        ("bright 0.800", "dark, 0.200", names[2]),
-        ("dark 0.600", "bright, 0.400", names[0]),
-    ]
-    dark, bright = (
-        np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))).mean()
-        for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
-    )
-    assert dark < 100 < bright
-
-
-def test_a_run_with_augmentation_shows_what_it_changes(reporter, settings, tmp_path):
-    save_run(tmp_path, dataclasses.asdict(settings), training={"augment": "flip, brightness"})
-    reporter.add(
-        "model.ckpt-3", Evaluation({"loss": 1.0, "global_step": 3}, np.array([0, 0, 1, 1]), np.eye(2)[[0, 0, 1, 1]])
-    )
-    page = Path(reporter.write()).read_text()
-    assert page.count('alt="Augmented image ') == 4
-
-
 def test_images_that_cannot_be_read_are_left_out_of_a_comparison(settings, tmp_path):
     copied = shutil.copytree(settings.data_dir, tmp_path / "copied")
     data = datasets.open_dataset("images", copied)
@@ -107,39 +64,6 @@ def test_images_that_cannot_be_read_are_left_out_of_a_comparison(settings, tmp_p
     names = [os.path.join(path.parent.name, path.name) for path in (damaged, gone, whole)]
     assert [image and image.mode for image in map(read, names)] == [None, None, "RGB"]
     assert read("unknown") is None
-
-
-def test_images_are_drawn_as_training_reads_them(reporter, settings, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise OSError("Pillow cannot read it")
-
-    paths = sorted(datasets.open_dataset("images", settings.data_dir).eval_paths)
-    with monkeypatch.context() as patch:
-        patch.setattr(reporting.Image, "open", refuse)
-        images = reporting._images(settings, reporter._data, np.array([2, 0]))
-    for index, image in images.items():
-        expected = tf.io.decode_image(tf.io.read_file(paths[index]), channels=3)
-        np.testing.assert_array_equal(np.asarray(image), expected)
-
-
-def test_examples_that_are_no_files_are_shown_as_the_model_sees_them(settings, tmp_path, blank_plots):
-    levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9], "float32")
-    images = np.ones((5, 24, 32, 3), "float32") * levels[:, None, None, None]
-    batches = tf.data.Dataset.from_tensor_slices((images, np.eye(2, dtype="float32")[[0, 0, 1, 1, 1]])).batch(2)
-    data = types.SimpleNamespace(
-        train_input_fn=lambda **_: None, eval_input_fn=lambda **_: lambda: batches, image_paths=lambda: None
-    )
-    save_run(tmp_path, dataclasses.asdict(settings))
-    reporter = Reporter(settings, data, str(tmp_path))
-    probabilities = np.array([[1, 0], [1, 0], [0, 1], [0.9, 0.1], [0.7, 0.3]])
-    reporter.add("model.ckpt-3", Evaluation({"global_step": 3}, np.array([0, 0, 1, 1, 1]), probabilities))
-    page = Path(reporter.write()).read_text()
-    assert [name for *_, name in captions(page)] == ["example 3", "example 4"]
-    shown = [
-        np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))).mean()
-        for content in re.findall(r"data:image/jpeg;base64,([^\"]+)", page)
-    ]
-    assert shown == pytest.approx([0.7 * 255, 0.9 * 255], abs=2)
 
 
 def test_a_run_without_classes_has_a_report_without_them(command, own_flags, tmp_path):
