@@ -1,4 +1,4 @@
-"""What the Estimator's loop asks of hooks: when they next look, the epochs of Keras callbacks, and their type."""
+"""How the Estimator's loop deals with hooks: it checks them, asks which step they need next, and ends their epochs."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-# What happens inside a session, and to its files. Losses and metrics are shown, and so are lines of the user's own.
+# Lines about sessions, checkpoints and configs. Those with losses and metrics are shown, and so are the user's own.
 _BOOKKEEPING = (
     "Using config: ",
     "Start train and evaluate loop. ",

@@ -301,7 +301,7 @@ class DevicesLoop(Loop):
 
 
 class _Totals(NamedTuple):
-    """What a call of a `DevicesLoop` has done so far, in scalars."""
+    """Scalars that a call of a `DevicesLoop` adds up."""
 
     examples: tf.Tensor  # int64
     seconds: tf.Tensor  # float64, of waiting for batches

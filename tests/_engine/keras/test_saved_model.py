@@ -183,8 +183,7 @@ def test_a_keras3_layer_with_a_metric_is_exported(tmp_path):
     np.testing.assert_allclose(served, predicted, atol=1e-6)
 
 
-# Those with a custom gradient, with other layers than the rest, and two plain ones. `python -m tests.fuzz applications`
-# exports all.
+# One has a custom gradient, one layers that no other has, and two are plain; `tests.fuzz applications` exports all.
 FAMILIES = [
     ("tf_keras", "EfficientNetB0"),
     ("keras", "ConvNeXtTiny"),

@@ -1,4 +1,4 @@
-"""What datasets have in common: shares of classes, their names, and how they show themselves."""
+"""All datasets hold out shares of each class, compare the names of classes, and print as a line or a table."""
 
 import numpy as np
 import pytest

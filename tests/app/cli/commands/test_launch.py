@@ -178,9 +178,9 @@ def test_a_terminated_worker_ends_all_and_training_is_not_marked_finished(scans,
     assert (tmp_path / "run" / "ended" / "chief").read_text().split()[0] == "failed"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_launch_that_is_terminated_stops_its_processes(number, code, script, tmp_path):
+@pytest.fixture
+def launched(script, tmp_path):
+    """Starts a launch of two tasks that wait; gives its process and the numbers of theirs."""
     path = script(
         f"import os, pathlib, time\npathlib.Path({str(tmp_path)!r}, f'pid-{{os.getpid()}}').touch()\ntime.sleep(100)\n"
     )
@@ -189,6 +189,13 @@ def test_a_launch_that_is_terminated_stops_its_processes(number, code, script, t
     end = time.monotonic() + 120
     while len(pids := [int(file.name[4:]) for file in tmp_path.glob("pid-*")]) < 2 and time.monotonic() < end:
         time.sleep(0.1)
+    return process, pids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_launch_that_is_terminated_stops_its_processes(number, code, launched):
+    process, pids = launched
     process.send_signal(number)
     assert process.wait(60) == code
     for pid in pids:
@@ -197,17 +204,11 @@ def test_a_launch_that_is_terminated_stops_its_processes(number, code, script, t
 
 
 @pytest.mark.slow
-def test_a_launch_that_is_killed_takes_its_processes_along(script, tmp_path):
-    path = script(
-        f"import os, pathlib, time\npathlib.Path({str(tmp_path)!r}, f'pid-{{os.getpid()}}').touch()\ntime.sleep(100)\n"
-    )
-    command = [sys.executable, "-m", "estimator_train", "launch", "--workers", "2", "--", "run", str(path)]
-    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    end = time.monotonic() + 60
-    while len(pids := [int(file.name[4:]) for file in tmp_path.glob("pid-*")]) < 2 and time.monotonic() < end:
-        time.sleep(0.1)
+def test_a_launch_that_is_killed_takes_its_processes_along(launched):
+    process, pids = launched
     process.kill()
     process.wait()
+    end = time.monotonic() + 60
     while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_text() for pid in pids):
         assert time.monotonic() < end
         time.sleep(0.1)
