@@ -10,6 +10,7 @@ import tensorflow as tf
 from models import events
 
 import estimator_train as et
+from estimator_train._engine.distribution.replica_input import log_batch
 from estimator_train._engine.host import time_spent
 from estimator_train._engine.session import step_outputs
 from estimator_train._engine.session.function_session import FunctionSessionCreator, HookGraph
@@ -169,6 +170,7 @@ def test_training_is_counted_to_the_step_and_the_example(
         def after_run(self, run_context, run_values):
             self.count += run_values.results
 
+    log_batch.cache_clear()  # another test may have logged the same line
     config = et.RunConfig(train_distribute=mirrored(replicas), steps_per_loop=steps_per_loop)
     estimator = et.model_to_estimator(classifier("sgd", metrics=()), model_dir=tmp_path, config=config)
     timing, examples = et.TimingHook(), Examples()

@@ -32,8 +32,9 @@ def call_input_fn(input_fn: InputFn, **offered: Any) -> Any:
         return _auto_sharded(result, offered["input_context"])
 
 
+@functools.cache  # a program that trains often has read it
 def log_batch(taken: str, replicas: int) -> None:
-    """Logs what a step on several replicas takes, because scripts written for `fit` multiply the batch by them."""
+    """Logs once what a step on several replicas takes, because scripts written for `fit` multiply the batch by them."""
     if replicas > 1:
         log.warning(
             "Each step takes %s over %d replicas: the batch size of an input_fn is per replica; see "

@@ -243,8 +243,14 @@ def _orientation(encoded: tf.Tensor) -> tf.Tensor:
 
 
 def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    def transposed() -> tf.Tensor:
+        # Not tf.transpose: for uint8, oneDNN prints that it cannot on most processors.
+        height, width, channels = tf.unstack(tf.shape(image))
+        places = tf.range(width)[:, tf.newaxis] + width * tf.range(height)
+        return tf.gather(tf.reshape(image, [-1, channels]), places)
+
     def turn() -> tf.Tensor:
-        upright = tf.cond(orientation >= 5, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+        upright = tf.cond(orientation >= 5, transposed, lambda: image)
         for axis, orientations in ((1, (2, 3, 6, 7)), (0, (3, 4, 7, 8))):
             is_mirrored = tf.reduce_any(tf.equal(orientation, orientations))
             upright = _reversed_if(is_mirrored, upright, axis)

@@ -9,10 +9,11 @@ import pytest
 
 @pytest.fixture(scope="module")
 def two_runs(trained, tmp_path_factory):
-    """Two copies of a run, the second with a different seed."""
+    """Two copies of a run that is not evaluated yet, the second with a different seed."""
     folder = tmp_path_factory.mktemp("compared")
+    evaluated = shutil.ignore_patterns("eval*", "predictions.csv", "report")  # by other tests
     for name in ("first", "second"):
-        shutil.copytree(trained.model_dir, folder / name)
+        shutil.copytree(trained.model_dir, folder / name, ignore=evaluated)
     run_json = folder / "second" / "run.json"
     run = json.loads(run_json.read_text())
     run["settings"]["seed"] = 2

@@ -132,7 +132,8 @@ def few_images():
     """Gives fashion_mnist and tfds:mnist eight images, without a download."""
     x, y = np.stack([_pixels(index % 2)[..., 0] for index in range(8)]), np.arange(8, dtype=np.uint8) % 2
     loaded = mock.patch.object(keras.datasets.fashion_mnist, "load_data", lambda: ((x, y), (x, y)))
-    counts = mock.patch.multiple(TfdsDataset, train_examples=8, eval_examples=8)  # the mock has no splits
+    sides = ("train_examples", "validation_examples", "eval_examples")
+    counts = mock.patch.multiple(TfdsDataset, **dict.fromkeys(sides, 8))  # the mock has no splits
     with loaded, tfds.testing.mock_data(num_examples=8), counts:
         fashion_mnist._load.cache_clear()
         yield

@@ -160,7 +160,7 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
     best = run / "export" / "best_checkpoint" / "model.ckpt-4"
     assert output.splitlines()[-1] == f"evaluated {best}: loss {loss}, accuracy {accuracy}"
     page = (run / "report" / "report.html").read_text()
-    assert "model.ckpt-4;" in page and f"<dd>{loss}" in page
+    assert "run run, model.ckpt-4," in page and f"<dd>{loss}" in page
     assert "9 validation images chose the checkpoint; 12 others, which did not, judged it." in page
 
     # As a run that has the folder as its test images, and without a trace in the curves or for compare.
