@@ -213,6 +213,9 @@ def _bad_example(message):
     )
     if refused:
         return " ".join(refused.groups())
+    uncached = re.match(r"(.+ cannot be decoded: [^;]*; delete it) or pass on_error", message)
+    if uncached:
+        return uncached[1]
     missing = re.search(r"Feature: (\S+) \(data type: (\w+)\) is required but could not be found", message)
     if missing:
         return f"a TFRecord example has no feature {missing[1]}, of type {missing[2]}; add it, or leave the example out"

@@ -105,12 +105,13 @@ def test_a_second_training_in_a_folder_is_refused_before_it_writes_there(command
 
 
 @pytest.mark.slow
-def test_a_damaged_file_with_brackets_in_its_name_is_one_line(tmp_path):
+@pytest.mark.parametrize("cache", [None, "memory"])
+def test_a_damaged_file_with_brackets_in_its_name_is_one_line(tmp_path, cache):
     path = tmp_path / "data[1]" / "cat" / "scan[1].jpeg"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
     with pytest.raises(click.ClickException) as error, run_errors():
-        list(image_files([path], ["cat"], num_epochs=1)())
+        list(image_files([path], ["cat"], num_epochs=1, cache=cache)())
     assert error.value.message == f"{path} cannot be decoded: no readable image; delete it"
 
 
