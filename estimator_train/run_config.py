@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
 import tensorflow as tf
 
 from estimator_train._engine.distribution.cluster_task import ClusterTask, TaskType, has_several_tasks, read_tf_config
-from estimator_train._engine.distribution.private_tensorflow import own_collectives
+from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica, own_collectives
 from estimator_train.distribution.strategies import let_memory_grow
 
 __all__ = ["RunConfig", "TaskType"]
@@ -243,6 +243,11 @@ class RunConfig:
         for name in ("train_distribute", "eval_distribute"):
             if isinstance(settings[name], tf.distribute.MirroredStrategy):
                 own_collectives(settings[name])
+            if leaves_out_a_replica(settings[name]):
+                raise ValueError(
+                    f"{name} has {settings[name].num_replicas_in_sync} replicas, and HierarchicalCopyAllReduce ignores "
+                    "the gradients of an odd one; take an even number of replicas, or other cross_device_ops."
+                )
         strategy = settings["train_distribute"]
         if settings["jit_compile"] and strategy and strategy.num_replicas_in_sync > 1:
             raise ValueError(

@@ -275,6 +275,14 @@ def test_the_tf2_parameter_server_strategy_is_refused(name):
         RunConfig(**{name: strategy})
 
 
+@pytest.mark.parametrize("name", ["train_distribute", "eval_distribute"])
+def test_a_strategy_that_ignores_gradients_of_a_replica_is_refused(name):
+    reduction = tf.distribute.HierarchicalCopyAllReduce()
+    odd = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"], cross_device_ops=reduction)
+    with pytest.raises(ValueError, match=f"{name} has 3 replicas, and Hierarchical.* ignores .* take an even number"):
+        RunConfig(**{name: odd})
+
+
 # Copies
 
 

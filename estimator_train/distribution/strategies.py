@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_train._engine.distribution import launchers, nccl
 from estimator_train._engine.distribution.cluster_task import ClusterTask, read_tf_config
+from estimator_train._engine.distribution.private_tensorflow import leaves_out_a_replica
 from estimator_train._engine.distribution.server import check_address
 
 _OR_REPLICAS = "use --replicas {} for CPU replicas"
@@ -106,11 +107,11 @@ def _mirrored(devices: list[str], all_reduce: str | None) -> tf.distribute.Mirro
     }
     if all_reduce == "ring":
         raise ValueError(f"--all-reduce ring is for TF_CONFIG's workers; use {', '.join(reductions)}, or leave it out")
-    if all_reduce == "hierarchical" and len(devices) % 2 and len(devices) > 1:
-        # TensorFlow halves the devices, and silently leaves the gradients of an odd one out of the sum.
-        raise ValueError(f"--all-reduce hierarchical needs an even number of replicas, not {len(devices)}; use another")
     reduction = reductions[all_reduce]() if all_reduce else None
-    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
+    strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
+    if leaves_out_a_replica(strategy):
+        raise ValueError(f"--all-reduce hierarchical needs an even number of replicas, not {len(devices)}; use another")
+    return strategy
 
 
 def multi_worker(

@@ -23,3 +23,15 @@ def own_collectives(strategy: tf.distribute.MirroredStrategy) -> None:
         return
     extended._collective_key_base = next(_KEYS)
     extended._collective_ops = extended._cross_device_ops = extended._make_collective_ops_with_fallbacks()
+
+
+def leaves_out_a_replica(strategy: tf.distribute.Strategy | None) -> bool:
+    """Whether the strategy sums only some gradients.
+
+    HierarchicalCopyAllReduce halves the devices, and ignores an odd one without an error.
+    """
+    if not isinstance(strategy, (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy)):
+        return False
+    devices, reduction = strategy.extended._devices, strategy.extended._cross_device_ops
+    is_hierarchical = isinstance(reduction, tf.distribute.HierarchicalCopyAllReduce)
+    return is_hierarchical and len(devices) > 1 and len(devices) % 2 == 1

@@ -23,3 +23,14 @@ def test_reductions_that_the_user_has_chosen_are_kept():
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=reduction)
     private_tensorflow.own_collectives(strategy)
     assert strategy.extended._cross_device_ops is reduction
+
+
+def test_hierarchical_sums_over_an_odd_number_of_replicas_are_found():
+    """The gradients of a replica would be ignored."""
+    for kind in (tf.distribute.MirroredStrategy, tf.compat.v1.distribute.MirroredStrategy):
+        for count, leaves_out in ((1, False), (2, False), (3, True)):
+            devices = [f"CPU:{index}" for index in range(count)]
+            hierarchical = kind(devices, cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
+            assert private_tensorflow.leaves_out_a_replica(hierarchical) == leaves_out
+    others = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice()), None
+    assert not any(map(private_tensorflow.leaves_out_a_replica, others))
