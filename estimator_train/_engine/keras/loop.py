@@ -110,57 +110,44 @@ class Loop:
         with tf.control_dependencies([begun]):
             more, batch, arrived, saves = self._next_batch(iterator, may_start(none, begun), wishes)
         step = self._step if self._program.batches_per_step == 1 else self._accumulated_step
-        _, _, done, examples, seconds = tf.while_loop(
-            lambda more, *_: more,
-            functools.partial(step, iterator, may_start),
-            (more, batch, none, none, arrived - begun),
+        totals = _Totals(none, arrived - begun, arrived)
+        _, _, done, totals = tf.while_loop(
+            lambda more, *_: more, functools.partial(step, iterator, may_start), (more, batch, none, totals)
         )
-        return done, examples, seconds, saves
+        return done, totals.examples, totals.seconds, saves
+
+    # Whether another step may start depends on when this one started: at its end, it would be too late to read ahead.
 
     def _step(
-        self,
-        iterator: Any,
-        may_start: MayStart,
-        _: Any,
-        batch: Any,
-        done: tf.Tensor,
-        examples: tf.Tensor,
-        seconds: tf.Tensor,
+        self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
     ) -> tuple[Any, ...]:
         optional, *examples_of_all = batch
         taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
         done = self._add_to_global_step(done)
-        more, batch, arrived, _ = self._next_batch(iterator, may_start(done, ended))
-        return more, batch, done, examples + taken, seconds + (arrived - ended)
+        more, batch, arrived, _ = self._next_batch(iterator, may_start(done, totals.now))
+        return more, batch, done, totals.plus(taken, arrived - ended, arrived)
 
     def _accumulated_step(
-        self,
-        iterator: Any,
-        may_start: MayStart,
-        _: Any,
-        batch: Any,
-        done: tf.Tensor,
-        examples: tf.Tensor,
-        seconds: tf.Tensor,
+        self, iterator: Any, may_start: MayStart, _: Any, batch: Any, done: tf.Tensor, totals: _Totals
     ) -> tuple[Any, ...]:
         batches_per_step = self._program.batches_per_step
 
-        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, examples: tf.Tensor, seconds: tf.Tensor) -> Any:
+        def run_batch(_: tf.Tensor, batch: Nest, batches: tf.Tensor, totals: _Totals) -> Any:
             optional, *examples_of_all = batch
             taken, ended = self._run_batch(done, optional.get_value(), *examples_of_all)
             batches += 1
             more, batch, arrived, _ = self._next_batch(
-                iterator, (batches < batches_per_step) | may_start(done + 1, ended)
+                iterator, (batches < batches_per_step) | may_start(done + 1, totals.now)
             )
-            return more, batch, batches, examples + taken, seconds + (arrived - ended)
+            return more, batch, batches, totals.plus(taken, arrived - ended, arrived)
 
-        more, batch, batches, examples, seconds = tf.while_loop(
-            lambda more, batch, batches, *_: more & (batches < batches_per_step),
+        more, batch, batches, totals = tf.while_loop(
+            lambda more, batch, batches, _: more & (batches < batches_per_step),
             run_batch,
-            (tf.constant(True), batch, tf.constant(0, tf.int64), examples, seconds),
+            (tf.constant(True), batch, tf.constant(0, tf.int64), totals),
         )
         self._end_step(batches)
-        return more, batch, self._add_to_global_step(done), examples, seconds
+        return more, batch, self._add_to_global_step(done), totals
 
     def _end_step(self, batches: tf.Tensor) -> None:
         self._strategy.run(self._program.update, args=(batches,))
@@ -279,8 +266,7 @@ class DevicesLoop(Loop):
             with tf.control_dependencies([more]):
                 arrived = tf.timestamp()
             taken, ended = tf.cond(more, lambda: self._run_batch(done, batch()), lambda: (none, arrived))
-            seconds = totals.seconds + (arrived - totals.now)
-            return more, batches + tf.cast(more, tf.int64), _Totals(totals.examples + taken, seconds, ended)
+            return more, batches + tf.cast(more, tf.int64), totals.plus(taken, arrived - totals.now, ended)
 
         def step(_: tf.Tensor, done: tf.Tensor, totals: _Totals) -> tuple[Any, ...]:
             if per_step == 1:
@@ -301,11 +287,14 @@ class DevicesLoop(Loop):
 
 
 class _Totals(NamedTuple):
-    """Scalars that a call of a `DevicesLoop` adds up."""
+    """Scalars that a call adds up."""
 
     examples: tf.Tensor  # int64
     seconds: tf.Tensor  # float64, of waiting for batches
-    now: tf.Tensor  # float64, when the last step ended
+    now: tf.Tensor  # float64, when the last batch arrived, or in a `DevicesLoop`, when the last step ended
+
+    def plus(self, examples: tf.Tensor, seconds: tf.Tensor, now: tf.Tensor) -> _Totals:
+        return _Totals(self.examples + examples, self.seconds + seconds, now)
 
 
 class PredictionLoop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ class StepRunner:
         self.agreement = synchronous.Agreement(config) if trains_with_others else None
         self._sessions = 0
         self._is_called = False
+        self._step_seconds = 0.0  # a step's in the last call
         self.returning = threading.Lock()
         with restored:
             self._iterators = [iter(make_dataset())]  # only the current one
@@ -108,7 +110,7 @@ class StepRunner:
             self._loop = loop
             _, self._call = loop.trace(self._iterator)
         wishes = self.agreement.wishes() if self.agreement else ()
-        step = self.global_step
+        step, begun = self.global_step, time.monotonic()
         try:
             self._is_called = True
             with synchronous.explaining_lost_worker(self._state.strategy):
@@ -126,6 +128,7 @@ class StepRunner:
             if step == self._first_step:
                 self._log_batch(values)
             self.global_step = step + int(values[step_outputs.STEPS])
+            self._step_seconds = (time.monotonic() - begun) / (self.global_step - step)
         return values
 
     def batches_if_idle(self) -> int | None:
@@ -141,7 +144,7 @@ class StepRunner:
         log_batch(f"{examples} examples", self._state.strategy.num_replicas_in_sync)
 
     def _limits(self) -> tuple[int, float]:
-        """Returns how many steps the next call may run, and the seconds after which it begins no more of them.
+        """Returns how many steps the next call may run, and the seconds after which a step that begins is its last.
 
         It ends at the last step, a checkpoint, a log line or an epoch at the latest. Checkpoints are saved every n
         steps; log lines are written for the first step and every n steps after it. By default, it also ends where a
@@ -171,4 +174,4 @@ class StepRunner:
         for every, first in ((config.save_checkpoints_steps, 0), *(logged if has_log_lines else ())):
             if every:
                 counts.append(int(every) - (done - first) % int(every))
-        return int(min(*counts, _MANY)), _AUTOMATIC_SECONDS if is_automatic else _LONG
+        return int(min(*counts, _MANY)), max(_AUTOMATIC_SECONDS - self._step_seconds, 0) if is_automatic else _LONG
