@@ -275,8 +275,8 @@ def _of_recipe(rng, folder):
 def _verbs(rng, folder, dataset):
     """Returns some commands for the run in `folder`."""
 
-    def of_run(verb, *words, of=1.0):
-        if rng.random() < 0.3 * of:
+    def of_run(verb, *words, share=0.3):
+        if rng.random() < share:
             words = (*words, f"--checkpoint={rng.choice(['best', 'latest', '3', '2', f'{folder}/model.ckpt-3', '9'])}")
         return [verb, f"--model-dir={folder}", *words]
 
@@ -290,7 +290,7 @@ def _verbs(rng, folder, dataset):
         ["evaluate", f"--model-dir={folder}", "--all", *rng.choice(form)],
         of_run("predict", *rng.choice(form), *rng.choice(files)),
         of_run("export", f"--format={rng.choice(kinds)}", "--out=exported"),
-        of_run("report", of=0.5),
+        of_run("report", share=0.15),
         ["compare", "--", folder, rng.choice(["again", "again", folder, "elsewhere"])],
         rng.choice([["--resume", f"--model-dir={folder}", "--dry-run"], [*again, "--dry-run"]]),
     ]

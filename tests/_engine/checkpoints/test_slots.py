@@ -42,10 +42,10 @@ def fit(model, data):
 
 def slots_of(model):
     """Returns the optimizer's variables by name, without the numbers in Keras' layer names."""
-    of = {weight.name: index for index, weight in enumerate(model.weights)}
+    places = {weight.name: index for index, weight in enumerate(model.weights)}
     named = {variable.name: variable for variable in model.optimizer.variables}
     split = {name: name.partition("/") for name in named}
-    return {(slot, of[weight]): named[name] for name, (slot, _, weight) in split.items() if weight in of}
+    return {(slot, places[weight]): named[name] for name, (slot, _, weight) in split.items() if weight in places}
 
 
 @pytest.mark.slow
