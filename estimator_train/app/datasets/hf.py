@@ -226,5 +226,5 @@ def _package(name):
     try:
         import datasets
     except ModuleNotFoundError as error:
-        raise ValueError(f"{name} needs Hugging Face's datasets: pip install 'estimator_train[hf]'") from error
+        raise ValueError(f"{name} needs Hugging Face's datasets: pip install datasets") from error
     return datasets

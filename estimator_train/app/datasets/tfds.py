@@ -137,7 +137,8 @@ def _builder(name, data_dir):
         import tensorflow_datasets as tfds
         from tensorflow_datasets.core.download import downloader
     except ModuleNotFoundError as error:
-        raise ValueError(f"{name} needs TensorFlow Datasets: pip install 'estimator_train[tfds]'") from error
+        packages = "tensorflow-datasets importlib_resources"  # it forgets to ask for the latter
+        raise ValueError(f"{name} needs TensorFlow Datasets: pip install {packages}") from error
     downloader.MAX_RETRIES = 4  # the default of 10 takes more than three minutes offline
     try:
         return tfds.builder(name, data_dir=data_dir)

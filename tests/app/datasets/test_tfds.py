@@ -15,7 +15,7 @@ from estimator_train.app.datasets.tfds import TfdsDataset
 def test_without_the_package_the_hint_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     for name in ("tfds:mnist", "cats_vs_dogs"):
-        with pytest.raises(ValueError, match=r"mnist|cats_vs_dogs needs .*pip install 'estimator_train\[tfds\]'$"):
+        with pytest.raises(ValueError, match=r"^(mnist|cats_vs_dogs) needs .*pip install tensorflow-datasets \w+$"):
             datasets.open_dataset(name)
 
 
