@@ -39,7 +39,7 @@ APPLICATION = [
 setup(
     name="estimator_train",
     version=VERSION,
-    description="tf.estimator's code at home on TensorFlow 2.16 to 2.21",
+    description="tf.estimator's API on TensorFlow 2.16 to 2.21",
     long_description=README,
     long_description_content_type="text/markdown",
     license="Apache-2.0",

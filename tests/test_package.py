@@ -1,13 +1,17 @@
-"""The import and the public names."""
+"""The import, the public names, and what a package index shows."""
 
 import os
 import platform
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import setuptools
 import tensorflow as tf
+import yaml
 
 import estimator_train as et
 
@@ -74,6 +78,25 @@ def test_import_after_tensorflow_does_not_break_it():
 def test_the_doors_at_the_root_lead_into_the_package():
     assert (ROOT / "hooks").resolve() == ROOT / "estimator_train" / "hooks"
     assert (ROOT / "input_fns").resolve() == ROOT / "estimator_train" / "input_fns"
+
+
+def test_every_document_has_the_same_version_and_description(monkeypatch):
+    shown = {}
+    monkeypatch.setattr(setuptools, "setup", shown.update)
+    runpy.run_path(str(ROOT / "setup.py"))
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    released = re.findall(r"^## ([\d.]+) \((.+)\)$", changelog, re.MULTILINE)[0]
+    assert released == (et.__version__, str(citation["date-released"]))
+    assert shown["version"] == citation["version"] == et.__version__
+
+    lowest, above = re.search(r"tensorflow>=2\.(\d+),<2\.(\d+)", str(shown["install_requires"])).groups()
+    assert shown["description"] == f"tf.estimator's API on TensorFlow 2.{lowest} to 2.{int(above) - 1}"
+    assert citation["abstract"].startswith(shown["description"])
+    assert f"site_description: {shown['description']}\n" in (ROOT / "mkdocs.yml").read_text()
+    minors = [int(name.rpartition(".")[2]) for name in shown["classifiers"] if re.search(r"Python :: 3\.\d+$", name)]
+    assert shown["python_requires"] == f">=3.{minors[0]}"
+    assert f"on Python 3.{minors[0]} to 3.{minors[-1]}, on Linux" in (ROOT / "docs" / "compatibility.md").read_text()
 
 
 def _environment_as_it_comes():
