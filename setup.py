@@ -36,6 +36,14 @@ APPLICATION = [
     "platformdirs>=4",  # the directory that the embedded dataset is kept in
 ]
 
+# Builds the site of docs/.
+DOCUMENTATION = [
+    "mkdocs>=1.6,<2",  # the next two are made for version 1
+    "mkdocs-material>=9.5,<10",  # the site's theme, which gets fixes until May 2027; RELEASING.md names its successor
+    "mkdocstrings[python]>=0.30",  # the API reference, from docstrings, without importing TensorFlow
+    "ruff>=0.9",  # lays out signatures in the reference
+]
+
 setup(
     name="estimator_train",
     version=VERSION,
@@ -77,17 +85,13 @@ setup(
         "onnx": ["tf2onnx>=1.16", "onnxruntime>=1.17"],  # export --format onnx, and its check
         "slim": ["tf-slim>=1.1"],  # tf.contrib.slim for TensorFlow 1 scripts; 1.1 is its last release
         "wandb": ["wandb>=0.17"],  # --log wandb
-        "docs": [
-            "mkdocs>=1.6,<2",  # builds the site of docs/; the next two are made for version 1
-            "mkdocs-material>=9.5,<10",  # the site's theme
-            "mkdocstrings[python]>=0.30",  # the API reference, from docstrings, without importing TensorFlow
-            "ruff>=0.9",  # lays out signatures in the reference
-        ],
+        "docs": DOCUMENTATION,
         "release": [
             "build>=1.2",  # the sdist, and a wheel from it
             "twine>=6.1",  # checks both, and uploads them; earlier versions do not know today's metadata
         ],
         "test": [
+            *DOCUMENTATION,  # the search of the site is tested
             "pytest>=8",
             "pytest-timeout>=2.3",  # ends a test whose replicas or processes wait for each other for ever
             "pytest-xdist>=3.5",  # several processes of tests: TensorFlow builds its graphs on one core

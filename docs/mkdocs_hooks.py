@@ -1,12 +1,14 @@
 """Hooks of mkdocs.yml: add the pages of the repository's root, adapt links to the site, and check the built pages.
 
 The same Markdown is read in the repository and on the site. README.md is the site's first page, and the other documents
-of the root join it under their own names. Links between pages are kept. A link to any other file of the repository,
-which the site does not have, becomes its path. After the build, a page that loads anything from elsewhere is an error.
+of the root join it under their own names. Links between pages are kept, with a title instead of a file's name. A link
+to any other file of the repository, which the site does not have, becomes its path. After the build, a page that loads
+anything from elsewhere is an error.
 
 mkdocs is imported inside functions, so that tests/test_site.py needs none.
 """
 
+import functools
 import os
 import re
 from pathlib import Path, PurePosixPath
@@ -35,6 +37,13 @@ _LOADED_BY_HTML = re.compile(
 _LOADED_BY_CSS = re.compile(r"(?:url\(\s*|@import\s+)[\"']?((?:https?:)?//[^\"')\s]+)", re.IGNORECASE)
 
 
+def on_config(config):
+    """Shows the version next to the name of the site."""
+    version = re.search(r'__version__ = "(.+)"', (ROOT / "estimator_train" / "__init__.py").read_text()).group(1)
+    config.site_name += f" {version}"
+    return config
+
+
 def on_files(files, config):
     """Adds the documents of the repository's root."""
     from mkdocs.structure.files import File
@@ -45,9 +54,11 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Makes the links of a page those of the site."""
+    """Makes the links of a page those of the site, and puts the answers to questions first in the search."""
     sources = {page: name for name, page in ROOT_PAGES.items()}
     source = sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    if page.file.src_uri.startswith("questions/"):
+        page.meta["search"] = {"boost": 2}
     return with_links_of_the_site(markdown, source)
 
 
@@ -77,12 +88,24 @@ def with_links_of_the_site(markdown, source):
         page = ROOT_PAGES.get(path) or path.removeprefix("docs/")
         if path in ROOT_PAGES or path.startswith("docs/"):
             here = PurePosixPath(ROOT_PAGES.get(source) or source.removeprefix("docs/")).parent
+            text = title_of(path, heading) if text.endswith(".md") else text
             return f"{is_image}[{text}]({os.path.relpath(page, here)}{hash_sign}{heading})"
         return f"`{path}`" if text == path else f"{text} (`{path}`)"
 
-    # Every other part is a fenced block, which has no links.
+    # Every other part is a fenced block, which has no links. One without a language holds commands.
     parts = _FENCED.split(markdown)
-    return "".join(part if index % 2 else _LINK.sub(link, part) for index, part in enumerate(parts))
+    return "".join(
+        re.sub(r"^( *)```\n", r"\1```sh\n", part, count=1) if index % 2 else _LINK.sub(link, part)
+        for index, part in enumerate(parts)
+    )
+
+
+@functools.cache
+def title_of(path, heading):
+    """Returns the title of a page, a path from the repository's root, and of one of its headings if there is one."""
+    titles = re.findall(r"^#+ (.+)$", _FENCED.sub("", (ROOT / path).read_text()), re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-"): title for title in titles}
+    return f"{titles[0]}: {anchors[heading]}" if heading else titles[0]
 
 
 def sources_elsewhere(text):

@@ -1,7 +1,15 @@
-"""The documentation site: its links, what its pages load, and its API reference. .ci/run builds it."""
+"""The documentation site: its links, what its pages load, its API reference, and its search."""
 
+import functools
+import http.server
 import importlib.util
+import json
+import queue
 import re
+import shutil
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +19,37 @@ from estimator_train import input_fns
 from estimator_train.app import datasets
 
 ROOT = Path(__file__).parent.parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+# What people type, and the page of docs/questions that the search of the site must find first.
+QUESTIONS = {
+    "module 'tensorflow' has no attribute 'estimator'": "no_attribute_estimator",
+    "tf.estimator on TensorFlow 2.16": "no_attribute_estimator",
+    "Adam(lr=1e-4)": "adam_lr",
+    "resume training from checkpoint": "resume",
+    "why does evaluate use an old checkpoint": "old_checkpoint",
+    "loss is NaN": "nan_loss",
+    "labels of generators": "generator_labels",
+    "slow input pipeline": "slow_input",
+    "predict is slow": "slow_predict",
+    "why is it not faster on two GPUs": "two_gpus",
+    "out of memory": "out_of_memory",
+    "ResourceExhaustedError": "out_of_memory",
+}
+# Asks the search of the site's own theme, in its worker, and sends the first page of each answer to the server.
+ASKING = """
+<script>
+const questions = QUESTIONS, found = [], worker = new Worker("WORKER")
+const ask = () => worker.postMessage({type: 2, data: questions[found.length]})
+worker.onmessage = ({data}) => {
+  if (data.type == 3) found.push(data.data.items.slice(0, 3).map(([first]) => first.location))
+  if (found.length < questions.length) ask()
+  else fetch("found", {method: "POST", body: JSON.stringify(found)})
+}
+fetch("search/search_index.json").then(answer => answer.json()).then(
+  index => worker.postMessage({type: 0, data: {...index, options: {suggest: false}}}))
+</script>
+"""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +64,9 @@ def site():
     ("source", "written", "shown"),
     [
         ("README.md", "[hooks](docs/hooks.md#timing)", "[hooks](hooks.md#timing)"),
-        ("README.md", "[SECURITY.md](SECURITY.md)", "[SECURITY.md](security.md)"),
+        ("README.md", "[SECURITY.md](SECURITY.md)", "[Security](security.md)"),
+        ("docs/command.md", "[gpu.md](gpu.md)", "[Measuring on GPUs](gpu.md)"),
+        ("docs/gpu.md", "[hooks.md](hooks.md#logging)", "[Hooks: Logging](hooks.md#logging)"),
         ("README.md", "![a report](docs/report.png)", "![a report](report.png)"),
         ("README.md", "[examples](examples)", "`examples`"),
         ("docs/hooks.md", "[the command](command.md)", "[the command](command.md)"),
@@ -37,10 +78,11 @@ def site():
             "[here](#timing), [there](https://example.org)",
             "[here](#timing), [there](https://example.org)",
         ),
-        ("README.md", "```\n[x](docs/hooks.md)\n```", "```\n[x](docs/hooks.md)\n```"),
+        ("README.md", "```text\n[x](docs/hooks.md)\n```", "```text\n[x](docs/hooks.md)\n```"),
+        ("README.md", "```\nestimator_train\n```", "```sh\nestimator_train\n```"),
     ],
 )
-def test_links_lead_to_pages_and_other_files_become_paths(site, source, written, shown):
+def test_links_show_titles_of_pages_and_paths_of_other_files(site, source, written, shown):
     assert site.with_links_of_the_site(written, source) == shown
 
 
@@ -73,3 +115,37 @@ def test_the_api_reference_has_every_public_name():
         room = package.__name__.partition(".")[2]
         hidden = [name for name in package.__all__ if importlib.util.find_spec(f"{package.__name__}.{name}")]
         assert {f"{room}.{name}.{name}" for name in hidden} - listed == set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to search with")
+def test_the_search_finds_the_answer_to_each_question_first(tmp_path):
+    site, found = tmp_path / "site", queue.Queue()
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site]
+    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
+    page = ASKING.replace("QUESTIONS", json.dumps(list(QUESTIONS))).replace("WORKER", str(worker.relative_to(site)))
+    (site / "asking.html").write_text(page)
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_POST(self):
+            found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+        flags += ["--remote-debugging-port=0", f"http://127.0.0.1:{server.server_port}/asking.html"]
+        with subprocess.Popen([CHROMIUM, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as browser:
+            try:
+                answers = found.get(timeout=120)
+            finally:
+                browser.terminate()
+                server.shutdown()
+    first = {question: pages[:1] for question, pages in zip(QUESTIONS, answers, strict=True)}
+    assert first == {question: [f"questions/{page}/"] for question, page in QUESTIONS.items()}, answers
