@@ -62,6 +62,12 @@ def on_page_markdown(markdown, page, config, files):
     return with_links_of_the_site(markdown, source)
 
 
+def on_page_content(html, page, config, files):
+    """Marks code that fits on a line of a phone, and flags; stylesheets/site.css does not break them at hyphens."""
+    html = re.sub(r"(?<=\s)--[\w-]+", r'<span class="whole">\g<0></span>', html)
+    return re.sub(r"<code>([^<]{1,36})</code>", r'<code class="whole">\1</code>', html)
+
+
 def on_post_build(config):
     """Raises an error if a page of the site loads anything from elsewhere."""
     from mkdocs.exceptions import PluginError

@@ -105,6 +105,12 @@ def test_own_files_and_links_to_follow_load_nothing_from_elsewhere(site):
     assert site.sources_elsewhere(f"{page} <style>a {{ background: url(a.png) }}</style>") == []
 
 
+def test_flags_and_short_code_are_kept_on_one_line(site):
+    html = "<code>--data-dir</code> <code>estimator_train " + "x" * 30 + " --a-b</code> x--y <!-- z -->"
+    shown = site.on_page_content(html, None, None, None)
+    assert re.findall(r'class="whole">([^<]+)<', shown) == ["--data-dir", "--a-b"]
+
+
 def test_the_api_reference_has_every_public_name():
     pages = "".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
     listed = set(re.findall(r"^::: estimator_train\.([\w.]+)$", pages, re.MULTILINE))
