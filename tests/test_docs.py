@@ -39,10 +39,11 @@ PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs"
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # The pages that train most; .ci/run follows them, too.
-SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "input_fns.md", "unet3d.md")
+SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md", "input_fns.md", "unet3d.md")
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
+    "pip install ": "it would change this environment; .ci/matrix library tests it",
     ".venv/bin/": ".ci/run runs them, in the virtual environment that it makes",
     "rm -rf ": ".ci/run runs it: it begins the build of a release",
     "cd build/sdist": ".ci/run runs it: these are the tests of the sdist",
