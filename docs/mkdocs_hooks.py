@@ -63,8 +63,11 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Marks code that fits on a line of a phone, and flags; stylesheets/site.css does not break them at hyphens."""
-    html = re.sub(r"(?<=\s)--[\w-]+", r'<span class="whole">\g<0></span>', html)
+    """Marks what stylesheets/site.css shows in another way: flags and short code, and cells with sentences."""
+    # Python-Markdown keeps the backslash before a bar within a table's code; code hosts do not show it.
+    html = re.sub(r"<td.*?</td>", lambda cell: cell.group().replace(r"\|", "|"), html, flags=re.DOTALL)
+    html = re.sub(r"<td>(?=[^<]{40})", '<td class="text">', html)
+    html = re.sub(r"(?<=[\s>])--[\w-]+", r'<span class="whole">\g<0></span>', html)
     return re.sub(r"<code>([^<]{1,36})</code>", r'<code class="whole">\1</code>', html)
 
 

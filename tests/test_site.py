@@ -105,6 +105,13 @@ def test_own_files_and_links_to_follow_load_nothing_from_elsewhere(site):
     assert site.sources_elsewhere(f"{page} <style>a {{ background: url(a.png) }}</style>") == []
 
 
+def test_cells_show_bars_and_keep_room_for_sentences(site):
+    cells = "<td><code>a\\|b</code></td><td>" + "word " * 8 + "</td>"
+    shown = site.on_page_content(f"{cells}<code>a\\|b</code>", None, None, None)
+    assert re.findall(r"a.{1,2}b", shown) == ["a|b", r"a\|b"]
+    assert shown.count("<td>") == shown.count('<td class="text">word') == 1
+
+
 def test_flags_and_short_code_are_kept_on_one_line(site):
     html = "<code>--data-dir</code> <code>estimator_train " + "x" * 30 + " --a-b</code> x--y <!-- z -->"
     shown = site.on_page_content(html, None, None, None)
