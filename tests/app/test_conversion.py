@@ -42,10 +42,39 @@ def test_tflite_predicts_as_the_estimator_for_any_batch(exported):
 @pytest.mark.slow
 def test_8_bit_weights_make_a_smaller_file_that_predicts_about_the_same(exported):
     saved_model, inputs, expected = exported
-    small = to_tflite(saved_model, dynamic_range=True)
+    small = to_tflite(saved_model, quantization="dynamic_range")
     assert len(small) < 0.7 * len(to_tflite(saved_model))
     for name, value in run_tflite(small, inputs).items():
         np.testing.assert_allclose(value, expected[name], atol=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.parametrize(("quantization", "size", "dtype"), [("float16", 0.8, np.float16), ("int8", 0.7, np.int8)])
+def test_a_quantized_file_is_smaller_and_predicts_about_the_same(exported, quantization, size, dtype):
+    saved_model, inputs, expected = exported
+    examples = [{name: value[[row]] for name, value in inputs.items()} for row in range(5)]
+    options = {"calibration": examples} if quantization == "int8" else {}
+    small = to_tflite(saved_model, quantization=quantization, **options)
+    assert len(small) < size * len(to_tflite(saved_model))
+    assert dtype in {tensor["dtype"] for tensor in tf.lite.Interpreter(model_content=small).get_tensor_details()}
+    for name, value in run_tflite(small, inputs).items():
+        assert value.dtype == np.float32
+        np.testing.assert_allclose(value, expected[name], atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"quantization": "int4"}, "quantization must be None or one of float16, dynamic_range, int8, got 'int4'"),
+        ({"quantization": "int8"}, 'calibration is for quantization="int8", which needs it'),
+        ({"calibration": []}, 'calibration is for quantization="int8", which needs it'),
+    ],
+)
+def test_a_wrong_quantization_is_refused_before_the_conversion(options, line):
+    with pytest.raises(ValueError) as error:
+        to_tflite("nowhere", **options)
+    assert str(error.value) == line
 
 
 def test_onnx_predicts_as_the_estimator_for_any_batch(exported):

@@ -283,7 +283,8 @@ def _verbs(rng, folder, dataset):
     form = [[], [], ["--json"], ["--csv"]]
     files = [["scans"], ["scans/*/*.png"], ["scans/dark/1.png", "L.png", "RGBA.png"], ["P.png", "I16.png"]]
     files += [["torn.png", "L.png"], ["nothing.png"], ["own.py"], ["elsewhere"]]
-    kinds = ["saved_model"] * 3 + ["keras"] * 3 + ["weights"] * 3 + ["tflite", "tflite_dynamic_range", "onnx"]
+    kinds = ["saved_model"] * 3 + ["keras"] * 3 + ["weights"] * 3 + ["onnx"]
+    kinds += ["tflite", "tflite_float16", "tflite_dynamic_range", "tflite_int8"]
     again = [f"--config={folder}/run.json", "--model-dir=again", "--seed=2", "--max-steps=1"]
     verbs = [
         of_run("evaluate", *rng.choice(form), *rng.choice([[], ["--predictions=p.csv"]])),

@@ -123,6 +123,7 @@ def write_files(folder, scans):
     (folder / "empty").mkdir()
     (folder / "classes" / "a").mkdir(parents=True)
     (folder / "classes" / "b").mkdir()
+    (folder / "taken" / "model.keras").mkdir(parents=True)
     (folder / "data.py").write_text("def train_input_fn(): ...\n")
     (folder / "broken.py").write_text("def (:\n")
     (folder / "run").mkdir()
@@ -363,7 +364,7 @@ WRONG = [
     (["export", "--model-dir", "run", "--format", "keras"], "--out"),
     (["export", "--model-dir", "nowhere", "--format", "keras", "--out", "new"], "there is no such folder"),
     (["export", "--model-dir", "run", "--format", "keras", "--out", "file"], "--out file is a file; give a folder"),
-    (["export", "--model-dir", "run", "--format", "saved_model", "--out", "classes"], "classes already exists"),
+    (["export", "--model-dir", "run", "--format", "keras", "--out", "taken"], "taken/model.keras already exists"),
 ]
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_train._engine.export_directories import exports_in
+
 
 @pytest.fixture
 def run(command, own_flags, tmp_path):
@@ -35,7 +37,7 @@ def test_a_keras_3_model_is_trained_evaluated_and_exported_in_every_format(run, 
     assert any(np.any(variable.numpy()) for variable in model.optimizer.variables[2:])  # SGD's momentum
     built = runpy.run_path("own.py")["build"]()
     built.load_weights("exported/model.weights.h5")
-    serve = tf.saved_model.load("saved").signatures["serving_default"]
+    serve = tf.saved_model.load(exports_in("saved")[-1]).signatures["serving_default"]
     (name,) = serve.structured_input_signature[1]
     (served,) = serve(**{name: tf.ones([1, 1])}).values()
     expected = model.predict(np.ones([1, 1]), verbose=0)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train import input_fns, model_to_estimator
+from estimator_train._engine.export_directories import exports_in
 from estimator_train.app.cli.run_file import save_run
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
@@ -190,7 +191,7 @@ def test_a_photo_has_one_prediction_in_every_format(command, trained, tmp_path, 
         assert [float(value) for value in values] == pytest.approx(same, abs=1e-5)
 
     assert command("export", "--model-dir", run, "--format", "saved_model", "--out", tmp_path / "saved")[0] == 0
-    serve = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
+    serve = tf.saved_model.load(exports_in(tmp_path / "saved")[-1]).signatures["serving_default"]
     served = sorted(path for path in predictions if not path.endswith(".tiff"))  # no operation of TensorFlow reads it
     (values,) = serve(tf.constant([Path(path).read_bytes() for path in served])).values()
     for path, probabilities in zip(served, values.numpy(), strict=True):

@@ -13,6 +13,7 @@ import tensorflow as tf
 from PIL import Image
 
 from estimator_train._engine.events import read_eval_metrics
+from estimator_train._engine.export_directories import exports_in
 from estimator_train.app.cli.monitor import METRICS
 from estimator_train.app.report import predictions_file, run_files
 
@@ -184,7 +185,7 @@ def test_the_kept_checkpoint_is_the_result_everywhere(command, three_sides, tmp_
     probabilities = list(predicted["probabilities"].values())
     assert probabilities == pytest.approx([float(value) for value in row[3:]], abs=1e-6)
     assert command("export", "--model-dir", run, "--format", "saved_model", "--out", tmp_path / "saved")[0] == 0
-    serve = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
+    serve = tf.saved_model.load(exports_in(tmp_path / "saved")[-1]).signatures["serving_default"]
     (served,) = serve(tf.constant([path.read_bytes()])).values()
     assert served.numpy()[0] == pytest.approx(probabilities, abs=1e-6)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 
 import click
@@ -15,16 +17,17 @@ from estimator_train.app.cli.run_file import data_of_run, settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
 
-# Names in the --out directory; "" is the directory itself. Keras 3 accepts weights only as .weights.h5.
+# Names in the --out directory. Keras 3 accepts weights only as .weights.h5.
 _FILES = {
-    "saved_model": [""],
     "keras": ["model.keras"],
     "weights": ["weights.h5", "model.weights.h5"],
     "tflite": ["model.tflite"],
+    "tflite_float16": ["model_float16.tflite"],
     "tflite_dynamic_range": ["model_dynamic_range.tflite"],
+    "tflite_int8": ["model_int8.tflite"],
     "onnx": ["model.onnx"],
 }
-_CONVERTED = ("tflite", "tflite_dynamic_range", "onnx")  # compared with predict on the run's data
+_CONVERTED = [name for name in _FILES if name.startswith(("tflite", "onnx"))]  # these are compared with predict
 
 _EXAMPLES = """\b
 Examples:
@@ -39,24 +42,26 @@ Examples:
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(list(_FILES)),
+    type=click.Choice(["saved_model", *_FILES]),
     required=True,
-    help="A SavedModel; the whole Keras model as DIR/model.keras; its weights as DIR/weights.h5, of Keras 3 as "
-    "DIR/model.weights.h5; TFLite as DIR/model.tflite, with weights in 8 bits as DIR/model_dynamic_range.tflite; ONNX "
-    "as DIR/model.onnx.",
+    help="A SavedModel in a new version directory of DIR; the whole Keras model as DIR/model.keras; its weights as "
+    "DIR/weights.h5, of Keras 3 as DIR/model.weights.h5; TFLite as DIR/model.tflite, with weights in 16 or 8 bits as "
+    "DIR/model_float16.tflite or DIR/model_dynamic_range.tflite, computing in 8 bits as DIR/model_int8.tflite; ONNX as "
+    "DIR/model.onnx.",
 )
 @click.option(
     "--out",
     type=Directory("DIR"),
     required=True,
-    help="Directory to write to; a SavedModel becomes this directory.",
+    help="Directory to write to. A SavedModel becomes a version in it, as TensorFlow Serving needs it.",
 )
 def export(model_dir, checkpoint, trust_run, file_format, out):
     """Export the trained model of a run.
 
     The SavedModel of a run on images takes encoded JPEG, PNG, BMP, GIF or WebP files as image_bytes; its
-    signature images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. Those are
-    written only if they match predict on a batch of the run's evaluation data.
+    signature images:serving_default takes decoded images, float32 RGB in [0, 1], as TFLite and ONNX files do. A TFLite
+    or ONNX file in float32 is written only if it matches predict on a batch of the run's evaluation data. For TFLite in
+    fewer bits, the last line gives its accuracy on evaluation images and the model's own.
     """
     settings = settings_of_run(model_dir, trust_run)
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
@@ -68,9 +73,9 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
             for module in ("tf2onnx", "onnxruntime"):
                 check_installed(module, "tf2onnx onnxruntime")
     data = data_of_run(settings, model_dir) if file_format in _CONVERTED else None
-    targets = [Path(out, name) for name in _FILES[file_format]]
+    targets = [Path(out, name) for name in _FILES.get(file_format, ())]
     for target in targets:
-        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        if os.path.lexists(target):
             raise click.ClickException(f"--out {out}: {target} already exists; remove it, or give another folder")
 
     with starting_tensorflow():
@@ -78,10 +83,20 @@ def export(model_dir, checkpoint, trust_run, file_format, out):
 
     (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
     with one_line_errors():
-        targets[0].parent.mkdir(parents=True, exist_ok=True)
+        if file_format == "saved_model":
+            click.echo(f"exported {checkpoint} as {export.export_saved_model(settings, model_dir, checkpoint, out)}")
+            click.echo(f"serve it: {_docker(out)}")
+            return
+        os.makedirs(out, exist_ok=True)
         if file_format in _CONVERTED:
             note = export.convert(settings, data, model_dir, checkpoint, file_format, targets[0])
             click.echo(f"exported {checkpoint} as {targets[0]}; {note}")
             return
-        target = export.export(settings, model_dir, checkpoint, file_format, targets)
+        target = export.export_keras(settings, checkpoint, file_format, targets)
     click.echo(f"exported {checkpoint} as {target}")
+
+
+def _docker(base):
+    """Returns the command that serves the newest version in `base` on this machine, as the model called model."""
+    volume = shlex.quote(f"{os.path.abspath(base)}:/models/model")
+    return f"docker run --rm -p 127.0.0.1:8501:8501 -v {volume} tensorflow/serving"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -18,16 +18,38 @@ from estimator_train._engine.host.dataset_iterators import iterate
 from estimator_train._engine.keras.adapter_choice import adapter_of
 from estimator_train.app import conversion
 from estimator_train.app.cli.errors import one_line_errors
-from estimator_train.app.cli.run.build import build_estimator, build_eval_input_fn, build_model, run_errors
+from estimator_train.app.cli.run.build import (
+    build_estimator,
+    build_eval_input_fn,
+    build_model,
+    build_train_input_fn,
+    run_errors,
+)
+from estimator_train.app.cli.settings import Training
+from estimator_train.app.report import tasks
 from estimator_train.export import TensorServingInputReceiver, build_raw_serving_input_receiver_fn
 from estimator_train.input_fns.images.decoding import decode_image
 from estimator_train.run_config import RunConfig
 
 v1 = tf.compat.v1
 
+QUANTIZED = {f"tflite_{name}": name for name in conversion.QUANTIZATIONS}  # by their --format
+CALIBRATED = 200  # training examples; TensorFlow's guide advises 100 to 500
+EVALUATED = 500  # evaluation images at most, by which a quantized model is judged
+MOST_LOST = 0.02  # of accuracy, F1 or R², before a line warns
 
-def export(settings, model_dir, checkpoint, file_format, targets):
-    """Writes the model with the checkpoint's values atomically, and returns the path.
+
+def export_saved_model(settings, model_dir, checkpoint, out):
+    """Writes the model as a SavedModel to a new version directory in `out`, and returns its path."""
+    leftovers.remove_abandoned(out)
+    estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
+    receiver_fn = _image_receiver_fn(settings) if settings.dataset else _receiver_fn(settings)
+    with run_errors():
+        return os.fsdecode(estimator.export_saved_model(out, receiver_fn, checkpoint_path=checkpoint))
+
+
+def export_keras(settings, checkpoint, file_format, targets):
+    """Writes the Keras model or its weights with the checkpoint's values atomically, and returns the path.
 
     `targets` are the possible paths in one directory; the versions of Keras name such files differently.
     """
@@ -35,8 +57,8 @@ def export(settings, model_dir, checkpoint, file_format, targets):
     unfinished = files.unfinished(targets[0])
     os.mkdir(unfinished)
     try:
-        written = _export_into(unfinished, settings, model_dir, checkpoint, file_format)
-        target = next((target for target in targets if target.name == os.path.basename(written)), targets[0])
+        written = _save_keras(unfinished, settings, checkpoint, file_format)
+        target = targets[0].with_name(os.path.basename(written))
         os.replace(written, target)
     finally:
         shutil.rmtree(unfinished)
@@ -44,72 +66,158 @@ def export(settings, model_dir, checkpoint, file_format, targets):
 
 
 def convert(settings, data, model_dir, checkpoint, file_format, target):
-    """Writes the model as TFLite or ONNX if it predicts the same as the Estimator, and says how far they differ.
+    """Writes the model as TFLite or ONNX, and returns how its predictions compare with the Estimator's.
 
-    `data` is the dataset of the settings, or None for an input_fn.
+    `data` is the dataset of the settings, or None for an input_fn. A quantized model that predicts worse is written
+    nevertheless, and a line says so.
 
     Raises:
-      click.ClickException: the model cannot be converted, or its predictions differ.
+      click.ClickException: the model cannot be converted, or one that is not quantized predicts something else.
     """
-    converter, run, tolerance = CONVERTERS[file_format]
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     receiver_fn = _decoded_image_receiver_fn(settings.image_size) if settings.dataset else _receiver_fn(settings)
+    names = _input_names(receiver_fn)
     with tempfile.TemporaryDirectory(prefix="estimator_train-export-") as folder:
         with run_errors():
             saved_model = estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint)
         try:
-            content = converter(saved_model)
+            content = _converted(saved_model, file_format, _calibration(settings, data, names))
+        except click.ClickException:  # about the training data
+            raise
         except Exception as error:  # converters raise errors of many classes; TensorFlow's own is private
             message = f"{settings.model} cannot be converted to {file_format}: {str(error).strip().splitlines()[0]}"
             raise click.ClickException(message) from error
-    features, expected = _predicted(estimator, build_eval_input_fn(settings, data), checkpoint)
-    outputs = run(content, _by_input(features, receiver_fn))
-    difference = max(float(np.max(np.abs(outputs[name] - value))) for name, value in expected.items())
-    largest = max(1.0, *(float(np.max(np.abs(value))) for value in expected.values()))
-    if not difference <= tolerance * largest:  # also true for NaN
-        raise click.ClickException(
-            f"the {file_format} model is not written: on a batch of the run's data it differs from predict by "
-            f"{difference:.2g}, more than {tolerance * largest:.2g}"
-        )
+    runtime = conversion.run_onnx if file_format == "onnx" else conversion.run_tflite
+    is_judged = bool(data) and file_format in QUANTIZED
+    labels, own, converted = _predicted(
+        build_eval_input_fn(settings, _few(data) if is_judged else data),
+        estimator,
+        checkpoint,
+        lambda features: runtime(content, _by_input(features, names)),
+        EVALUATED if is_judged else 1,
+    )
+    score = _compared_by_metric(settings, file_format, labels, own, converted) if is_judged else None
+    note = score or _compared_by_value(file_format, own, converted)
     files.write_whole(target, content)
-    return f"on {len(next(iter(expected.values())))} examples it differs from predict by {difference:.2g} at most"
+    return note
 
 
-# Per format: the converter, the runtime, and the tolerated difference from predict, relative to the largest output.
-CONVERTERS = {
-    "tflite": (conversion.to_tflite, conversion.run_tflite, 1e-4),
-    "tflite_dynamic_range": (functools.partial(conversion.to_tflite, dynamic_range=True), conversion.run_tflite, 0.1),
-    "onnx": (conversion.to_onnx, conversion.run_onnx, 1e-4),
-}
+def _converted(saved_model, file_format, calibration):
+    if file_format == "onnx":
+        return conversion.to_onnx(saved_model)
+    quantization = QUANTIZED.get(file_format)
+    return conversion.to_tflite(
+        saved_model, quantization=quantization, calibration=calibration if quantization == "int8" else None
+    )
 
 
-def _predicted(estimator, input_fn, checkpoint):
-    """Returns the features of a batch from `input_fn`, and the Estimator's predictions for it by output name."""
-    batch = next(iterate(call_input_fn(input_fn)))
-    features = batch[0] if isinstance(batch, tuple) else batch  # labels and weights may follow
+def _calibration(settings, data, names):
+    """Yields the inputs of a few training examples, one by one, in the order in which training reads them."""
+    number = min(CALIBRATED, data.train_examples) if data else CALIBRATED
+    settings = dataclasses.replace(settings, seed=settings.seed or 0)
     with run_errors():
-        predictions = estimator.predict(
-            lambda: tf.data.Dataset.from_tensors(features), checkpoint_path=checkpoint, yield_single_examples=False
-        )
-        return features, next(predictions)
+        for features, *_ in _batches(build_train_input_fn(settings, data, Training())):
+            batch = _by_input(features, names)
+            for row in range(min(number, len(batch[names[0]]))):
+                yield {name: value[row : row + 1] for name, value in batch.items()}
+            number -= len(batch[names[0]])
+            if number <= 0:
+                return
 
 
-def _by_input(features, receiver_fn):
-    """Returns the features as NumPy arrays by the names of the model's inputs."""
+def _few(data):
+    """Returns the dataset with at most `EVALUATED` evaluation images, of each class its share.
+
+    A dataset that cannot choose them is returned as it is.
+    """
+    try:
+        return data.limited(EVALUATED) if data.eval_examples > EVALUATED else data
+    except ValueError:
+        return data
+
+
+def _predicted(input_fn, estimator, checkpoint, run, limit):
+    """Returns (batches of labels, the Estimator's outputs, those of `run`) for at least `limit` examples, if there are.
+
+    Outputs are arrays by name.
+    """
+    batches = []
+    with run_errors(), estimator.predictor(checkpoint_path=checkpoint) as predict:
+        for features, *labels in _batches(input_fn):
+            batches.append((labels, predict(features), run(features)))
+            limit -= len(next(iter(batches[-1][1].values())))
+            if limit <= 0:
+                break
+    labels, *outputs = zip(*batches, strict=True)
+    return labels, *({name: np.concatenate([batch[name] for batch in each]) for name in each[0]} for each in outputs)
+
+
+def _compared_by_metric(settings, file_format, labels, own, converted):
+    """Returns how a quantized model compares with the model itself, by the metric that ranks checkpoints.
+
+    Returns None if the outputs have no such metric.
+    """
+    labels = np.concatenate([batch[0] for batch in labels])
+    try:
+        (metric, before), (_, after) = (_main_metric(settings, labels, outputs) for outputs in (own, converted))
+        lost = round(before - after, 4)  # as it is said
+    except (TypeError, ValueError):  # undefined, for example without values that are finite
+        return None
+    if lost > MOST_LOST:
+        _warn(f"the {file_format} model loses {lost:g} of {metric}, more than {MOST_LOST}")
+    return f"on {len(labels)} evaluation images its {metric} is {after:.4f}, and the model's own {before:.4f}"
+
+
+def _main_metric(settings, labels, outputs):
+    (outputs,) = outputs.values()
+    task = tasks.named(settings.task)
+    checked = task.checked(settings.class_names, labels, outputs)
+    return next(iter(task.result(settings.class_names, *checked).summary().items()))
+
+
+def _compared_by_value(file_format, own, converted):
+    """Returns how far the outputs of a converted model differ from the model's own.
+
+    Raises:
+      click.ClickException: they differ, and the model is not quantized.
+    """
+    tolerance = 0.1 if file_format in QUANTIZED else 1e-4  # relative to the largest output
+    difference = max(float(np.max(np.abs(converted[name] - value))) for name, value in own.items())
+    tolerated = tolerance * max(1.0, *(float(np.max(np.abs(value))) for value in own.values()))
+    text = f"it differs from predict by {difference:.2g}"
+    if not difference <= tolerated:  # also true for NaN
+        if file_format not in QUANTIZED:
+            text = f"the {file_format} model is not written: on a batch of the run's data {text}"
+            raise click.ClickException(f"{text}, more than {tolerated:.2g}")
+        _warn(f"on a batch of the run's data the {file_format} model differs from predict by {difference:.2g}")
+    return f"on {len(next(iter(own.values())))} examples {text} at most"
+
+
+def _batches(input_fn):
+    """Yields the batches of an input_fn as tuples: the features, and labels and weights if it has any."""
+    for batch in iterate(call_input_fn(input_fn)):
+        yield batch if isinstance(batch, tuple) else (batch,)
+
+
+def _input_names(receiver_fn):
+    """Returns the names of the model's inputs."""
     with tf.Graph().as_default():
-        names = list(receiver_fn().receiver_tensors)
+        return list(receiver_fn().receiver_tensors)
+
+
+def _by_input(features, names):
+    """Returns the features as NumPy arrays by the names of the model's inputs."""
     if isinstance(features, dict):
         return {name: features[name].numpy() for name in names}
     return {name: value.numpy() for name, value in zip(names, tf.nest.flatten(features), strict=True)}
 
 
-def _export_into(folder, settings, model_dir, checkpoint, file_format):
-    """Writes the model into `folder` and returns its path."""
-    if file_format == "saved_model":
-        estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
-        receiver_fn = _image_receiver_fn(settings) if settings.dataset else _receiver_fn(settings)
-        with run_errors():
-            return os.fsdecode(estimator.export_saved_model(folder, receiver_fn, checkpoint_path=checkpoint))
+def _warn(text):
+    click.echo(f"estimator_train: {text}; --format tflite predicts as the model does", err=True)
+
+
+def _save_keras(folder, settings, checkpoint, file_format):
+    """Writes the Keras model into `folder` and returns its path."""
     model = trained_model(settings, checkpoint)
     path = os.path.join(folder, adapter_of(model).weights_file if file_format == "weights" else "model.keras")
     try:

@@ -1,9 +1,11 @@
 """estimator_train export: files that predict, elsewhere, what the command predicts."""
 
+import dataclasses
 import json
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +16,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from estimator_train import input_fns, model_to_estimator
+from estimator_train._engine.export_directories import exports_in
 from estimator_train._engine.host import files
 from estimator_train.app import conversion, models
 from estimator_train.app.cli.run import export as run_export
 
 REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
+
+JUDGED = re.compile(r"its accuracy is (\S+), and the model's own (\S+)$")
 
 # Python that has TensorFlow, and not this package.
 SERVE = """
@@ -38,16 +43,23 @@ def export(run_command, trained):
 
     def export(file_format, folder):
         output = run_command("export", "--model-dir", trained.model_dir, "--format", file_format, "--out", folder)
-        assert output.startswith(f"exported {trained.model_dir}/model.ckpt-12 as {folder}")
+        assert output.startswith(f"exported {trained.model_dir}/model.ckpt-12 as {folder}/")
         return folder
 
     return export
 
 
 @pytest.fixture(scope="module")
-def saved_model(export, tmp_path_factory):
-    """The folder of the run's SavedModel."""
+def base_path(export, tmp_path_factory):
+    """The folder with the run's SavedModel, as TensorFlow Serving would be given it."""
     return export("saved_model", tmp_path_factory.mktemp("exported") / "saved_model")
+
+
+@pytest.fixture(scope="module")
+def saved_model(base_path):
+    """The run's SavedModel."""
+    (version,) = exports_in(base_path)
+    return version
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +112,7 @@ def test_a_fresh_process_serving_image_files_agrees_with_predict(command, saved_
 
 @pytest.mark.slow
 def test_the_saved_model_takes_image_files_and_decoded_images(saved_model, paths, images, expected):
-    signatures = tf.saved_model.load(str(saved_model)).signatures
+    signatures = tf.saved_model.load(saved_model).signatures
     contents = tf.constant([Path(path).read_bytes() for path in paths])
     (served,) = signatures["serving_default"](image_bytes=contents).values()
     np.testing.assert_allclose(served, expected, atol=1e-6)
@@ -139,22 +151,35 @@ def test_the_averages_of_an_optimizer_are_exported_as_they_are_evaluated(command
     (expected,) = predicted.values()
     model = keras.models.load_model("keras/model.keras")
     np.testing.assert_allclose(model.predict(np.ones([1, 1]), verbose=0)[0], expected, atol=1e-6)
-    signature = tf.saved_model.load("saved_model").signatures["serving_default"]
+    signature = tf.saved_model.load(exports_in("saved_model")[-1]).signatures["serving_default"]
     (name,) = signature.structured_input_signature[1]  # the Keras model's own
     (served,) = signature(**{name: tf.ones([1, 1])}).values()
     np.testing.assert_allclose(served[0], expected, atol=1e-6)
 
 
-def test_what_is_there_already_is_refused_and_kept(command, saved_model, keras_files, trained):
-    places = {"saved_model": (saved_model, saved_model), "keras": (keras_files, keras_files / "model.keras")}
-    for file_format, (out, target) in places.items():
-        before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-        arguments = ["--model-dir", trained.model_dir, "--format", file_format, "--out", out]
-        code, output, errors = command("export", *arguments)
-        assert (code, output) == (2, "")
-        line = f"--out {out}: {target} already exists; remove it, or give another folder"
-        assert errors == f"estimator_train: {line}\n"
-        assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")} != {}
+def test_what_is_there_already_is_refused_and_kept(command, keras_files, trained):
+    before = {path: path.stat().st_mtime_ns for path in keras_files.rglob("*")}
+    arguments = ["--model-dir", trained.model_dir, "--format", "keras", "--out", keras_files]
+    code, output, errors = command("export", *arguments)
+    assert (code, output) == (2, "")
+    line = f"--out {keras_files}: {keras_files}/model.keras already exists; remove it, or give another folder"
+    assert errors == f"estimator_train: {line}\n"
+    assert before == {path: path.stat().st_mtime_ns for path in keras_files.rglob("*")} != {}
+
+
+@pytest.mark.slow
+def test_a_second_saved_model_is_a_newer_version_beside_the_first(command, trained):
+    arguments = ["--model-dir", trained.model_dir, "--format", "saved_model", "--out", "a base path"]
+    for _ in range(2):
+        code, output, _ = command("export", *arguments)
+        assert code == 0
+        exported, serve = output.splitlines()
+        assert exported == f"exported {trained.model_dir}/model.ckpt-12 as {exports_in('a base path')[-1]}"
+        volume = shlex.quote(f"{os.getcwd()}/a base path:/models/model")
+        assert serve == f"serve it: docker run --rm -p 127.0.0.1:8501:8501 -v {volume} tensorflow/serving"
+    versions = sorted(os.listdir("a base path"))
+    assert len(versions) == 2 and all(version.isdecimal() for version in versions)
+    assert all(Path("a base path", version, "saved_model.pb").exists() for version in versions)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +190,7 @@ def test_nothing_half_written_is_left(command, trained, monkeypatch, file_format
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(tf.io.gfile, "rename", fail)
     arguments = ["--model-dir", trained.model_dir, "--format", file_format, "--out", "new/out"]
     code, _, errors = command("export", *arguments)
     assert (code, errors) == (2, "estimator_train: no space left\n")
@@ -200,12 +226,66 @@ def test_a_converted_model_gives_what_predict_does(export, images, expected, tmp
     np.testing.assert_allclose(outputs, expected, atol=tolerance)
 
 
+@pytest.mark.parametrize(
+    "name", ["int8", *(pytest.param(name, marks=pytest.mark.slow) for name in ("float16", "dynamic_range"))]
+)
+def test_a_quantized_model_is_judged_by_its_accuracy(run_command, trained, images, expected, tmp_path, name):
+    options = ["--model-dir", trained.model_dir, "--format", f"tflite_{name}", "--out", tmp_path]
+    target = tmp_path / f"model_{name}.tflite"
+    output = run_command("export", *options)
+    assert output.startswith(f"exported {trained.model_dir}/model.ckpt-12 as {target}; on 4 evaluation images ")
+    after, before = JUDGED.search(output).groups()
+    assert after == before
+    (outputs,) = conversion.run_tflite(target.read_bytes(), {"images": images.numpy()}).values()
+    np.testing.assert_allclose(outputs, expected, atol=0.05)
+
+
+@pytest.mark.slow
+def test_a_quantized_model_that_loses_accuracy_is_written_with_a_warning(command, trained, monkeypatch):
+    run_tflite = conversion.run_tflite
+
+    def wrong(content, inputs):
+        return {name: 1 - value for name, value in run_tflite(content, inputs).items()}
+
+    monkeypatch.setattr(conversion, "run_tflite", wrong)
+    options = ["--model-dir", trained.model_dir, "--format", "tflite_dynamic_range", "--out", "out"]
+    code, output, errors = command("export", *options)
+    assert (code, Path("out/model_dynamic_range.tflite").exists()) == (0, True)
+    after, before = map(float, JUDGED.search(output).groups())
+    line = f"the tflite_dynamic_range model loses {before - after:g} of accuracy, more than 0.02; "
+    assert f"estimator_train: {line}--format tflite predicts as the model does" in errors.splitlines()
+
+
+def test_calibration_takes_training_images_in_the_order_of_training(settings, scans):
+    data = settings.open_data()
+    calibration = list(run_export._calibration(dataclasses.replace(settings, seed=5), data, ["images"]))
+    assert [len(each["images"]) for each in calibration] == [1] * data.train_examples
+    read = data.train_input_fn(image_size=settings.image_size, batch_size=4, num_epochs=1, seed=5)()
+    expected = np.concatenate([batch[0] for batch in read])
+    np.testing.assert_array_equal(np.concatenate([each["images"] for each in calibration]), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL.is_dir(), reason="needs real photographs and weights")
+def test_mobilenet_v2_in_8_bits_is_as_accurate_on_real_photographs(command):
+    (weights,) = (REAL.parent / "weights").iterdir()
+    flags = ["--dataset", "cats_vs_dogs", "--data-dir", REAL.parent / "cats_vs_dogs", "--weights", weights]
+    flags += ["--image-size", "160", "--max-steps", "16", "--seed", "1", "--quiet"]
+    assert command(*flags, "--model-dir", "run")[0] == 0
+    code, output, errors = command("export", "--model-dir", "run", "--format", "tflite_int8", "--out", "out")
+    after, before = map(float, JUDGED.search(output).groups())
+    assert (code, before > 0.9, before - after <= 0.02) == (0, True, True)
+    assert " loses " not in errors
+
+
 @pytest.mark.slow
 def test_a_converted_model_that_differs_from_predict_is_not_written(command, trained, monkeypatch):
-    def wrong(content, inputs):
-        return {name: 1 - value for name, value in conversion.run_tflite(content, inputs).items()}
+    run_tflite = conversion.run_tflite
 
-    monkeypatch.setitem(run_export.CONVERTERS, "tflite", (conversion.to_tflite, wrong, 1e-4))
+    def wrong(content, inputs):
+        return {name: 1 - value for name, value in run_tflite(content, inputs).items()}
+
+    monkeypatch.setattr(conversion, "run_tflite", wrong)
     code, output, errors = command("export", "--model-dir", trained.model_dir, "--format", "tflite", "--out", "out")
     assert (code, output) == (2, "")
     assert re.fullmatch(
