@@ -108,6 +108,8 @@ setup(
             "nbclient>=0.10",  # runs notebooks, one of which is interrupted in a training
             "ipykernel>=6.29",  # that kernel
             "ipywidgets>=8",  # the progress bars of notebooks
+            "flask>=3",  # the service of docs/recipes.md; TensorBoard brings most of what it needs
+            "optuna>=4",  # the search of docs/recipes.md; the usual library for it, 40 MB with SQLAlchemy
         ],
     },
     entry_points={"console_scripts": ["estimator_train = estimator_train.app.cli:main"]},

@@ -4,9 +4,12 @@ A page is followed from top to bottom, in a temporary directory with the files t
 shrink long commands, and skip commands that need more than this machine. A command without a rule fails.
 """
 
+import base64
 import functools
 import importlib.util
+import io
 import itertools
+import json
 import os
 import re
 import shlex
@@ -14,11 +17,13 @@ import shutil
 import sys
 import tempfile
 import textwrap
+import urllib.request
 from pathlib import Path
 
 import numpy as np
 import platformdirs
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 import warm_python
 from PIL import Image
@@ -39,7 +44,8 @@ PAGES = [*AT_ROOT, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs"
 LINKED = [*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CHANGELOG", "SECURITY"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # The pages that train most; .ci/run follows them, too.
-SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md", "input_fns.md", "unet3d.md")
+SLOW = ("README.md", "command.md", "distribution.md", "fine_tuning.md", "gallery.md")
+SLOW += ("input_fns.md", "recipes.md", "unet3d.md")
 
 NOT_RUN = {
     "python3 -m venv ": "these are .ci/run's: they make a virtual environment",
@@ -58,7 +64,13 @@ NOT_RUN = {
     "estimator_train --log mlflow,wandb": "neither is installed with the tests; tests/app/cli/test_log.py has it",
     "estimator_train export --format onnx": "the tests do not install tf2onnx; tests/app/cli/run/test_export.py has it",
     'eval "$(_ESTIMATOR_TRAIN_COMPLETE=': "a shell's own; tests/app/cli has completion",
+    "flask --app": "a server; the page calls its functions, too",
+    "curl ": "it needs that server",
+    "docker run": "it downloads a server; `tensorflow_serving` takes its place",
+    "tensorboard ": "a server",
 }
+# Imports of packages that only the tests need, which may be missing where the library is tested.
+NEEDED = {"import optuna": "optuna", "import flask": "flask", "from service import": "flask"}
 
 # Appended to a training, where the last of two flags counts. VGG16 and MobileNetV2 would download their weights.
 TRAIN = "--model small_cnn --weights none --image-size 32 --batch-size 4 --max-steps 2"
@@ -85,6 +97,9 @@ PYTHON = {
     "VOLUME, FILTERS, MAX_STEPS = 32, 8, 150": "VOLUME, FILTERS, MAX_STEPS = 8, 2, 2",
     '"GPU:': '"CPU:',
     "keras.applications.MobileNetV2(": "small_backbone(",
+    'MODEL, TRIALS, EPOCHS = "mobilenet_v2", 20, 5': 'MODEL, TRIALS, EPOCHS = "small_cnn", 2, 2',
+    'MODEL, EPOCHS = "mobilenet_v2", 5': 'MODEL, EPOCHS = "small_cnn", 1',
+    "StratifiedKFold(5,": "StratifiedKFold(2,",
 }
 SCRIPT = """
 import sys
@@ -98,6 +113,10 @@ PRINTS = {
     "hooks.md": r"^20 \d.*^step,loss,learning_rate,val_loss$",
     "fine_tuning.md": r"^4$",
     "input_fns.md": r"^12$",
+    "recipes.md": (
+        r"^best: \{'dropout'.*^accuracy [01]\.\d+, standard deviation.*^200 OK \{\"CNV\":.*^400 BAD REQUEST.*"
+        r"^served: \[\[[\d., e-]+\]\]$.*^profile: \S+\.xplane\.pb$.*^averaged: accuracy [01]\.\d+, loss \d"
+    ),
 }
 
 
@@ -165,7 +184,8 @@ def folder(tmp_path, monkeypatch, mirrored, blank_plots):
     "page", [pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else (), id=page.name) for page in PAGES]
 )
 def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monkeypatch, capsys):
-    blocks = list(blocks_of(page))
+    blocks, missing = list(blocks_of(page)), set()
+    monkeypatch.setattr(urllib.request, "urlopen", tensorflow_serving)
     for language, text in blocks:
         write_file(language, text, folder)
     later = [command for language, text in blocks if language in ("", "sh") for command in commands_of(text)]
@@ -174,11 +194,15 @@ def test_a_page_can_be_followed_from_top_to_bottom(page, folder, namespace, monk
             for command in commands_of(text):
                 later.remove(command)
                 follow(command, later, monkeypatch)
+        elif language == "python" and (lacks := packages_lacking(text)):
+            missing |= lacks
         elif language == "python":
             exec(compile(made_small(text), f"a block of {page.name}", "exec"), namespace)
         else:
             assert language in ("text", "json", "toml"), f"no rule says what to do with a block of {language}"
     output = capsys.readouterr().out
+    if missing:
+        pytest.skip(f"all blocks ran but those that need {', '.join(sorted(missing))}, which is not installed")
     assert re.search(PRINTS.get(page.name, ""), output, re.DOTALL | re.MULTILINE), output
 
 
@@ -194,7 +218,7 @@ def test_an_example_runs_as_a_script_of_its_own(script, tmp_path):
 
 def test_every_rule_is_of_use():
     text = "".join(path.read_text() for path in [*PAGES, *EXAMPLES])
-    assert [rule for rule in [*NOT_RUN, *PYTHON] if rule not in text] == []
+    assert [rule for rule in [*NOT_RUN, *PYTHON, *NEEDED] if rule not in text] == []
 
 
 def test_files_that_contributing_names_exist():
@@ -246,6 +270,28 @@ def made_small(code, rules=PYTHON):
     for there, here in rules.items():
         code = code.replace(there, here)
     return code
+
+
+def packages_lacking(code):
+    """Returns the packages of NEEDED that a block imports and that are not installed."""
+    named = {package for imported, package in NEEDED.items() if imported in code}
+    return {package for package in named if importlib.util.find_spec(package) is None}
+
+
+def tensorflow_serving(url, body):
+    """Answers as its REST API does: https://www.tensorflow.org/tfx/serving/api_rest.
+
+    Instances without names are for the only input, and predictions without names are those of the only output.
+    """
+    assert url == "http://127.0.0.1:8501/v1/models/model:predict"
+    (version,) = (path for path in Path("serving").iterdir() if path.name.isdecimal())
+    model = tf.saved_model.load(str(version))
+    serve = model.signatures["serving_default"]
+    (name,) = serve.structured_input_signature[1]
+    assert name.endswith("_bytes")  # which asks for base64
+    images = [base64.b64decode(instance["b64"], validate=True) for instance in json.loads(body)["instances"]]
+    (outputs,) = serve(**{name: tf.constant(images)}).values()
+    return io.StringIO(json.dumps({"predictions": outputs.numpy().tolist()}))
 
 
 def follow(command, later, monkeypatch):
