@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import warnings
@@ -51,8 +52,8 @@ def to_tflite(
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantization == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    if quantization == "int8":
-        converter.representative_dataset = lambda: map(dict, calibration)
+    if calibration is not None:
+        converter.representative_dataset = functools.partial(map, dict, calibration)
     with _without_deprecation():
         return converter.convert()
 

@@ -62,6 +62,8 @@ def test_several_labels_are_trained_evaluated_predicted_and_reported(command, wr
     page = (tmp_path / "run" / "report" / "report.html").read_text()
     assert "<h2>Labels</h2>" in page and "<h3>Confusion matrix</h3>" not in page
     assert f"{numbers['labels']['red']['roc_auc']:.4f}" in page
+    code, output, _ = command("export", "--model-dir", "run", "--format", "tflite_int8", "--out", "out")
+    assert output.endswith(f", and the model's own {numbers['macro_f1']:.4f}\n") and "its macro F1 is" in output
 
 
 @pytest.mark.slow
@@ -90,5 +92,7 @@ def test_numbers_are_trained_with_weights_evaluated_predicted_and_reported(comma
     assert (tmp_path / "run" / "report" / "predictions.png").exists()
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert settings["task"] == "regression" and len(settings["label_moments"]) == 2
+    code, output, _ = command("export", "--model-dir", "run", "--format", "tflite_float16", "--out", "out")
+    assert output.endswith(f", and the model's own {numbers['r2']:.4f}\n") and "8 evaluation images its R2 is" in output
     code, output, errors = command("--model-dir", "run", "--resume", "--epochs", 11)
     assert code == 0, errors

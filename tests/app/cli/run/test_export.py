@@ -299,6 +299,7 @@ def test_a_converted_model_that_differs_from_predict_is_not_written(command, tra
 @pytest.mark.slow
 def test_a_model_of_ones_own_is_converted_with_its_own_inputs(command, own_flags):
     assert command(*own_flags, "--model-dir", "run", "--max-steps", "1")[0] == 0
-    code, output, _ = command("export", "--model-dir", "run", "--format", "tflite", "--out", "out")
-    assert code == 0
-    assert re.search(r"out/model.tflite; on 1 examples it differs from predict by \S+ at most", output)
+    for file_format, name in {"tflite": "model", "tflite_int8": "model_int8"}.items():
+        code, output, _ = command("export", "--model-dir", "run", "--format", file_format, "--out", "out")
+        assert code == 0
+        assert re.search(rf"out/{name}.tflite; on 1 examples it differs from predict by \S+ at most", output)
