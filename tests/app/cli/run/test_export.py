@@ -247,10 +247,12 @@ def test_a_quantized_model_that_loses_accuracy_is_written_with_a_warning(command
     def wrong(content, inputs):
         return {name: 1 - value for name, value in run_tflite(content, inputs).items()}
 
+    monkeypatch.setattr(run_export, "EVALUATED", 2)
     monkeypatch.setattr(conversion, "run_tflite", wrong)
     options = ["--model-dir", trained.model_dir, "--format", "tflite_dynamic_range", "--out", "out"]
     code, output, errors = command("export", *options)
     assert (code, Path("out/model_dynamic_range.tflite").exists()) == (0, True)
+    assert "; on 2 evaluation images its accuracy is " in output
     after, before = map(float, JUDGED.search(output).groups())
     line = f"the tflite_dynamic_range model loses {before - after:g} of accuracy, more than 0.02; "
     assert f"estimator_train: {line}--format tflite predicts as the model does" in errors.splitlines()
