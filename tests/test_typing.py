@@ -47,6 +47,7 @@ PUBLIC = [
     "estimator_train.app.report.image_grid",
     "estimator_train.app.report.page",
     "estimator_train.app.report.scaling",
+    "estimator_train.app.report.thresholds",
     *(name for room in (datasets, models, recipes) for name in [room.__name__, *_below(room)]),
 ]
 

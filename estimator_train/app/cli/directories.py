@@ -19,6 +19,7 @@ _FILES = (
     "timing.json",
     "evaluations.jsonl",
     "predictions.csv",
+    "thresholds.json",
     "metrics.csv",
     "loggers.json",
     "checkpoint",
@@ -64,18 +65,23 @@ def check_directory(directory: str, flag: str) -> None:
             raise click.ClickException(f"{flag} {directory} is a file; give a folder")
         return
     path = Path(directory)
-    if os.path.lexists(path) and not path.is_dir():
-        kind = "a file" if path.exists() else "a link to nowhere"
-        raise click.ClickException(f"{flag} {path} is {kind}; give a folder")
+    for each in (path, *path.parents):
+        if os.path.lexists(each) and not each.is_dir():
+            kind = "a file" if each.exists() else "a link to nowhere"
+            named = f"{flag} {path} is" if each == path else f"{flag} {path}: {each} is"
+            raise click.ClickException(f"{named} {kind}; give a folder")
     existing = next(parent for parent in [path.absolute(), *path.absolute().parents] if parent.exists())
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         raise click.ClickException(f"{flag} {path}: no permission to write in {existing}")
 
 
 def check_parent(file: str, flag: str) -> None:
-    """Checks that the directory of a file to write exists."""
-    if not Path(file).parent.is_dir():
-        raise click.ClickException(f"{flag} {file}: there is no folder {Path(file).parent}")
+    """Checks that the directory of a file to write exists, and can be written to."""
+    directory = Path(file).parent
+    if not directory.is_dir():
+        raise click.ClickException(f"{flag} {file}: there is no folder {directory}")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise click.ClickException(f"{flag} {file}: no permission to write in {directory}")
 
 
 def check_place(model_dir: str, is_new: bool) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from estimator_train.app.report.class_metrics import ClassMetrics, class_metrics, class_table, macro_averages
+from estimator_train.app.report.class_metrics import ClassMetrics, class_metrics, class_table, digits, macro_averages
 
 KIND = "labels"
 
-_THRESHOLD = 0.5  # labels of at least this probability are predicted
+_WIDTH = 80  # columns of a terminal
+THRESHOLD = 0.5  # labels of at least this probability are predicted, unless thresholds are given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Multilabel:
     macro_roc_auc: float | None
     labels: dict[str, ClassMetrics]  # in the order of the outputs
     macro_pr_auc: float | None = None
+    thresholds: dict[str, float] | None = None  # None: THRESHOLD for all labels
 
     task = "multilabel"
 
@@ -52,7 +55,9 @@ def checked(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> tu
     return labels, outputs
 
 
-def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Multilabel:
+def result(
+    names: Sequence[str], labels: np.ndarray, outputs: np.ndarray, thresholds: Mapping[str, float] | None = None
+) -> Multilabel:
     """Computes the metrics of a model that predicts the labels of probability 0.5 or more.
 
         >>> metrics = result(["cat", "dog"], np.array([[1, 0], [1, 1]]), np.array([[0.9, 0.2], [0.8, 0.4]]))
@@ -63,39 +68,54 @@ def result(names: Sequence[str], labels: np.ndarray, outputs: np.ndarray) -> Mul
       names: names of the labels, in order.
       labels: 0 or 1, of shape (examples, labels).
       outputs: probabilities, of the same shape.
+      thresholds: the least probability of each label, in order, instead of 0.5.
     """
-    is_label, is_predicted = labels > 0.5, outputs >= _THRESHOLD
+    is_label, is_predicted = labels > 0.5, _is_predicted(outputs, thresholds)
     by_label = class_metrics(names, is_label, is_predicted, outputs)
     return Multilabel(
         examples=len(labels),
         exact_match=float(np.mean((is_label == is_predicted).all(axis=1))),
         **macro_averages(by_label),
         labels=by_label,
+        thresholds=None if thresholds is None else dict(thresholds),
     )
 
 
 def table(result: Multilabel) -> str:
     """Formats a `Multilabel` for a terminal, in at most 80 columns."""
     lines = class_table("label", result.labels, result)
-    return f"{lines}\n\nall labels right {result.exact_match:.4f}, of {result.examples} examples"
+    text = f"{lines}\n\nall labels right {result.exact_match:.4f}, of {result.examples} examples"
+    if result.thresholds is None:
+        return text
+    listed = ", ".join(f"{name} {digits(least)}" for name, least in result.thresholds.items())
+    return f"{text}\n{textwrap.fill(f'labels are predicted from these probabilities on: {listed}', _WIDTH)}"
 
 
 def truth(names: Sequence[str], label: np.ndarray) -> str:
     """Returns the labels of an example as in a manifest, joined by "|"; an empty string if there are none.
 
-        >>> truth(["cat", "dog", "owl"], np.array([0.9, 0.2, 0.5]))
-        'cat|owl'
-
-    Values are 0 and 1, or probabilities.
+    >>> truth(["cat", "dog", "owl"], np.array([1, 0, 1]))
+    'cat|owl'
     """
-    return "|".join(name for name, value in zip(names, label, strict=True) if value >= _THRESHOLD)
+    return prediction(names, label)
 
 
-prediction = truth
+def prediction(names: Sequence[str], output: np.ndarray, thresholds: Mapping[str, float] | None = None) -> str:
+    """Returns the labels that are predicted from an example's probabilities, as `truth` does.
+
+    >>> prediction(["cat", "dog", "owl"], np.array([0.9, 0.2, 0.5]))
+    'cat|owl'
+    """
+    return "|".join(name for name, is_there in zip(names, _is_predicted(output, thresholds), strict=True) if is_there)
 
 
-def worst(labels: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Returns the indices of examples with a wrong label, the largest error first."""
-    errors = np.abs(outputs - labels).max(axis=1)
-    wrong = np.flatnonzero(errors > 1 - _THRESHOLD)
+def worst(labels: np.ndarray, outputs: np.ndarray, thresholds: Mapping[str, float] | None = None) -> np.ndarray:
+    """Returns the indices of examples with a wrong label, the largest error of a wrong label first."""
+    is_wrong = _is_predicted(outputs, thresholds) != (labels > 0.5)
+    errors = np.where(is_wrong, np.abs(outputs - labels), 0).max(axis=1)
+    wrong = np.flatnonzero(is_wrong.any(axis=1))
     return wrong[np.argsort(-errors[wrong], kind="stable")]
+
+
+def _is_predicted(outputs, thresholds):
+    return outputs >= (THRESHOLD if thresholds is None else np.array(list(thresholds.values())))

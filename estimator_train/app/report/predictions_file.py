@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +45,30 @@ def write(
 
 
 def write_all(
-    file: str, task: str, columns: tuple[str, ...], data: Any, labels: np.ndarray, outputs: np.ndarray
+    file: str,
+    task: str,
+    columns: tuple[str, ...],
+    data: Any,
+    labels: np.ndarray,
+    outputs: np.ndarray,
+    thresholds: Mapping[str, float] | None = None,
 ) -> None:
     """Writes the true and the predicted value of each example to `file`, with every probability or number.
 
     Args:
       columns: names of the classes or labels.
       data, labels, outputs: the dataset, or None for an input_fn, and the examples of its evaluation.
+      thresholds: the least probability of each label, instead of 0.5.
     """
+    module = tasks.named(task, thresholds)
     # A dataset of image files is evaluated once, in sorted order; other datasets have no names for their examples.
     paths = image_paths(data)
     names = paths or range(len(labels))
     with open(file, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
-        kind = tasks.named(task).KIND
-        writer.writerow(["file" if paths else "example", f"true_{kind}", f"predicted_{kind}", *columns])
+        writer.writerow(["file" if paths else "example", f"true_{module.KIND}", f"predicted_{module.KIND}", *columns])
         for name, label, values in zip(names, labels, outputs, strict=True):
-            both = tasks.named(task).truth(columns, label), tasks.named(task).prediction(columns, values)
+            both = module.truth(columns, label), module.prediction(columns, values)
             writer.writerow([name, *both, *(values.tolist() if columns else ())])
 
 

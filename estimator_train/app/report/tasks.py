@@ -2,12 +2,14 @@
 
 Each has the same names: `KIND`, the kind of label; `checked`, which brings labels and outputs into the form that the
 others take; `result`, the metrics; `table`, which formats them for a terminal; `truth` and `prediction`, an example's
-label and output in readable form; and `worst`, the wrong examples.
+label and output in readable form; and `worst`, the wrong examples. Thresholds are for several labels.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+import functools
+from collections.abc import Mapping
+from types import ModuleType, SimpleNamespace
 
 from estimator_train.app.report import classification, multilabel, regression
 
@@ -16,13 +18,23 @@ Result = classification.Classification | multilabel.Multilabel | regression.Regr
 _MODULES = {"classification": classification, "multilabel": multilabel, "regression": regression}
 
 
-def named(task: str) -> ModuleType:
-    """Returns the module of a task.
+def named(task: str, thresholds: Mapping[str, float] | None = None) -> ModuleType | SimpleNamespace:
+    """Returns the module of a task, or its functions with the `thresholds` of labels instead of 0.5.
 
     >>> named("multilabel").KIND
     'labels'
+    >>> named("multilabel", {"cat": 0.3, "dog": 0.6}).prediction(["cat", "dog"], np.array([0.4, 0.5]))
+    'cat'
     """
-    return _MODULES[task]
+    module = _MODULES[task]
+    if thresholds is None:
+        return module
+    as_they_are = {name: getattr(module, name) for name in ("KIND", "checked", "table", "truth")}
+    changed = {
+        name: functools.partial(getattr(module, name), thresholds=thresholds)
+        for name in ("result", "prediction", "worst")
+    }
+    return SimpleNamespace(**as_they_are, **changed)
 
 
 def short(value: str | float) -> str:

@@ -64,6 +64,27 @@ def test_several_labels_are_trained_evaluated_predicted_and_reported(command, wr
     assert f"{numbers['labels']['red']['roc_auc']:.4f}" in page
     code, output, _ = command("export", "--model-dir", "run", "--format", "tflite_int8", "--out", "out")
     assert output.endswith(f", and the model's own {numbers['macro_f1']:.4f}\n") and "its macro F1 is" in output
+    _check_thresholds(command, tmp_path)
+
+
+def _check_thresholds(command, tmp_path):
+    """Chooses thresholds for the run, and checks the commands that use them."""
+    code, output, errors = command("evaluate", "--model-dir", "run", "--choose-thresholds", "--csv")
+    assert code == 0 and "chosen on 8 evaluation images, on which the numbers are therefore too good" in errors
+    chosen = json.loads((tmp_path / "run" / "thresholds.json").read_text())
+    rows = [row.split(",") for row in output.splitlines()]
+    assert {row[3]: float(row[-1]) for row in rows if row[2] == "threshold"} == chosen["values"]
+    code, output, errors = command("evaluate", "--model-dir", "run")
+    assert code == 0 and "using the thresholds in run/thresholds.json, chosen on 8 evaluation images" in errors
+    blue, red = chosen["values"].values()
+    assert f"\nlabels are predicted from these probabilities on: blue {blue:.4f}, red {red:.4f}\n" in output
+    assert "using" not in command("evaluate", "--model-dir", "run", "--all")[2]  # all are ranked by the same
+    assert command("report", "--model-dir", "run")[0] == 0
+    page = (tmp_path / "run" / "report" / "report.html").read_text()
+    assert f'<td data-name="Threshold">{red:.4f}</td>' in page
+    (tmp_path / "run" / "thresholds.json").write_text(json.dumps(chosen | {"values": {"blue": 0, "red": 0}}))
+    entries = json.loads(command("predict", "--model-dir", "run", "--json", "images")[1])
+    assert {tuple(entry["labels"]) for entry in entries} == {("blue", "red")}
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Metrics for several labels and for regression, and the worst examples."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -55,6 +57,20 @@ def test_the_largest_errors_come_first_and_right_labels_are_left_out():
     outputs = np.array([[0.9, 0.6], [0.1, 0.2], [0.4, 0.3]])
     assert tasks.named("multilabel").worst(labels, outputs).tolist() == [1, 0]
     assert tasks.named("regression").worst(labels[:, :1], outputs[:, :1]).tolist() == [1, 2, 0]
+
+
+def test_labels_are_predicted_from_their_thresholds_on():
+    task = tasks.named("multilabel", {"a": 0.8, "b": 0.2, "c": 0.9})
+    assert task.prediction(("a", "b", "c"), np.array([0.7, 0.25, 0.95], "float32")) == "b|c"
+    assert task.truth(("a", "b", "c"), np.array([1, 0, 0])) == "a"
+    labels, outputs = np.array([[1.0, 0, 0], [0, 1, 1]]), np.array([[0.7, 0.1, 0.6], [0.1, 0.4, 0.95]])
+    assert task.worst(labels, outputs).tolist() == [0]
+    result = task.result(("a", "b", "c"), labels, outputs)
+    assert (result.exact_match, result.labels["a"].recall, result.labels["b"].f1) == (0.5, 0, 1)
+    text = task.table(result)
+    assert text.endswith("\nlabels are predicted from these probabilities on: a 0.8000, b 0.2000, c 0.9000")
+    many = task.table(dataclasses.replace(result, thresholds={"x" * 40: 0.8, "y" * 40: 0.25}))
+    assert max(map(len, many.splitlines())) <= 80
 
 
 def test_what_is_shown_of_an_example():

@@ -24,6 +24,7 @@ Examples:
   estimator_train evaluate --model-dir runs/oct2017 --all
   estimator_train evaluate --model-dir runs/oct2017 --data-dir scans_of_another_clinic
   estimator_train evaluate --model-dir runs/oct2017 --json --predictions predictions.csv
+  estimator_train evaluate --model-dir runs/findings --choose-thresholds
 """
 
 
@@ -31,6 +32,12 @@ _RULES = (
     Excludes(("all",), flag="checkpoint"),
     *output_format.RULES,
     Excludes(("all",), "--predictions is for a single checkpoint; leave out --all", "predictions"),
+    Excludes(("all",), "--choose-thresholds is for a single checkpoint; leave out --all", "choose_thresholds"),
+    Excludes(
+        ("dataset", "data_dir"),
+        "--choose-thresholds takes the run's own validation images; leave out {other}",
+        "choose_thresholds",
+    ),
 )
 
 
@@ -43,6 +50,12 @@ _RULES = (
     type=OutputFile(),
     metavar="FILE",
     help="Write each example's classes and probabilities as comma-separated values.",
+)
+@click.option(
+    "--choose-thresholds",
+    is_flag=True,
+    help="Choose the probability from which each of several labels is predicted, by its F1 on the validation images, "
+    "and keep it with the run.",
 )
 @click.option("--dataset", type=OneOf(datasets.names), help="Evaluate on another dataset of the same classes.")
 @click.option("--data-dir", type=Directory(), help="Evaluate on the images in a directory or a file.")
@@ -59,6 +72,10 @@ def evaluate(**flags):
     check_conflicts(flags, _RULES)
     model_dir = flags.model_dir
     settings = settings_of_run(model_dir, flags.trust_run)
+    if flags.choose_thresholds and settings.task != "multilabel":
+        raise click.ClickException(
+            f"--choose-thresholds needs a run with --task multilabel, and the task of {model_dir} is {settings.task}"
+        )
     checkpoint = None if flags.all else checkpoint_prefix(model_dir, flags.checkpoint)
     if flags.predictions:
         if not (settings.class_names or settings.task == "regression"):
@@ -70,19 +87,25 @@ def evaluate(**flags):
         data = data_of_run(settings, model_dir)
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build, evaluation
+        from estimator_train.app.cli.run import build, evaluation, label_thresholds
         from estimator_train.app.report import predictions_file
 
     paths = build.checkpoint_paths(model_dir, checkpoint, every=flags.all)
+    if flags.choose_thresholds:
+        thresholds = label_thresholds.choose(settings, data, model_dir, *paths)
+    else:  # checkpoints are ranked by the same thresholds
+        thresholds = None if flags.all else label_thresholds.kept(settings, model_dir, *paths)
     other = flags.data_dir or flags.dataset
     about = {"name": evaluation.AFTERWARDS, "images": other}
     results = []
-    for path, evaluated in zip(paths, evaluation.evaluate(settings, data, model_dir, paths), strict=True):
+    evaluations = evaluation.evaluate(settings, data, model_dir, paths, thresholds)
+    for path, evaluated in zip(paths, evaluations, strict=True):
         entry, result = evaluation.keep(settings, data, model_dir, path, evaluated, **about)
         results.append((entry, result))
         if flags.predictions and result:
             columns = settings.task, settings.class_names
-            predictions_file.write_all(flags.predictions, *columns, data, evaluated.labels, evaluated.outputs)
+            examples = evaluated.labels, evaluated.outputs
+            predictions_file.write_all(flags.predictions, *columns, data, *examples, thresholds)
     results.sort(key=_rank)
     output_format.write(
         flags,
@@ -143,6 +166,7 @@ def _numbers(metrics, result):
     values = {} if result is None else result.to_json()
     classes, matrix = values.pop("classes", {}) | values.pop("labels", {}), values.pop("confusion_matrix", [])
     values.pop("calibration", None)  # a curve
+    thresholds = values.pop("thresholds", None) or {}
     if "accuracy_interval" in values:
         values["accuracy_low"], values["accuracy_high"] = values.pop("accuracy_interval")
     for metric, value in (metrics | values).items():
@@ -150,6 +174,8 @@ def _numbers(metrics, result):
     for name, class_values in classes.items():
         for metric, value in class_values.items():
             yield metric, name, None, value
+    for name, value in thresholds.items():
+        yield "threshold", name, None, value
     for name, counts in zip(classes if matrix else (), matrix, strict=True):
         for predicted, count in zip(classes, counts, strict=True):
             yield "confusion", name, predicted, count

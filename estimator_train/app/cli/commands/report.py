@@ -27,10 +27,11 @@ def report(model_dir, checkpoint, trust_run):
     data = data_of_run(settings, model_dir)
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build, evaluation, reporting
+        from estimator_train.app.cli.run import build, evaluation, label_thresholds, reporting
 
     (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
-    (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint])
+    thresholds = label_thresholds.kept(settings, model_dir, checkpoint)
+    (result,) = evaluation.evaluate(settings, data, model_dir, [checkpoint], thresholds)
     reporter = reporting.Reporter(settings, data, model_dir, name=evaluation.AFTERWARDS)
     reporter.add(checkpoint, result)
     click.echo(f"the report is {reporter.write()}")

@@ -30,9 +30,9 @@ class Evaluation(NamedTuple):
     result: tasks.Result | None = None
 
 
-def evaluate(settings, data, model_dir, checkpoint_paths):
-    """Yields the `Evaluation` of each checkpoint."""
-    examples = CollectPredictions(settings.task, settings.class_names)
+def evaluate(settings, data, model_dir, checkpoint_paths, thresholds=None):
+    """Yields the `Evaluation` of each checkpoint; `thresholds` of labels are used instead of 0.5."""
+    examples = CollectPredictions(settings.task, settings.class_names, thresholds)
     estimator = examples.attach(build_estimator(settings, RunConfig(model_dir=model_dir)))
     eval_input_fn = build_eval_input_fn(settings, data)
     for path in checkpoint_paths:
@@ -63,10 +63,12 @@ class CollectPredictions(v1.train.SessionRunHook):
     Args:
       task: the task of the settings.
       class_names: names of the classes or labels. If empty, as with an input_fn, classification collects nothing.
+      thresholds: the least probability of each label, instead of 0.5.
     """
 
-    def __init__(self, task, class_names):
+    def __init__(self, task, class_names, thresholds=None):
         self._task = task
+        self._thresholds = thresholds
         self._class_names = class_names
         self._keeps = task == "regression" or bool(class_names)
         self._tensors = []
@@ -117,7 +119,7 @@ class CollectPredictions(v1.train.SessionRunHook):
         """Returns (labels, outputs, result) of all examples; see `Evaluation`."""
         if self._examples is None:
             labels, outputs = self._all_batches()
-            module = tasks.named(self._task)
+            module = tasks.named(self._task, self._thresholds)
             result = None if labels is None else module.result(self._class_names, labels, outputs)
             self._examples = labels, outputs, result
         return self._examples

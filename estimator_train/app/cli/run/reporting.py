@@ -35,7 +35,6 @@ class Reporter:
     def __init__(self, settings, data, model_dir, *, name=None, images=None):
         self._about = {"name": name, "images": images}
         self._settings = settings
-        self._task = tasks.named(settings.task)
         self._data = data
         self._model_dir = model_dir
         self._samples = None
@@ -43,6 +42,7 @@ class Reporter:
     def add(self, checkpoint, evaluation):
         """Adds an `Evaluation` to the log and, for a dataset, its images to the evaluation's events."""
         self._last, self._checkpoint = evaluation, checkpoint
+        self._task = tasks.named(self._settings.task, getattr(evaluation.result, "thresholds", None))
         about = self._settings, self._data, self._model_dir
         self._entry, result = keep(*about, checkpoint, evaluation, **self._about)
         if result is not None:

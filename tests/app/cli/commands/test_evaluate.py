@@ -49,9 +49,9 @@ def outputs(trained, run_command, tmp_path_factory):
     """
     evaluate, evaluations = evaluation.evaluate, {}
 
-    def evaluate_once(settings, data, model_dir, paths):
+    def evaluate_once(settings, data, model_dir, paths, thresholds):
         if new := [path for path in paths if path not in evaluations]:
-            evaluations.update(zip(new, evaluate(settings, data, model_dir, new), strict=True))
+            evaluations.update(zip(new, evaluate(settings, data, model_dir, new, thresholds), strict=True))
         return [evaluations[path] for path in paths]
 
     file = tmp_path_factory.mktemp("evaluate") / "predictions.csv"

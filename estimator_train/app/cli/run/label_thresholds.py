@@ -1,0 +1,63 @@
+"""The thresholds of several labels, which `evaluate --choose-thresholds` keeps with the run for all commands."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from estimator_train.app.cli.errors import one_line_errors
+from estimator_train.app.cli.run import evaluation
+from estimator_train.app.report import thresholds
+
+_SHOWN = 10  # labels in a message
+
+
+def choose(settings, data, model_dir, checkpoint):
+    """Chooses the thresholds on the images that choose a checkpoint, keeps them, and returns {label: threshold}."""
+    (evaluated,) = evaluation.evaluate(settings, data.to_choose_on(), model_dir, [checkpoint])
+    if evaluated.result is None:
+        raise click.ClickException("--choose-thresholds needs a probability for each label")
+    labels, outputs = evaluated.labels, evaluated.outputs
+    values = thresholds.choose(settings.class_names, labels, outputs)
+    images = "validation" if data.validation_examples else "evaluation"
+    chosen = thresholds.Thresholds(values, os.path.basename(checkpoint), images, len(labels))
+    with one_line_errors():
+        thresholds.write(model_dir, chosen)
+    shown = [f"{name} {value:.4f}" for name, value in values.items()]
+    listed = ", ".join([*shown[:_SHOWN], "…"] if len(shown) > _SHOWN else shown)
+    _say(f"the thresholds of the best {thresholds.CRITERION} are {listed}, kept in {_file(model_dir)}", chosen)
+    if unseen := [name for name, each in evaluated.result.labels.items() if not each.support]:
+        more = f" and {len(unseen) - _SHOWN} more" if len(unseen) > _SHOWN else ""
+        click.echo(f"no image has {', '.join(unseen[:_SHOWN])}{more}: the threshold remains 0.5", err=True)
+    return values
+
+
+def kept(settings, model_dir, checkpoint):
+    """Returns {label: threshold} as chosen for a checkpoint, which is then said; None if 0.5 holds for all labels."""
+    if settings.task != "multilabel":
+        return None
+    with one_line_errors():
+        chosen = thresholds.read(model_dir, settings.class_names)
+    if chosen is None:
+        return None
+    file, name = _file(model_dir), os.path.basename(checkpoint)
+    if chosen.checkpoint != name:
+        click.echo(
+            f"{file} is for {chosen.checkpoint}, so {name} predicts labels from 0.5 on; evaluate --choose-thresholds "
+            "chooses thresholds for it",
+            err=True,
+        )
+        return None
+    _say(f"using the thresholds in {file}", chosen)
+    return chosen.values
+
+
+def _say(text, chosen):
+    """Says a text, and which images have chosen the thresholds."""
+    judged = "" if chosen.images == "validation" else ", on which the numbers are therefore too good"
+    click.echo(f"{text}, chosen on {chosen.examples} {chosen.images} images{judged}", err=True)
+
+
+def _file(model_dir):
+    return os.path.join(model_dir, thresholds.NAME)
