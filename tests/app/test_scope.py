@@ -1,9 +1,17 @@
-"""The flags of `train`, the datasets and the models: one more, or one less, is a decision; see SCOPE.md."""
+"""The flags of commands, the datasets and the models: one more, or one less, is a decision; see SCOPE.md."""
+
+import pytest
 
 from estimator_train.app import datasets, models, recipes
+from estimator_train.app.cli.commands.evaluate import evaluate
+from estimator_train.app.cli.commands.predict import predict
 from estimator_train.app.cli.commands.train import train
 
-FLAGS = """
+OF_EVALUATE = """
+all checkpoint choose-thresholds csv data-dir dataset json model-dir predictions trust-run
+"""
+OF_PREDICT = "checkpoint csv json model-dir out top trust-run"
+OF_TRAIN = """
 accumulate-steps all-reduce async-checkpoints augment batch-size cache callbacks class-weights clip-norm config
 data-dir dataset dropout dry-run early-stopping ema epochs eval-input-fn evaluate-every fast filters
 find-learning-rate freeze gpus ignore-orientation image-size input-fn jit-compile keep-best label-smoothing
@@ -26,10 +34,10 @@ resnet_rs200 resnet_rs270 resnet_rs350 resnet_rs420 resnet_rs50 small_cnn vgg16 
 RECIPES = "cats_vs_dogs cyclegan segmentation unet3d"
 
 
-def test_train_has_these_flags():
-    assert sorted(flag for parameter in train.params for flag in parameter.opts) == [
-        f"--{flag}" for flag in FLAGS.split()
-    ]
+@pytest.mark.parametrize(("command", "flags"), [(train, OF_TRAIN), (evaluate, OF_EVALUATE), (predict, OF_PREDICT)])
+def test_commands_have_these_flags(command, flags):
+    options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+    assert sorted(options) == [f"--{flag}" for flag in flags.split()]
 
 
 def test_these_datasets_and_recipes_are_known():

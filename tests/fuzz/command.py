@@ -281,15 +281,16 @@ def _verbs(rng, folder, dataset):
         return [verb, f"--model-dir={folder}", *words]
 
     form = [[], [], ["--json"], ["--csv"]]
+    forms_of_predict = [*form, ["--out=p.csv"], ["--out=p.json"], ["--out=p.parquet"]]
     files = [["scans"], ["scans/*/*.png"], ["scans/dark/1.png", "L.png", "RGBA.png"], ["P.png", "I16.png"]]
     files += [["torn.png", "L.png"], ["nothing.png"], ["own.py"], ["elsewhere"]]
     kinds = ["saved_model"] * 3 + ["keras"] * 3 + ["weights"] * 3 + ["onnx"]
     kinds += ["tflite", "tflite_float16", "tflite_dynamic_range", "tflite_int8"]
     again = [f"--config={folder}/run.json", "--model-dir=again", "--seed=2", "--max-steps=1"]
     verbs = [
-        of_run("evaluate", *rng.choice(form), *rng.choice([[], ["--predictions=p.csv"]])),
+        of_run("evaluate", *rng.choice(form), *rng.choice([[], ["--predictions=p.csv"], ["--choose-thresholds"]])),
         ["evaluate", f"--model-dir={folder}", "--all", *rng.choice(form)],
-        of_run("predict", *rng.choice(form), *rng.choice(files)),
+        of_run("predict", *rng.choice(forms_of_predict), *rng.choice([[], [], ["--top=2"]]), *rng.choice(files)),
         of_run("export", f"--format={rng.choice(kinds)}", "--out=exported"),
         of_run("report", share=0.15),
         ["compare", "--", folder, rng.choice(["again", "again", folder, "elsewhere"])],

@@ -1,10 +1,12 @@
-"""--json and --csv: what evaluate and predict print."""
+"""--json, --csv and --out: the formats that evaluate and predict print, or write to a file."""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
+import io
 import json
-import sys
+import os
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,10 @@ from typing import Any
 import click
 import tabulate
 
+from estimator_train._engine.host.files import write_whole
 from estimator_train.app.cli.conflicts import Excludes
+from estimator_train.app.cli.directories import check_parent
+from estimator_train.app.cli.errors import one_line_errors
 
 RULES = (Excludes(("csv",), flag="json"),)
 
@@ -30,13 +35,68 @@ def format_options(csv_help: str) -> Callable[[Any], Any]:
 def write(flags: SimpleNamespace, entries: Callable[[], Any], rows: Callable[[], Any], text: Callable[[], str]) -> None:
     """Prints entries as JSON, or rows as comma-separated values, the first with their names, or else a text."""
     if flags.json:
-        click.echo(json.dumps(entries(), indent=2))
+        click.echo(_json(entries()), nl=False)
     elif flags.csv:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows())
+        click.echo(_csv(rows()), nl=False)
     else:
         click.echo(text())
+
+
+def check_out(file: str) -> None:
+    """Rejects a file that `write_file` could not write.
+
+    Raises:
+      click.ClickException: its ending is unknown, pyarrow is missing, or its directory cannot be written to.
+    """
+    ending = _ending(file)
+    if ending not in _FORMATS:
+        raise click.ClickException(f"--out {file}: give a name that ends in {', '.join(_FORMATS)}")
+    if ending == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise click.ClickException(f"--out {file}: pyarrow is not installed: pip install pyarrow, or give a .csv file")
+    check_parent(file, "--out")
+
+
+def write_file(file: str, entries: list[Any], rows: list[Any]) -> None:
+    """Writes entries as JSON, or rows, the first with their names, as CSV or Parquet, as the ending of `file` says.
+
+    The file is written completely or not at all.
+    """
+    with one_line_errors():
+        write_whole(file, _FORMATS[_ending(file)](entries, rows))
 
 
 def as_table(rows: Iterable[Any], headers: Any = "keys") -> str:
     """Returns a table for people."""
     return tabulate.tabulate(rows, headers=headers, floatfmt=".4f", missingval="n/a")
+
+
+def _json(entries):
+    return json.dumps(entries, indent=2) + "\n"
+
+
+def _csv(rows):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _parquet(rows):
+    import pyarrow
+    from pyarrow import parquet
+
+    names, *rows = rows
+    columns = [pyarrow.array([row[place] for row in rows]) for place in range(len(names))]
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_arrays(columns, names=names), file)
+    return file.getvalue()
+
+
+def _ending(file):
+    return os.path.splitext(file)[1].lower()
+
+
+_FORMATS = {  # by the endings of files
+    ".csv": lambda entries, rows: _csv(rows),
+    ".json": lambda entries, rows: _json(entries),
+    ".parquet": lambda entries, rows: _parquet(rows),
+}

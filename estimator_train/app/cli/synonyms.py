@@ -46,6 +46,7 @@ SYNONYMS = {
     "--resume": "continue restart resume-from-checkpoint",
     "--save-checkpoints-steps": "checkpoint-every save-every save-freq save-interval save-period save-steps",
     "--schedule": "cos-lr lr-scheduler lr-scheduler-type lr-schedule sched scheduler",
+    "--top": "k top-k topk",
     "--seed": "manual-seed random-seed random-state",
     "--task": "problem task-type",
     "--verbose": "debug log-level v",

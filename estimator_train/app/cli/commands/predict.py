@@ -12,7 +12,8 @@ import click
 from estimator_train._engine.host.files import printable
 from estimator_train._engine.host.paths import as_path, is_remote
 from estimator_train.app.cli import output_format
-from estimator_train.app.cli.conflicts import check_conflicts
+from estimator_train.app.cli.conflicts import Excludes, check_conflicts
+from estimator_train.app.cli.parameters import Count, OutputFile
 from estimator_train.app.cli.run_file import settings_of_run
 from estimator_train.app.cli.run_options import checkpoint_prefix, run_options
 from estimator_train.app.cli.startup import starting_tensorflow
@@ -22,12 +23,25 @@ _EXAMPLES = """\b
 Examples:
   estimator_train predict --model-dir runs/oct2017 scan.jpeg FOLDER 'scans/*.png'
   estimator_train predict --model-dir runs/oct2017 --csv scans > classes.csv
+  estimator_train predict --model-dir runs/oct2017 FOLDER --top 3 --out classes.parquet
 """
+
+_RULES = (
+    *output_format.RULES,
+    Excludes(("json", "csv"), "the ending of --out's file chooses its format; leave out {other}", "out"),
+)
 
 
 @click.command(epilog=_EXAMPLES)
 @run_options
+@click.option("--top", type=Count(), help="Give the N most probable classes or labels.  [default: all]")
 @output_format.format_options("Write comma-separated values with all digits.")
+@click.option(
+    "--out",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Write to a file that ends in .csv, .json or .parquet, instead of printing.",
+)
 @click.argument("images", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN...")
 def predict(model_dir, checkpoint, trust_run, images, **flags):
     """Predict the classes of images with their probabilities, or their labels or numbers.
@@ -36,10 +50,14 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     and the exit code is then 1.
     """
     flags = SimpleNamespace(**flags)
-    check_conflicts(flags, output_format.RULES)
+    check_conflicts(flags, _RULES)
+    if flags.out:
+        output_format.check_out(flags.out)
     settings = settings_of_run(model_dir, trust_run)
     if not settings.dataset:
         raise click.ClickException(f"--model-dir {model_dir} was trained with an input_fn, not on a dataset of images")
+    if flags.top and not settings.class_names:
+        raise click.ClickException(f"--top {flags.top} is for classes or labels, and {model_dir} predicts a number")
     checkpoint = checkpoint_prefix(model_dir, checkpoint)
     others = collections.Counter()
     found = {argument: _image_files(argument, others) for argument in images}
@@ -52,23 +70,25 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
         raise click.ClickException(f"there is no image file {', '.join(map(printable, absent + special))}")
 
     with starting_tensorflow():
-        from estimator_train.app.cli.run import build, prediction
+        from estimator_train.app.cli.run import build, label_thresholds, prediction
         from estimator_train.app.report import tasks
 
     (checkpoint,) = build.checkpoint_paths(model_dir, checkpoint)
+    task = tasks.named(settings.task, label_thresholds.kept(settings, model_dir, checkpoint))
     predictions = prediction.predict(settings, model_dir, checkpoint, paths)
-    names, task = settings.class_names, tasks.named(settings.task)
-    rows = [
-        [printable(path), task.prediction(names, values), *(values.tolist() if names else ())]
-        for path, values in predictions.items()
-    ]
-    header = ["file", task.KIND, *names]
-    output_format.write(
-        flags,
-        entries=lambda: [_entry(task.KIND, names, *each) for each in zip(predictions, rows, strict=True)],
-        rows=lambda: [header, *rows],
-        text=lambda: output_format.as_table(rows, header),
-    )
+    entries = [_entry(task, settings.class_names, flags.top, *each) for each in predictions.items()]
+    header = _header(task.KIND, settings.class_names, flags.top)
+    rows = [_row(task.KIND, flags.top, entry) for entry in entries]
+    if flags.out:
+        output_format.write_file(flags.out, entries, [header, *rows])
+        click.echo(f"{len(rows)} predictions are in {printable(flags.out)}")
+    else:
+        output_format.write(
+            flags,
+            entries=lambda: entries,
+            rows=lambda: [header, *rows],
+            text=lambda: output_format.as_table(rows, header),
+        )
     undecodable = [path for path in paths if path not in predictions]
     if others:
         click.echo(f"estimator_train: left out are {printable(counted_endings(others))}", err=True)
@@ -81,13 +101,36 @@ def predict(model_dir, checkpoint, trust_run, images, **flags):
     return 1 if absent or special or undecodable else 0
 
 
-def _entry(kind, names, path, row):
-    """Returns an image's prediction for JSON, with its path as it is."""
-    _, answer, *probabilities = row
-    if kind == "labels":
+def _entry(task, names, top, path, values):
+    """Returns an image's prediction for JSON, with its path as it is; the `top` probabilities, if given, in order."""
+    answer = task.prediction(names, values)
+    if task.KIND == "labels":
         answer = answer.split("|") if answer else []
-    entry = {"file": path, kind: answer}
-    return entry | {"probabilities": dict(zip(names, probabilities, strict=True))} if names else entry
+    entry = {"file": path, task.KIND: answer}
+    if not names:
+        return entry
+    chosen = (-values).argsort(kind="stable")[:top] if top else range(len(names))
+    return entry | {"probabilities": {names[index]: float(values[index]) for index in chosen}}
+
+
+def _header(kind, names, top):
+    """Returns the names of the columns: with `top`, pairs of a class or label and its probability."""
+    if not top:
+        return ["file", kind, *names]
+    noun = "class" if kind == "class" else "label"
+    places = range(1, min(top, len(names)) + 1)
+    pairs = [column for place in places for column in (f"{noun}_{place}", f"probability_{place}")]
+    return ["file", "class", "probability", *pairs[2:]] if kind == "class" else ["file", kind, *pairs]
+
+
+def _row(kind, top, entry):
+    """Returns an image's prediction in these columns; the first of the top classes is the predicted one."""
+    path, answer, probabilities = printable(entry["file"]), entry[kind], entry.get("probabilities", {})
+    answer = "|".join(answer) if kind == "labels" else answer
+    if not top:
+        return [path, answer, *probabilities.values()]
+    pairs = [each for pair in probabilities.items() for each in pair]
+    return [path, *pairs] if kind == "class" else [path, answer, *pairs]
 
 
 def _image_files(argument, others):
@@ -104,12 +147,16 @@ def _matching(pattern):
     return sorted(glob.glob(pattern, recursive=True))
 
 
-def _files_below(folder, others):
+def _files_below(folder, others, above=()):
     """Returns the paths of the image files in a directory and its subdirectories, and counts others by ending.
 
-    Hidden ones are neither.
+    Hidden ones are neither. A link to one of the directories `above`, given by their real paths, is not followed.
     """
+    real = str(folder) if is_remote(folder) else os.path.realpath(folder)
+    if real in above:
+        return []
     files = [str(path) for path in folder.iterdir() if not path.is_dir() and not path.name.startswith(".")]
     here = sorted(path for path in files if path.lower().endswith(SUFFIXES))
     others.update(os.path.splitext(path)[1].lower() for path in files if not path.lower().endswith(SUFFIXES))
-    return here + [path for subfolder in subdirectories(folder) for path in _files_below(subfolder, others)]
+    below = (_files_below(subfolder, others, (*above, real)) for subfolder in subdirectories(folder))
+    return here + [path for paths in below for path in paths]

@@ -6,6 +6,7 @@ import os
 
 import click
 import tensorflow as tf
+import tqdm
 
 from estimator_train.app.cli.run.build import build_estimator, run_errors
 from estimator_train.input_fns.images.decoding import decode_files, fault_of_file
@@ -13,7 +14,10 @@ from estimator_train.run_config import RunConfig
 
 
 def predict(settings, model_dir, checkpoint, paths):
-    """Returns {path: array of one float per class or label, or a single one} for the images that can be decoded."""
+    """Returns {path: array of one float per class or label, or a single one} for the images that can be decoded.
+
+    A bar shows the progress on a terminal.
+    """
     estimator = build_estimator(settings, RunConfig(model_dir=model_dir))
     decoded = []
 
@@ -31,10 +35,11 @@ def predict(settings, model_dir, checkpoint, paths):
         batches = batches.filter(lambda _, paths: tf.ensure_shape(tf.numpy_function(note, [paths], tf.bool), ()))
         return batches.map(lambda images, _: images).prefetch(tf.data.AUTOTUNE)
 
-    with run_errors():
-        predictions = [
-            _outputs(prediction, settings) for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint)
-        ]
+    predictions = []
+    with run_errors(), tqdm.tqdm(total=len(paths), unit="image", leave=False, disable=None) as progress:
+        for prediction in estimator.predict(input_fn, checkpoint_path=checkpoint):
+            predictions.append(_outputs(prediction, settings))
+            progress.update()
     return dict(zip(decoded, predictions, strict=True))
 
 

@@ -2,23 +2,28 @@
 
 import csv
 import dataclasses
+import importlib.util
 import io
 import json
 import os
 import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from pyarrow import parquet
 
 from estimator_train import input_fns, model_to_estimator
 from estimator_train._engine.export_directories import exports_in
+from estimator_train.app.cli.run import build, prediction
 from estimator_train.app.cli.run_file import save_run
+from estimator_train.app.report import thresholds
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "OCT2017"
+REAL = Path(__file__).parents[5] / "shared" / "data" / "OCT2017"
 
 
 @pytest.mark.slow
@@ -47,6 +52,91 @@ def test_files_folders_and_patterns_give_each_file_once_in_the_order_given(comma
     copies = [f"scans[1]/{index}.jpeg" for index in range(7)]
     assert [row[0] for row in rows] == [f"{scans}/dark/1.jpeg", f"{scans}/dark/2.jpeg", *bright, *copies]
     assert all(np.isclose(float(row[2]) + float(row[3]), 1) for row in rows)
+
+
+@pytest.fixture
+def tree(scans, tmp_path):
+    """A folder of images at several levels, with a link back to its top."""
+    shutil.copytree(scans, tmp_path / "tree" / "of" / "scans")
+    (tmp_path / "tree" / "of" / "all").symlink_to("..")
+    shutil.copy(scans / "dark" / "0.jpeg", tmp_path / "tree" / "Z.JPEG")
+    return tmp_path / "tree"
+
+
+@pytest.mark.slow
+def test_a_tree_is_written_to_a_file_of_each_format(command, trained, tree, tmp_path):
+    flags = ["predict", "--model-dir", trained.model_dir, "tree"]
+    _, printed, _ = command(*flags, "--csv")
+    rows = list(csv.reader(io.StringIO(printed)))
+    assert len(rows) == 18 and len({row[0] for row in rows}) == 18  # the link leads nowhere new
+    code, output, errors = command(*flags, "--out", "all.csv")
+    assert (code, output, errors) == (0, "17 predictions are in all.csv\n", "")
+    assert (tmp_path / "all.csv").read_text() == printed
+    command(*flags, "--out", "all.JSON")
+    assert json.loads((tmp_path / "all.JSON").read_text()) == json.loads(command(*flags, "--json")[1])
+    assert command(*flags, "--out", "all.parquet")[1] == "17 predictions are in all.parquet\n"
+    table = parquet.read_table(tmp_path / "all.parquet")
+    assert table.column_names == rows[0]
+    assert [list(map(str, row.values())) for row in table.to_pylist()] == rows[1:]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.JSON", "all.csv", "all.parquet", "tree"]
+
+
+@pytest.mark.slow
+def test_the_most_probable_classes_come_in_pairs(command, trained, tree):
+    flags = ["predict", "--model-dir", trained.model_dir, "tree/Z.JPEG"]
+    ((header, row),) = [csv.reader(io.StringIO(command(*flags, "--csv", "--top", "9")[1]))]
+    assert header == ["file", "class", "probability", "class_2", "probability_2"]
+    (entry,) = json.loads(command(*flags, "--json", "--top", "2")[1])
+    assert row == ["tree/Z.JPEG", *(str(each) for pair in entry["probabilities"].items() for each in pair)]
+    assert float(row[2]) > float(row[4]) and entry["class"] == row[1] == "dark"
+    table = command(*flags, "--top", "1")[1].splitlines()
+    assert table[0].split() == ["file", "class", "probability"] and table[2].split()[1] == "dark"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_a_bar_apart_from_the_output(command, trained, tree, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    code, output, _ = command("predict", "--model-dir", trained.model_dir, "--csv", "tree")
+    assert code == 0 and len(output.splitlines()) == 18
+    assert "\r  0%|          | 0/17 [" in terminal.getvalue() and "image/s" in terminal.getvalue()
+
+
+def test_parquet_without_pyarrow_is_one_line(command, trained, tree, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, output, errors = command("predict", "--model-dir", trained.model_dir, "tree", "--out", "a.parquet")
+    assert (code, output) == (2, "")
+    assert errors == (
+        "estimator_train: --out a.parquet: pyarrow is not installed: pip install pyarrow, or give a .csv file\n"
+    )
+
+
+def test_labels_are_predicted_by_the_thresholds_of_the_run(command, settings, scans, tmp_path, monkeypatch):
+    own = dataclasses.replace(settings, dataset="manifest", task="multilabel", class_names=("a", "b", "c"))
+    save_run(tmp_path / "run", dataclasses.asdict(own))
+    chosen = {"a": 0.1, "b": 0.5, "c": 0.7}
+    thresholds.write(tmp_path / "run", thresholds.Thresholds(chosen, "model.ckpt-6", "validation", 9))
+    monkeypatch.setattr(build, "checkpoint_paths", lambda *_: ["run/model.ckpt-6"])
+    values = np.array([0.25, 0.875, 0.625], "float32")
+    monkeypatch.setattr(prediction, "predict", lambda *given: {path: values for path in given[-1]})
+    flags = ["predict", "--model-dir", "run", scans / "dark" / "0.jpeg"]
+
+    code, output, errors = command(*flags, "--json")
+    assert code == 0 and errors == "using the thresholds in run/thresholds.json, chosen on 9 validation images\n"
+    (entry,) = json.loads(output)
+    assert (entry["labels"], entry["probabilities"]) == (["a", "b"], {"a": 0.25, "b": 0.875, "c": 0.625})
+    header, row = csv.reader(io.StringIO(command(*flags, "--csv", "--top", "2")[1]))
+    assert header[1:] == ["labels", "label_1", "probability_1", "label_2", "probability_2"]
+    assert row[1:] == ["a|b", "b", "0.875", "c", "0.625"]
+
+    (tmp_path / "run" / "thresholds.json").write_text("{")
+    code, output, errors = command(*flags)
+    assert (code, output, errors.count("\n")) == (2, "", 1) and "choose thresholds again, or delete it" in errors
 
 
 @pytest.mark.smoke
@@ -174,7 +264,7 @@ def test_a_photo_has_one_prediction_in_every_format(command, trained, tmp_path, 
     (folder / "bright" / "photo.heic").touch()
 
     code, output, errors = command("predict", "--model-dir", run, "--json", folder)
-    assert code == 0 and errors == "estimator_train: left out are 1 file of other formats: .heic 1\n"
+    assert code == 0 and errors.endswith("estimator_train: left out are 1 file of other formats: .heic 1\n")
     predictions = {entry["file"]: entry for entry in json.loads(output)}
     assert len(predictions) == 14
     expected = predictions[str(folder / "dark" / "photo.png")]
