@@ -61,6 +61,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
                 dynamic_ncols=not notebook.is_kernel(),
                 bar_format=self._bar_format("?"),
             )
+            self._bar.set_postfix_str(", ".join(_fitting(["preparing the first step"], self._bar)))
 
     def next_look(self, global_step: int) -> float:
         return math.inf  # it looks at the clock
@@ -85,6 +86,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     def _begin_counting(self) -> None:
         self._is_warm = True
+        if self._bar is not None:
+            self._bar.set_postfix_str("", refresh=False)
         self._start, self._first_step = time.perf_counter(), self._step
         self._spent_before = time_spent.total()
         self._interruptions, self._interrupted_at = 0.0, self._step

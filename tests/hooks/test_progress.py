@@ -67,6 +67,7 @@ def test_a_terminal_gets_a_bar_with_the_numbers(train):
     train(et.ProgressHook(every_secs=0, file=file), max_steps=5)
     shown = file.getvalue()
     assert "\r" in shown
+    assert "0/5, ? to go, preparing the first step" in shown and "1/5, ? to go, preparing" not in shown
     last = shown.rstrip().rsplit("\r", 1)[1]
     assert "100%" in last
     assert "5/5" in last

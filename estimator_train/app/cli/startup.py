@@ -24,8 +24,8 @@ _NOTES = re.compile(
 _NO_DRIVER = re.compile(rb".* failed call to cuInit: ")
 _GPUS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the last is the device of WSL
 _UNSEEN = (
-    "estimator_train: there is an NVIDIA GPU, but TensorFlow does not see it: training uses the CPU. --verbose shows "
-    'what TensorFlow says about it; see "Installing for GPUs" in docs/distribution.md'
+    "estimator_train: there is an NVIDIA GPU, but TensorFlow does not see it: the CPU is used. TF_CPP_MIN_LOG_LEVEL=0 "
+    'shows what TensorFlow says about it; see "Installing for GPUs" in docs/distribution.md'
 )
 
 

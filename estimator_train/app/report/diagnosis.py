@@ -50,7 +50,9 @@ def diagnose(
     Args:
       timing: `TimingHook.summary()`.
       input_examples_per_second: the result of `input_ceiling`.
-      turned: flags that are already set, which are not suggested.
+      turned: flags that are not suggested, because the training has them or cannot have them: --cache, --fast,
+        --cache features, --mixed-precision, --gpus, --batch-size, --evaluate-every, --async-checkpoints or
+        --save-checkpoints-steps.
     """
     wait, rate = timing["input_wait_share"], timing["examples_per_second"]
     step_rate = rate / max(1 - wait, 1e-9)
@@ -69,11 +71,12 @@ def diagnose(
         advice = {
             "--cache features": "--cache features, if the model's first layers are frozen",
             "--mixed-precision": "--mixed-precision bfloat16, on hardware that supports it",
-            "": "--gpus N, or a larger --batch-size",
+            "--gpus": "--gpus N",
+            "--batch-size": "a larger --batch-size",
         }
+    bound = f"Bound by {by}: {wait:.0%} of the time was spent waiting for input; {ceilings}."
     to_turn = "; ".join(text for flag, text in advice.items() if flag not in turned)
-    bound = f"Bound by {by}: {wait:.0%} of the time was spent waiting for input; {ceilings}. Try: {to_turn}."
-    return " ".join([bound, *_interruptions(timing, turned)])
+    return " ".join([bound, *([f"Try: {to_turn}."] if to_turn else []), *_interruptions(timing, turned)])
 
 
 def _interruptions(timing, turned):
@@ -89,4 +92,5 @@ def _interruptions(timing, turned):
         share = timing.get(f"{kind}_seconds", 0) / timing.get("whole_seconds", 1)
         if share > _MUCH:
             to_turn = " or ".join(text for flag, text in flags.items() if flag not in turned)
-            yield f"{kind.capitalize()}s took {share:.0%} of the total time; {to_turn} would reduce that."
+            remedy = f"; {to_turn} would reduce that" if to_turn else ""
+            yield f"{kind.capitalize()}s took {share:.0%} of the total time{remedy}."

@@ -57,6 +57,7 @@ checkpoints  every 10 minutes and at the end
 evaluation   at the end
 folder       runs/synthetic_oct
 loading TensorFlow
+building small_cnn
 100%|{bar}| 6/6, 00:00 to go, loss {number}, accuracy {number}, {number} examples/s
 evaluating runs/synthetic_oct/model.ckpt-6
 trained 6 steps, {number} examples/s, {number}% of the time spent waiting for input

@@ -35,6 +35,14 @@ def test_evaluations_and_checkpoints_that_take_long_are_named():
     assert "Evaluations" not in diagnose(took | {"evaluation_seconds": 1.0})
 
 
+def test_without_a_flag_to_try_there_is_no_advice():
+    took = timing(0.02) | {"whole_seconds": 100.0, "evaluation_seconds": 62.0}
+    turned = ["--cache features", "--mixed-precision", "--gpus", "--batch-size", "--evaluate-every"]
+    assert diagnose(took, turned=turned).endswith(
+        "the steps alone would reach 30.6 examples/s. Evaluations took 62% of the total time."
+    )
+
+
 def test_the_ceiling_of_the_input_is_that_of_what_training_takes():
     class InputFn:
         def __call__(self):

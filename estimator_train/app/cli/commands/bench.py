@@ -165,5 +165,5 @@ def _diagnosis(timing, run):
         from estimator_train.app.cli.run.training import diagnosis
 
     settings, training = load_settings(run), load_training(run)
-    train_input_fn = build_train_input_fn(settings, settings.open_data(), training)
-    return diagnosis(timing, training, train_input_fn)
+    data = settings.open_data()
+    return diagnosis(timing, settings, training, data, build_train_input_fn(settings, data, training))

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import inspect
+import logging
 import os
 import re
 import sys
@@ -27,6 +28,7 @@ from estimator_train.app import datasets, models
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.functions import check_function
 from estimator_train.app.cli.settings import optimization_of
+from estimator_train.app.models.backbones import CLASSES
 from estimator_train.app.models.compilation import recompile
 from estimator_train.hooks.early_stopping import MissingMetricError
 from estimator_train.input_fns.changed_batches import UnsuitableBatchError
@@ -56,10 +58,23 @@ def build_model(settings, training=None, last_step=None):
         distribution.let_memory_grow()  # a training on the same GPUs needs the rest
     if settings.phases:
         settings, _ = settings.in_phases()[-1]
+    _say_building(settings, loads=training is not None)
     model = _build_as_defined(settings, load_weights=training is not None)
     with one_line_errors():
         recompile(model, optimization_of(settings, training), last_step)
     return model
+
+
+def _say_building(settings, loads):
+    """Says on a terminal that a model is built, which may take a minute, unless --quiet hides all but errors."""
+    if sys.stderr.isatty() and tf.get_logger().isEnabledFor(logging.WARNING):
+        weights = settings.weights or ("imagenet" if settings.model in CLASSES else "none")
+        _say_once(f"building {settings.model}" + f", with weights from {weights}" * (loads and weights != "none"))
+
+
+@functools.cache
+def _say_once(text):
+    click.echo(text, err=True)
 
 
 def _build_as_defined(settings, load_weights):
@@ -172,8 +187,11 @@ class DeletedModelDirError(RuntimeError):
 
 
 @contextlib.contextmanager
-def run_errors():
-    """Turns expected errors into one line: exit code 2 if the user's files or flags cause them, else 1."""
+def run_errors(not_to_try=None):
+    """Turns expected errors into one line: exit code 2 if the user's files or flags cause them, else 1.
+
+    `not_to_try` are the flags that a training cannot have; None for a command that does not train.
+    """
     try:
         yield
     except (LostWorkerError, FailedChiefError, DeletedModelDirError) as error:
@@ -195,7 +213,7 @@ def run_errors():
     ) as error:
         raise click.ClickException(str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
-        raise click.ClickException(error.message.splitlines()[0]) from error
+        raise click.ClickException(_out_of_memory(error.message.splitlines()[0], not_to_try)) from error
     except (tf.errors.OpError, UnicodeDecodeError) as error:
         # TensorFlow quotes a bad record, and Python cannot decode the quotation.
         message = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
@@ -203,6 +221,18 @@ def run_errors():
         if line is None:
             raise
         raise click.ClickException(line) from error
+
+
+def _out_of_memory(line, not_to_try):
+    """Returns the library's line without remedies that the command does not take."""
+    fault, _, remedies = line.partition(" Try, in this order: ")
+    if not remedies:
+        return line
+    if not_to_try is None:
+        on_cpu = " CUDA_VISIBLE_DEVICES=-1 lets the command use the CPU instead." if "GPU" in fault else ""
+        return f"{fault}{on_cpu}"
+    kept = [each for each in remedies.rstrip(".").split("; ") if not any(flag in each for flag in not_to_try)]
+    return f"{fault} Try, in this order: {'; '.join(kept)}." if kept else fault
 
 
 def _bad_example(message):

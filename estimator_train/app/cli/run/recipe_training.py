@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_train import distribution
 from estimator_train.app import recipes
+from estimator_train.app.cli.conflicts import flag_of
 from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import metrics_line, stopped_line, timing_lines
 from estimator_train.app.cli.run.build import local_strategy, run_errors, set_verbosity
@@ -41,7 +42,7 @@ def train(run):
         click.echo(stopped_line(number, tf.train.latest_checkpoint(model_dir), model_dir), err=True)
 
     stop = StopOnSignal(strategy, say_stopped)
-    with run_errors(), one_line_errors(), contextlib.suppress(Stopped), stop:
+    with run_errors(_not_to_try(run)), one_line_errors(), contextlib.suppress(Stopped), stop:
         metrics = recipe.train(model_dir, **arguments, strategy=strategy, hooks=[*hooks, stop, StopAfterTraining(stop)])
     if stop.received:
         say_stopped(stop.received)
@@ -50,6 +51,14 @@ def train(run):
         click.echo(timing_lines(timing.summary(), model_dir, metrics["global_step"]))
     click.secho(metrics_line(tf.train.latest_checkpoint(model_dir), metrics), bold=True)
     return 0
+
+
+def _not_to_try(run):
+    """Returns the flags that save memory, but that the recipe does not take or the run already has."""
+    takes, number = recipes.settings_of(run.recipe), ("batch_size", "accumulate_steps")
+    saving = (*number, "mixed_precision", "recompute", "split_over")
+    has = [name for name in saving if name not in takes or (name in run.settings and name not in number)]
+    return [flag_of(name) for name in has]
 
 
 class _AtBegin(SessionRunHook):

@@ -27,6 +27,7 @@ from estimator_train.app.cli.errors import one_line_errors
 from estimator_train.app.cli.messages import as_typed, metrics_line, on_terminal, stopped_line, timing_lines
 from estimator_train.app.cli.monitor import METRICS, Monitor
 from estimator_train.app.cli.plan import judging
+from estimator_train.app.cli.run.advice import not_for
 from estimator_train.app.cli.run.build import (
     DeletedModelDirError,
     build_estimator,
@@ -112,7 +113,7 @@ def run_training(run: Run) -> int:
     result = report = None
     with (
         _without_line_of_plan(),
-        run_errors(),
+        run_errors(not_for(run.settings, run.training, run.data)),
         contextlib.suppress(Stopped),
         stop,
         _claimed(run),
@@ -160,7 +161,8 @@ def _strategy(run):
     if run.task.is_evaluator:
         distribution.let_memory_grow()  # it evaluates on one device, which it may share with a worker
         return None
-    if not (run.training.gpus or run.training.replicas) and run.verbosity != "quiet":
+    takes_gpus = not (run.training.gpus or run.training.replicas or run.training.jit_compile)
+    if takes_gpus and run.verbosity != "quiet":
         name_idle_gpus()
     if run.task.is_alone:
         return local_strategy(run.training.gpus, run.training.replicas, run.training.all_reduce)
@@ -344,11 +346,7 @@ def _write_report(job, result, loggers):
 def _say_stopped(job, number):
     """Says that a signal has ended the training, and how to continue it."""
     model_dir = job.run.model_dir
-    if run_file(model_dir).exists():
-        checkpoint = as_typed(model_dir, job.estimator.latest_checkpoint())
-        click.echo(stopped_line(number, checkpoint, model_dir), err=True)
-    else:
-        click.echo(f"estimator_train: stopped by {number.name} before the training began", err=True)
+    click.echo(stopped_line(number, as_typed(model_dir, job.estimator.latest_checkpoint()), model_dir), err=True)
 
 
 def _say_result(job, result, timing, report):
@@ -357,7 +355,7 @@ def _say_result(job, result, timing, report):
     monitor = Monitor.of(training.monitor)
     job.say(timing_lines(timing, run.model_dir, step))
     if timing["seconds"] > _WORTH_A_DIAGNOSIS_SECONDS:
-        job.say(on_terminal([diagnosis(timing, training, job.input_fns[0])]))
+        job.say(on_terminal([diagnosis(timing, run.settings, training, run.data, job.input_fns[0])]))
     if training.early_stopping and run.data and step < run.last_step:  # a dataset is endless, so it stopped early
         fall = "fall" if monitor.direction == "min" else "rise"
         job.say(f"stopped at step {step}: the {monitor.metric} did not {fall} in {training.early_stopping} evaluations")
@@ -378,13 +376,10 @@ def _unmonitored(run):
     return [name for name in METRICS[run.settings.task] if name != monitored]
 
 
-def diagnosis(timing, training, input_fn):
+def diagnosis(timing, settings, training, data, input_fn):
     """Says what limits training, from its `TimingHook.summary()`; see `report.diagnosis`."""
-    flags = {"--cache": training.cache, "--cache features": training.cache == "features"}
-    flags["--mixed-precision"] = training.mixed_precision
-    flags["--async-checkpoints"] = training.async_checkpoints
     ceiling = None if training.cache == "features" else input_ceiling(input_fn)
-    return diagnose(timing, ceiling, turned=[flag for flag, is_turned in flags.items() if is_turned])
+    return diagnose(timing, ceiling, turned=not_for(settings, training, data))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,10 @@
 """Errors of a run that its files, its data or its folder are to blame for end as one line."""
 
+import dataclasses
+import io
 import re
 import shutil
+import sys
 import threading
 
 import click
@@ -10,8 +13,9 @@ import tensorflow as tf
 from records import write_records
 
 from estimator_train._engine.host.training_lock import training_lock
+from estimator_train._engine.session.out_of_memory import explaining_oom
 from estimator_train.app import datasets
-from estimator_train.app.cli.run.build import run_errors
+from estimator_train.app.cli.run.build import build_model, run_errors, set_verbosity
 from estimator_train.input_fns import image_files
 from estimator_train.input_fns.images.decoding import decode_image
 
@@ -44,6 +48,42 @@ def test_an_error_in_a_generator_names_its_file_and_line(command, tmp_path):
         line = r"estimator_train: the input_fn's generator raised KeyError: 'lost sample 7'( \(\S+own.py, line 8\))?"
         found = re.fullmatch(line, errors.splitlines()[-1])
         assert found and (found[1] or name == "in_worker")  # which place a worker tells is up to cloudpickle
+
+
+OOM = "OOM when allocating tensor with shape[64,96] and type float on /job:localhost/device:GPU:0 by allocator"
+EVERY = {"--batch-size", "--mixed-precision", "--recompute", "--accumulate-steps", "--split-over"}
+
+
+@pytest.mark.parametrize(
+    ("not_to_try", "advice"),
+    [
+        (None, " CUDA_VISIBLE_DEVICES=-1 lets the command use the CPU instead."),
+        (EVERY - {"--batch-size"}, " Try, in this order: a smaller batch per replica (--batch-size)."),
+        (EVERY, ""),
+    ],
+)
+def test_a_full_memory_names_only_flags_that_the_command_takes(not_to_try, advice):
+    with pytest.raises(click.ClickException) as raised, run_errors(not_to_try), explaining_oom():
+        raise tf.errors.ResourceExhaustedError(None, None, OOM)
+    assert raised.value.message == f"GPU:0 is out of memory for the tensor float [64,96].{advice}"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_once_that_the_model_is_built(own_flags, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    own = dataclasses.replace(settings, model=f"{tmp_path}/own.py:build")
+    level = tf.get_logger().level
+    set_verbosity("quiet")
+    build_model(own)
+    tf.get_logger().setLevel(level)
+    assert terminal.getvalue() == ""
+    build_model(own)
+    build_model(own)
+    assert terminal.getvalue() == f"building {tmp_path}/own.py:build\n"
 
 
 NAN = """

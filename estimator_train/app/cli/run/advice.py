@@ -1,0 +1,80 @@
+"""Which flags are no advice for a run: its other flags, its model or the machine refuse them."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import click
+import tensorflow as tf
+
+from estimator_train.app.cli.conflicts import check_conflicts
+from estimator_train.app.cli.settings import RULES
+from estimator_train.app.datasets.images import ImageDataset
+from estimator_train.app.models.backbones import CLASSES, default_freeze
+
+_ONE_MORE = {  # flags that the command names in advice, and what they would add to a run
+    "--cache": {"cache": "memory"},
+    "--cache features": {"cache": "features"},
+    "--fast": {"fast": True},
+    "--mixed-precision": {"mixed_precision": "bfloat16"},
+    "--recompute": {"recompute": True},
+    "--gpus": {"gpus": 2},
+    "--batch-size": {"batch_size": 2},
+    "--accumulate-steps": {"accumulate_steps": 2},
+    "--evaluate-every": {"evaluate_every": 2},
+    "--async-checkpoints": {"async_checkpoints": True},
+    "--save-checkpoints-steps": {"save_checkpoints_steps": 2},
+    "--split-over": {"split_over": 2},
+}
+_WITH_A_NUMBER = ("--batch-size", "--accumulate-steps", "--evaluate-every", "--save-checkpoints-steps")
+_HAS_BFLOAT16 = (8, 0)  # compute capability; https://developer.nvidia.com/cuda-gpus
+
+
+def not_for(settings, training, data):
+    """Returns the flags that the run has, or that it could not have; another number is still advice."""
+    given = _given(settings) | _given(training)
+    has = [flag for flag, more in _ONE_MORE.items() if flag not in _WITH_A_NUMBER and more.keys() & given.keys()]
+    if given.get("cache") not in (None, "features"):
+        has.remove("--cache features")
+    conflicting = [flag for flag, more in _ONE_MORE.items() if not _fits(given | more)]
+    return {*has, *conflicting, *_not_for_data(data), *_not_for_model(settings), *_not_for_machine(training)}
+
+
+def _given(values):
+    """Returns the settings of a run that differ from their defaults, as rules read them."""
+    fields = dataclasses.fields(values)
+    return {each.name: value for each in fields if (value := getattr(values, each.name)) != each.default}
+
+
+def _fits(flags):
+    try:
+        check_conflicts(SimpleNamespace(**flags), RULES)
+    except click.ClickException:
+        return False
+    return True
+
+
+def _not_for_data(data):
+    return [] if isinstance(data, ImageDataset) else ["--cache", "--cache features", "--fast"]
+
+
+def _not_for_model(settings):
+    """Frozen first layers have features to cache; a function's model may be of a class that others do not support."""
+    if ":" in settings.model:
+        return ["--mixed-precision", "--recompute"]
+    if settings.model not in CLASSES:
+        return ["--cache features"]
+    freeze = settings.freeze or default_freeze(settings.model, settings.weights)
+    return ["--cache features"] if freeze == "none" else []
+
+
+def _not_for_machine(training):
+    gpus = [] if training.replicas else tf.config.get_visible_devices("GPU")
+    if training.jit_compile or len(gpus) <= (training.gpus or 1):
+        yield "--gpus"
+    capabilities = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]
+    if not gpus or any(capability is None or capability < _HAS_BFLOAT16 for capability in capabilities):
+        yield "--mixed-precision"
+    if not training.evaluate_every:
+        yield "--evaluate-every"
