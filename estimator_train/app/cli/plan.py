@@ -15,20 +15,22 @@ from estimator_train.app.cli.settings import optimization_of
 from estimator_train.app.cli.table import lines_of, phrases_of
 from estimator_train.app.datasets.images import counted_endings
 from estimator_train.app.models.backbones import CLASSES
+from estimator_train.app.models.optimization import TESTED_RATES
 
 if TYPE_CHECKING:
     from estimator_train.app.cli.commands.dataset_run import Run
 
 
+_OF_DATASET = "the dataset's default"
 _UNEVEN = 4  # the ratio of two classes above which the plan mentions class weights
 
 
 def plan(run: Run) -> list[str]:
     """Returns the lines of the plan: those that several settings make together, then one for each other setting."""
     settings, training, data = run.settings, run.training, run.data
-    checkpoint = newest_checkpoint(run.model_dir)
+    checkpoint = None if run.finds_rate else newest_checkpoint(run.model_dir)
     together = {
-        "data": _data(settings, data),
+        "data": _data(settings, data, run.missing),
         _kind(data): _classes(data),
         "validation": _validation(settings, training, data),
         "files": _files(settings, data),
@@ -42,14 +44,21 @@ def plan(run: Run) -> list[str]:
         "checkpoints": _checkpoints(training),
         "evaluation": _evaluation(training, data),
     }
+    if run.finds_rate:
+        together |= dict.fromkeys(("validation", "checkpoints", "evaluation"))
+        together["rate"] = "rises from {:g} to {:g}, or until the loss diverges".format(*TESTED_RATES)
     facts = together | lines_of(settings) | lines_of(training) | together  # in this order
     facts["folder"] = f"{run.model_dir}, continuing from {checkpoint}" if checkpoint else run.model_dir
+    if run.finds_rate:
+        facts["folder"] += ", for the plot learning_rate.png; nothing else is kept"
     for name, variable in run.variables.items():
         facts[name] = f"{facts[name]}, from {variable}"
     return [f"{name:<12} {text}" for name, text in facts.items() if text is not None]
 
 
-def _data(settings, data):
+def _data(settings, data, missing):
+    if missing:
+        return f"{settings.dataset}: {missing}"
     if data is None:
         return f"{settings.input_fn}, and {settings.eval_input_fn} to evaluate on"
     return (
@@ -122,10 +131,13 @@ def _model(settings, resumes):
     size = f" for images of {'x'.join(map(str, settings.image_size))}" if settings.image_size else ""
     start = settings.weights or ("imagenet" if settings.model in CLASSES else None)
     weights = f", starting from {'random weights' if start == 'none' else start}" if start and not resumes else ""
-    return ", ".join([f"{settings.model}{size}{weights}", *phrases_of(settings, "model")])
+    model = settings.model or _OF_DATASET
+    return ", ".join([f"{model}{size}{weights}", *phrases_of(settings, "model")])
 
 
 def _steps(run):
+    if run.last_step is None and run.missing:
+        return f"{run.training.epochs} epochs" if run.training.epochs else _OF_DATASET
     if run.last_step is None:
         return "until the data ends"
     if run.data is None:
@@ -138,8 +150,9 @@ def _batch(settings, training, data):
     replicas = training.num_replicas
     on_each = f" on each of {replicas} replicas" if replicas > 1 else ""
     times = f", {training.accumulate_steps} times" if training.accumulate_steps > 1 else ""
-    if data is None:
-        return f"one of the input_fn's{on_each}{times}" if on_each or times else "the input_fn's"
+    if settings.batch_size is None:
+        of_input_fn = "one of the input_fn's" if on_each or times else "the input_fn's"
+        return f"{of_input_fn if settings.input_fn else _OF_DATASET}{on_each}{times}"
     batches = training.accumulate_steps * replicas
     a_step = f": {settings.batch_size * batches} a step" if batches > 1 else ""
     return f"{settings.batch_size} images{on_each}{times}{a_step}"
@@ -181,6 +194,8 @@ def _learning_rate(settings, training):
 def _class_weights(training, data):
     if not training.class_weights:
         return _imbalance(data)
+    if data is None:
+        return training.class_weights
     weights = datasets.class_weights(data, training.class_weights)
     shown = [f"{name} {weight:.4g}" for name, weight in zip(data.class_names[:10], weights, strict=False)]
     return ", ".join([*shown, "…"] if len(weights) > 10 else shown)

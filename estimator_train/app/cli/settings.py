@@ -372,7 +372,7 @@ class Invocation:
     model_dir: str | None = setting(MOST_USED, kinds.Directory(), envvar=environment.MODEL_DIR)
     """Directory for checkpoints and events.  [default: runs/DATASET]"""
     resume: bool = setting(MOST_USED)
-    """Continue the run in --model-dir, or start one if there is none."""
+    """Continue the run in --model-dir, or start one on the given data if there is none."""
     config: str | None = setting(OUTPUT, kinds.File("FILE"))
     """The run.json of a run to repeat; other flags override it."""
     trust_run: bool = setting(OUTPUT)

@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 SCHEDULES = ("constant", "cosine", "step", "one_cycle")
+TESTED_RATES = (1e-7, 10.0)  # of the first and the last step of a learning rate range test
 OPTIMIZERS = {
     name.lower(): name
     for name in (

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
@@ -15,7 +15,9 @@ from matplotlib.figure import Figure
 from estimator_train._engine.keras.adapter_choice import model_source
 from estimator_train._engine.session import step_outputs
 from estimator_train.app.models.compilation import compile_with_rising_rate
+from estimator_train.app.models.optimization import TESTED_RATES
 from estimator_train.app.report.plots import LIGHT
+from estimator_train.hooks import SessionRunHook
 from estimator_train.keras_estimator import model_to_estimator
 from estimator_train.run_config import RunConfig
 
@@ -43,9 +45,10 @@ def find_learning_rate(
     input_fn: Callable[..., tf.data.Dataset],
     config: RunConfig | None = None,
     *,
-    lowest: float = 1e-7,
-    highest: float = 10.0,
+    lowest: float = TESTED_RATES[0],
+    highest: float = TESTED_RATES[1],
     steps: int = 100,
+    hooks: Sequence[SessionRunHook] = (),
 ) -> RangeTest:
     """Trains a copy of a compiled Keras `model` with a learning rate that rises each step, until the loss diverges.
 
@@ -63,6 +66,7 @@ def find_learning_rate(
       config: the RunConfig of the training, for its strategy, precision and seed.
       lowest, highest: the learning rates of the first and the last step.
       steps: number of steps; more steps give a smoother curve.
+      hooks: more hooks of the training, such as one that shows its progress.
 
     Raises:
       ValueError: If there are fewer than 10 batches with a finite loss, or the model's optimizer is not one of
@@ -75,7 +79,7 @@ def find_learning_rate(
         config = (config or RunConfig()).replace(model_dir=directory, steps_per_loop=1, save_checkpoints_steps=steps)
         estimator = model_to_estimator(copy, config=config)
         with contextlib.suppress(v1.train.NanLossDuringTrainingError):
-            estimator.train(input_fn, hooks=[hook], max_steps=steps)
+            estimator.train(input_fn, hooks=[hook, *hooks], max_steps=steps)
     losses, averages = hook.losses, hook.averages
     if len(losses) < _LEAST_STEPS:
         raise ValueError(f"a range test needs {_LEAST_STEPS} batches with a finite loss, but there were {len(losses)}")
@@ -112,14 +116,23 @@ class _KeepLosses(tf.compat.v1.train.SessionRunHook):
 
 
 def plot(test: RangeTest, path: str | os.PathLike[str]) -> None:
-    """Writes a PNG of loss over learning rate, with the moving average and the suggestion."""
+    """Writes a PNG of loss over learning rate, with the moving average, where it was lowest, and the suggestion."""
     figure = Figure(figsize=(4.8, 3.2), dpi=200, layout="constrained")
     axes = figure.subplots()
     axes.plot(test.rates, test.losses, color=LIGHT.training, alpha=0.35)
     axes.plot(test.rates, test.averages, color=LIGHT.training, label="average of the loss")
+    best = test.averages.index(min(test.averages))
+    axes.scatter(
+        test.rates[best],
+        test.averages[best],
+        color=LIGHT.evaluation,
+        label=f"lowest at {test.rates[best]:.1e}",
+        zorder=3,
+    )
     axes.axvline(test.suggestion, color=LIGHT.evaluation, linestyle=":", label=f"suggestion {test.suggestion:.1e}")
-    lowest, first = min(test.averages), test.averages[0]
-    axes.set(xlabel="learning rate", ylabel="loss", xscale="log", ylim=(None, max(first, lowest) * 1.5))
+    low, first = min(test.losses), test.averages[0]
+    top = first + abs(first) / 2  # losses that diverge would flatten the curve
+    axes.set(xlabel="learning rate", ylabel="loss", xscale="log", ylim=(low - (top - low) / 20, top))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=LIGHT.faint, linewidth=0.6)
     axes.legend(frameon=False)

@@ -256,6 +256,10 @@ WRONG = [
     ),
     (["--model-dir", "odd", "--resume"], "odd/timing.json is not a file, but a run keeps a file of that name; move it"),
     (["--model-dir", "link"], "--model-dir link is a link to nowhere; give a folder"),
+    (["--model-dir", "file/x/y"], "--model-dir file/x/y: file is a file; give a folder"),
+    (["--model-dir", "link/x"], "--model-dir link/x: link is a link to nowhere; give a folder"),
+    (["--model-dir", "rum", "--resume"], "--resume: rum holds no run; give the folder of one as --model-dir, or --dat"),
+    (["--resume"], "--resume: runs/synthetic_oct holds no run; give the folder of one as --model-dir, or --dataset or"),
     (["--model-dir", "a[1]"], "a[1] has [, which TensorFlow takes for a pattern; rename it"),
     (["--config", "nowhere.json"], "nowhere.json cannot be read"),
     (["--config", "file"], "file cannot be read"),
@@ -341,6 +345,18 @@ WRONG = [
             ["export", "--model-dir", "run", "--format", "keras", "--out", "new"],
         )
     ),
+    (
+        ["evaluate", "--model-dir", "run", "--choose-thresholds"],
+        "--choose-thresholds needs a run with --task multilabel, and the task of run is classification",
+    ),
+    (
+        ["evaluate", "--model-dir", "run", "--choose-thresholds", "--all"],
+        "--choose-thresholds is for a single checkpoint; leave out --all",
+    ),
+    (
+        ["evaluate", "--model-dir", "run", "--choose-thresholds", "--data-dir", "scans"],
+        "--choose-thresholds takes the run's own validation images; leave out --data-dir",
+    ),
     (["compare"], "Missing argument"),
     (["compare", "run"], "compare takes two runs or more; give another folder besides run"),
     (["compare", "run", "./run"], "compare takes two runs or more"),
@@ -359,6 +375,14 @@ WRONG = [
     (["predict", "--model-dir", "own", "--trust-run", "file"], "own was trained with an input_fn, not on a dataset"),
     (["predict", "--model-dir", "run", "--json", "--csv", "file"], "--json and --csv exclude each other"),
     (["predict", "--model-dir", "run", "--checkpoint", "run/x", "file"], "there is no such checkpoint"),
+    (["predict", "--model-dir", "run", "--top", "0", "file"], "'--top': 0 is not in the range x>=1"),
+    (
+        ["predict", "--model-dir", "run", "--out", "a.csv", "--json", "file"],
+        "the ending of --out's file chooses its format; leave out --json",
+    ),
+    (["predict", "--model-dir", "run", "--out", "a.xlsx", "file"], "a name that ends in .csv, .json, .parquet"),
+    (["predict", "--model-dir", "run", "--out", "empty", "file"], "'empty' is a directory"),
+    (["predict", "--model-dir", "run", "--out", "file/a.csv", "file"], "--out file/a.csv: there is no folder file"),
     (["predict", "--model-dir", "run", "empty", "*.jpeg", "x.png"], "there is no image file empty, *.jpeg, x.png"),
     (["export", "--model-dir", "run", "--format", "h5", "--out", "new"], "saved_model"),
     (["export", "--model-dir", "run", "--format", "keras"], "--out"),
@@ -504,10 +528,42 @@ def test_a_run_that_is_not_there_yet_is_started_with_resume_too(plan, scans):
     assert plan("--dataset", "images", "--data-dir", scans, "--resume")["folder"] == "runs/images"
 
 
-def test_a_dry_run_downloads_nothing(plan, monkeypatch, tmp_path):
+def test_a_dry_run_downloads_nothing_and_plans_without_the_data(plan, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    ((_, said),) = plan("--dataset", "oct2017").items()
-    assert "training downloads it first" in said
+    source = "84,452, 5.8 GB, from Kaggle: paultimothymooney/kermany2018"
+    assert plan("--dataset", "oct2017", "--class-weights", "balanced", "--replicas", "2") == {
+        "data": f"oct2017: not here; training downloads it first ({source})",
+        "model": "the dataset's default",
+        "steps": "the dataset's default",
+        "batch": "the dataset's default on each of 2 replicas",
+        "devices": "2 replicas on the CPU",
+        "rate": "the model's, not scaled by the 2 replicas",
+        "class weight": "balanced",
+        "checkpoints": "every 10 minutes and at the end",
+        "evaluation": "at the end",
+        "folder": "runs/oct2017",
+    }
+    planned = plan("--dataset", "oct2017", "--model", "vgg16", "--batch-size", "8", "--epochs", "3")
+    assert (planned["model"], planned["batch"]) == ("vgg16, starting from imagenet", "8 images")
+    assert planned["steps"] == "3 epochs"
+
+
+@pytest.mark.parametrize("flags", [["--dataset", "images"], ["--dataset", "manifest"], ["--dataset", "oct2017"]])
+def test_a_dry_run_of_missing_files_says_the_plan_and_what_is_missing(run, flags):
+    code, output, errors = run(*flags, "--data-dir", "nowhere/x", "--max-steps", "9", "--dry-run")
+    kind = "file" if "manifest" in flags else "folder"
+    assert (code, errors) == (2, f"estimator_train: there is no {kind} nowhere/x\n")
+    lines = {line[:12].rstrip(): line[13:] for line in output.splitlines()}
+    assert lines["data"] == f"{flags[-1]}: there is no {kind} nowhere/x"
+    assert (lines["steps"], lines["folder"]) == ("9", f"runs/{flags[-1]}")
+
+
+def test_a_run_whose_files_are_missing_is_planned_from_its_settings(run, begun, scans, tmp_path):
+    text = (tmp_path / begun / "run.json").read_text().replace(str(scans), "gone")
+    (tmp_path / begun / "run.json").write_text(text)
+    code, output, errors = run("--model-dir", begun, "--resume", "--dry-run")
+    assert (code, errors) == (2, "estimator_train: there is no folder gone\n")
+    assert "vgg16 for images of 64x64" in output and "continuing from model.ckpt-7" in output
 
 
 def test_a_dry_run_draws_nothing_and_says_the_whole_plan(plan, monkeypatch, tmp_path):

@@ -16,7 +16,7 @@ from estimator_train.app.cli.settings import Settings, Training
 def planned(scans, tmp_path):
     """Returns the plan of a run on `scans` as {line: text}."""
 
-    def planned(training=None, variables=None, data=True, **settings):
+    def planned(training=None, variables=None, data=True, finds_rate=False, **settings):
         opened = datasets.open_dataset("images", str(scans)) if data is True else data
         base = {"dataset": "images", "data_dir": str(scans), "model": "small_cnn", "image_size": (24, 32)}
         base |= {"batch_size": 4, "class_names": ("bright", "dark")}
@@ -30,7 +30,7 @@ def planned(scans, tmp_path):
                 model_dir,
                 ClusterTask(),
                 "normal",
-                False,
+                finds_rate,
                 variables or {},
             )
         )
@@ -52,6 +52,15 @@ def test_a_plain_training_says_only_what_holds(planned, scans, tmp_path):
         "evaluation": "at the end",
         "folder": str(tmp_path / "run"),
     }
+
+
+def test_a_rate_test_says_that_it_keeps_only_its_plot(planned, tmp_path):
+    lines = planned(finds_rate=True)
+    assert lines.pop("rate") == "rises from 1e-07 to 10, or until the loss diverges"
+    assert lines.pop("folder") == f"{tmp_path}/run, for the plot learning_rate.png; nothing else is kept"
+    assert lines.pop("steps") == "100: 33.33 epochs of 3"
+    plain = planned()
+    assert lines == {name: plain[name] for name in ("data", "classes", "files", "model", "batch", "devices")}
 
 
 def test_settings_of_the_model_and_the_optimizer_are_phrases_of_a_line(planned):

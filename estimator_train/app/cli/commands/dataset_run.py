@@ -49,6 +49,7 @@ class Run:
       verbosity: "quiet", "normal" or "verbose".
       finds_rate: whether it only tries learning rates, and keeps nothing else.
       variables: environment variables that set facts of the plan, by these facts.
+      missing: in a dry run, what is missing of data that is not here; the plan is then made without it.
     """
 
     settings: Settings
@@ -59,6 +60,7 @@ class Run:
     verbosity: str
     finds_rate: bool
     variables: dict[str, str]
+    missing: str | None = None
 
     @functools.cached_property
     def steps_per_epoch(self) -> int | None:
@@ -86,10 +88,9 @@ def resolve(flags: SimpleNamespace) -> Run:
     variables = _defaults_of_environment(flags)
     if not flags.input_fn:
         flags.dataset = flags.dataset or datasets.NAMES[0]
-    _check_download(flags)
 
     settings = Settings(**given_of(flags, Settings), class_names=())
-    data = settings.open_data(draw=not flags.dry_run)
+    data, missing = _opened(settings, flags)
     if settings.validation is None and (flags.early_stopping or flags.keep_best) and not run_file(model_dir).exists():
         settings, data = _with_validation(settings, data)
     settings = settings.filled_by(data)
@@ -100,7 +101,8 @@ def resolve(flags: SimpleNamespace) -> Run:
         training = dataclasses.replace(training, keep_best=True)
     if data and not (training.epochs or training.max_steps or settings.phases):
         training = dataclasses.replace(training, epochs=data.default_epochs)
-    return Run(settings, training, data, model_dir, task, verbosity_of(flags), flags.find_learning_rate, variables)
+    finds_rate = flags.find_learning_rate
+    return Run(settings, training, data, model_dir, task, verbosity_of(flags), finds_rate, variables, missing)
 
 
 def _with_validation(settings, data):
@@ -123,10 +125,15 @@ def check(run: Run) -> None:
             raise click.ClickException(f"{flag} is for image files, and {run.data.name} has none; leave it out")
     earlier = load_settings(run.model_dir)
     if earlier is not None and not run.finds_rate:
-        check_same(dataclasses.asdict(settings), dataclasses.asdict(earlier), run.model_dir)
+        of_data = ("class_names", "label_moments") if run.missing else ()
+        now = dataclasses.replace(settings, **{name: getattr(earlier, name) for name in of_data})
+        check_same(dataclasses.asdict(now), dataclasses.asdict(earlier), run.model_dir)
     with one_line_errors():
         for each in (settings, *(phase for phase, _ in settings.in_phases())):
-            models.check_freeze(each.model, each.weights, each.freeze)
+            if each.model:
+                models.check_freeze(each.model, each.weights, each.freeze)
+        if run.missing:  # the other checks need the data
+            return
         optimization_of(settings, training).check_steps(run.last_step)
         if training.class_weights:
             datasets.class_weights(run.data, training.class_weights)
@@ -138,9 +145,15 @@ def check(run: Run) -> None:
 
 
 def show(run: Run) -> None:
-    """Prints the plan."""
+    """Prints the plan.
+
+    Raises:
+      click.ClickException: the data is not where --data-dir says.
+    """
     if run.task.is_chief:
         click.echo(on_terminal(plan(run), indent=13))
+    if run.missing and run.settings.data_dir:
+        raise click.ClickException(run.missing)
 
 
 def start(run: Run) -> int:
@@ -182,20 +195,37 @@ def _check_place(flags, model_dir, task):
         raise click.ClickException(
             f"--log {trackers[0]} needs a local --model-dir, and {model_dir} is remote; leave it out"
         )
-    if newest_checkpoint(model_dir) and not (run_file(model_dir).exists() or flags.dataset or flags.input_fn):
+    if run_file(model_dir).exists() or flags.dataset or flags.input_fn:
+        return
+    if newest_checkpoint(model_dir):
         raise click.ClickException(
             f"{model_dir} holds a run whose run.json is missing; give --dataset or --input-fn, and its other flags"
         )
+    if flags.resume:
+        raise click.ClickException(
+            f"--resume: {model_dir} holds no run; give the folder of one as --model-dir, or --dataset or --input-fn to "
+            "start one"
+        )
 
 
-def _check_download(flags):
-    """Before anything is downloaded, checks that there are the GPUs to train on; a dry run ends here."""
-    if not must_be_downloaded(flags):
-        return
-    if flags.dry_run:
-        about = datasets.named(flags.dataset).ABOUT
-        click.echo(f"{flags.dataset} is not here: training downloads it first, {about.size}, {about.source}")
-        click.get_current_context().exit()
+def _opened(settings, flags):
+    """Returns the dataset and None, or in a dry run of data that is not here, None and what is missing."""
+    if must_be_downloaded(flags):
+        if flags.dry_run:
+            about = datasets.named(flags.dataset).ABOUT
+            size = f"{about.size}, " if about.size != "any" else ""
+            return None, f"not here; training downloads it first ({size}from {about.source})"
+        _check_gpus(flags)
+    try:
+        return settings.open_data(draw=not flags.dry_run), None
+    except click.ClickException as error:
+        if not (flags.dry_run and isinstance(error.__cause__, FileNotFoundError)):
+            raise
+        return None, error.message
+
+
+def _check_gpus(flags):
+    """Before anything is downloaded, checks that there are the GPUs to train on."""
     if flags.gpus:
         with starting_tensorflow(verbosity_of(flags)):
             from estimator_train.app.cli.run import devices

@@ -15,12 +15,13 @@ from estimator_train.app.cli.run.build import (
     set_verbosity,
 )
 from estimator_train.app.report import learning_rates
+from estimator_train.hooks import ProgressHook
 from estimator_train.run_config import RunConfig
 
 
 def find_learning_rate(run):
     """Plots the loss over rising rates into the directory of the run and suggests one. Returns the exit code."""
-    set_verbosity(run.verbosity)
+    is_quiet = set_verbosity(run.verbosity)
     settings, training = run.settings, run.training
     with one_line_errors(), run_errors():
         config = RunConfig(
@@ -30,11 +31,13 @@ def find_learning_rate(run):
         )
         model = build_model(settings, training)
         train_input_fn = build_train_input_fn(settings, run.data, training)
-        test = learning_rates.find_learning_rate(model, train_input_fn, config, steps=run.last_step)
+        hooks = [] if is_quiet else [ProgressHook()]
+        test = learning_rates.find_learning_rate(model, train_input_fn, config, steps=run.last_step, hooks=hooks)
         os.makedirs(run.model_dir, exist_ok=True)
         path = os.path.join(run.model_dir, "learning_rate.png")
         learning_rates.plot(test, path)
-    click.echo(f"the plot is {path}")
+    if not is_quiet:
+        click.echo(f"the plot is {path}")
     click.secho(
         f"--learning-rate {test.suggestion:.1e} is suggested, a tenth of the rate at which the loss was lowest",
         bold=True,
