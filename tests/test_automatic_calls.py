@@ -3,12 +3,15 @@
 import io
 import math
 import re
+import signal
+import time
 
 import keras as keras3
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+import warm_python
 
 import estimator_train as et
 from estimator_train._engine.events import read_eval_metrics
@@ -105,3 +108,74 @@ def test_they_give_what_single_steps_give(keras, replicas, settings, data, mirro
     for name, value in single.items():
         np.testing.assert_array_equal(automatic[name], value, name)
     assert calls < STEPS * 0.85
+
+
+SLOW_STEPS = """
+import pathlib
+import time
+
+import estimator_train as et
+import tensorflow as tf
+import tf_keras as keras
+
+SECONDS = float(pathlib.Path("seconds").read_text())
+
+def wait(features):
+    with open("begun", "a") as file:
+        file.write(".")
+    time.sleep(SECONDS)
+    return features
+
+def build():
+    waits = keras.layers.Lambda(lambda x: tf.ensure_shape(tf.numpy_function(wait, [x], tf.float32), [None, 1]))
+    model = keras.Sequential([keras.Input([1]), waits, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+def input_fn():
+    return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.ones([1, 1]))).repeat()
+
+if __name__ == "__main__":
+    config = et.RunConfig("run", save_summary_steps=None, log_step_count_steps=None)  # nothing else ends a call
+    et.model_to_estimator(build(), config=config).train(input_fn)
+"""
+COMMAND = ["--input-fn=own.py:input_fn", "--eval-input-fn=own.py:input_fn", "--model=own.py:build", "--model-dir=run"]
+PROGRAMS = {"script": ["run", "own.py"], "command": [*COMMAND, "--max-steps=1000000", "--trust-run"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "number", "seconds", "code"),
+    [
+        ("script", signal.SIGINT, 0.001, 1),  # KeyboardInterrupt in a fork of a warm Python
+        ("script", signal.SIGINT, 2, 1),
+        ("script", signal.SIGTERM, 0.001, 143),
+        ("script", signal.SIGTERM, 2, 143),
+        ("command", signal.SIGINT, 0.001, 130),
+        ("command", signal.SIGTERM, 2, 143),
+    ],
+)
+def test_a_signal_ends_them_within_a_second_or_a_step(program, number, seconds, code, tmp_path):
+    (tmp_path / "own.py").write_text(SLOW_STEPS)
+    (tmp_path / "seconds").write_text(str(seconds))
+    begun, log = tmp_path / "begun", tmp_path / "log"
+    process = warm_python.Popen(["-m", "estimator_train", *PROGRAMS[program]], cwd=tmp_path, stdout=log, stderr=log)
+
+    def steps_begun():
+        return begun.stat().st_size if begun.exists() else 0
+
+    try:
+        deadline = time.monotonic() + 120
+        while steps_begun() < min(4 / seconds, 300):  # the first step has a call of its own
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        time.sleep(0.3 * seconds)
+        sent = time.time()
+        process.send_signal(number)
+        assert process.wait(60) == code, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    saved = tmp_path / "run" / f"model.ckpt-{steps_begun()}.index"
+    assert saved.exists(), log.read_text()
+    assert saved.stat().st_mtime - sent < max(seconds, 1)
