@@ -86,7 +86,7 @@ def draw(rng: random.Random) -> dict:
         "eval_replicas": rng.choice([1, 1, 2]),
         "precision": rng.choice([None] * 7 + ["bfloat16"]) if casts else None,
         "config": {
-            "steps_per_loop": rng.choice([1, 2, 3]),
+            "steps_per_loop": rng.choice(["auto", "auto", 1, 2, 3]),
             "accumulate_steps": rng.choice([1, 1, 1, 1 if own_step else 2]),  # an own step is refused, as documented
             "save_checkpoints_steps": rng.choice([1, 2, 4, 100]),
             "keep_checkpoint_max": rng.choice([1, 2, 0]),
