@@ -1,11 +1,12 @@
 """Measures a step in 1, 2 and 4 worker processes, fits a cost model, and predicts the step time on many hosts.
 
     python -m benchmarks.scaling
+    python -m benchmarks.scaling --input
 
 Workers on one machine share its cores, so the model is fitted to each worker's processor time per step: the compute of
 a model, a call of the loop, and the messages and bytes of all-reduces. The cost of a network per message and byte and
 the speed of a GPU cannot be measured here; the options set them, and each is an assumption. docs/scaling.md shows a
-run.
+run. `--input` measures only what an input image costs in each form on disk.
 """
 
 import argparse
@@ -23,9 +24,17 @@ from tabulate import tabulate
 from benchmarks import performance_page, runner, scans
 from benchmarks.works import Benchmark, Side
 
-WORKERS, ROUNDS, IMAGES = (1, 2, 4), 3, 128
+WORKERS, ROUNDS, IMAGES = (1, 2, 4), 3, 1024  # so many images that the start of an epoch does not count
 PAGE = runner.ROOT / "docs" / "scaling.md"
 HOSTS, GPUS = (1, 2, 4, 8, 16, 32, 64, 128), 8
+RATE = 2500  # images a second of a GPU
+
+# Forms of scans on disk: the function of benchmarks/sides/ours.py that reads them, and its options.
+FORMS = {
+    "JPEG files": ("input_pipeline", {"mode": "exact", "as_trained": True}),
+    "JPEGs in TFRecord files": ("tfrecord_input", {}),
+    "`cache=FOLDER`, float32 of 224 x 224": ("input_pipeline", {"mode": "folder", "as_trained": True}),
+}
 
 # All-reduces per step of a model with the metrics loss and accuracy: one for all gradients; the sum and the count of
 # each metric; and whether all workers have a batch, with its number of examples. Each call of the loop starts with one
@@ -192,12 +201,18 @@ def main():
     )
     for name, default, text in ASSUMPTIONS:
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} [{default:g}]")
+    parser.add_argument("--input", action="store_true", help="measure only the forms of images on disk")
     parser.add_argument("--write", action="store_true", help=f"write the output into {PAGE.relative_to(runner.ROOT)}")
     assumed = parser.parse_args()
 
     load = [os.getloadavg()[0]]
+    if assumed.input:
+        forms = _seconds_of_images(FORMS)
+        print(table_of_forms(forms, [*load, os.getloadavg()[0]]))
+        return
     observations = [each for workers in WORKERS for each in _observe(workers)]
-    measured = Measured(fit(observations), _seconds_of_image(), _seconds_of_checkpoint_byte())
+    image, _ = _seconds_of_images({"": ("input_pipeline", {"mode": "exact"})})[""]
+    measured = Measured(fit(observations), image, _seconds_of_checkpoint_byte())
     load.append(os.getloadavg()[0])
     text = report(observations, measured, assumed, load)
     print(text)
@@ -270,11 +285,28 @@ def _observe(workers):
     return observations
 
 
-def _seconds_of_image():
+def _seconds_of_images(forms):
+    """Returns a dict of forms of scans to (the processor seconds, the bytes to read) of an image in an epoch."""
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
-        scans.draw(Path(folder), IMAGES)
-        answers = _answers(Side("ours", "input_pipeline", {"files": folder, "mode": "exact"}))
-    return statistics.median(answer["cpu"] for answer in answers) / IMAGES
+        of_file = scans.draw(Path(folder), IMAGES)
+        for name, (work, options) in forms.items():
+            answers = _answers(Side("ours", work, {"files": folder, **options}))
+            seconds = statistics.median(answer["cpu"] for answer in answers) / IMAGES
+            found[name] = seconds, 4 * 224 * 224 if options.get("mode") == "folder" else of_file
+    return found
+
+
+def table_of_forms(forms, load):
+    """Returns what the result of `_seconds_of_images` means for a host's GPUs; `load` is before and after."""
+    rate = GPUS * RATE
+    rows = [
+        [name, 1e3 * seconds, math.ceil(rate * seconds), rate * num_bytes / 1e6]
+        for name, (seconds, num_bytes) in forms.items()
+    ]
+    headers = ["grayscale scans of 512 x 496 as", "ms of a core an image", f"cores for {rate:,}/s", "MB/s read"]
+    table = tabulate(rows, headers, tablefmt="github", floatfmt=("", ".2f", "", ".0f"))
+    return f"{table}\n\n{os.cpu_count()} cores, load {load[0]:.1f} to {load[1]:.1f}."
 
 
 def _seconds_of_checkpoint_byte():

@@ -176,6 +176,14 @@ def test_a_fit_finds_the_costs_that_the_steps_were_made_of():
     assert len([line for line in report.splitlines() if "+0%" in line or "-0%" in line]) == len(observations)
 
 
+def test_the_table_of_forms_has_the_cores_and_the_bytes_a_second():
+    forms = {"files": (1.6e-3, 50_000), "decoded": (2e-5, 200_704)}
+    table = scaling.table_of_forms(forms, [0.5, 2.0])
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert cells[2:4] == [["files", "1.60", "32", "1000"], ["decoded", "0.02", "1", "4014"]]
+    assert table.endswith("load 0.5 to 2.0.")
+
+
 @pytest.mark.parametrize(
     ("changes", "gives_way"),
     [

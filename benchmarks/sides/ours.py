@@ -23,7 +23,8 @@ from benchmarks.sides.workers import in_cluster
 def input_pipeline(files, mode, as_trained=False):
     from estimator_train import input_fns
 
-    options = {"exact": {}, "fast": {"fast": True}, "memory": {"cache": "memory"}}[mode]
+    cached = {"memory": {"cache": "memory"}, "folder": {"cache": os.path.join(files, "decoded")}}
+    options = {"exact": {}, "fast": {"fast": True}, **cached}[mode]
     paths = parts.jpeg_paths(files)
     input_fn = input_fns.image_files(paths, parts.CLASSES, shuffle=True, num_epochs=1, **options)
     return parts.epoch_of(input_fn.host_batches() if as_trained else input_fn(), len(paths))
