@@ -92,7 +92,8 @@ class RunConfig:
       recompute: whether to save memory by computing most activations again in the backward pass instead of keeping
         them; for functional and Sequential models. Layers that cannot run twice, such as BatchNormalization and
         Dropout, are not recomputed: a model with one after every convolution saves memory only with `jit_compile`.
-      jit_compile: whether to compile training steps with XLA; for a single replica.
+      jit_compile: whether to compile training steps with XLA. On several replicas, it compiles the forward and backward
+        pass of each; gradients are summed and weights updated outside.
       async_checkpoints: whether training continues while a copy of the variables is written to a checkpoint; not
         available with synchronous workers. Saving listeners are called once the checkpoint is on disk.
       resume_input: whether `train` resumes the data where the checkpoint's training stopped, even inside an epoch,
@@ -248,12 +249,6 @@ class RunConfig:
                     f"{name} has {settings[name].num_replicas_in_sync} replicas, and HierarchicalCopyAllReduce ignores "
                     "the gradients of an odd one; take an even number of replicas, or other cross_device_ops."
                 )
-        strategy = settings["train_distribute"]
-        if settings["jit_compile"] and strategy and strategy.num_replicas_in_sync > 1:
-            raise ValueError(
-                f"jit_compile works with a single replica, but train_distribute has "
-                f"{strategy.num_replicas_in_sync}; remove one of the two settings."
-            )
         vars(self).update({f"_{name}": value for name, value in settings.items()})
 
 

@@ -36,7 +36,7 @@ def all_lines(device_count):
     counts = [2**exponent for exponent in range(device_count.bit_length())]
     lines = []
     for model in (VGG16, MOBILENET):
-        lines += [*_scaling(model, counts), *_settings(model), *_reductions(model, counts[-1])]
+        lines += [*_scaling(model, counts), *_settings(model, counts[-1]), *_reductions(model, counts[-1])]
     return [*lines, *_features(counts), *_memory_growth(), *_moved_to_the_device()]
 
 
@@ -46,11 +46,12 @@ def _scaling(model, counts):
         yield Line(model, devices, Training(model), baseline=_fit(model))
 
 
-def _settings(model):
+def _settings(model, most):
     for name, value in (("mixed_precision", "float16"), ("jit_compile", True)):
-        for side, plain in (("fit", _fit(model)), ("ours", model)):
-            training = Training(model, side, settings={name: value})
-            yield Line(f"{plain}, {name}={value!r}", 1, training, baseline=plain)
+        for devices in sorted({1, most if name == "jit_compile" else 1}):
+            for side, plain in (("fit", _fit(model)), ("ours", model)):
+                training = Training(model, side, settings={name: value})
+                yield Line(f"{plain}, {name}={value!r}", devices, training, baseline=plain)
     yield Line(f"{model}, steps_per_loop=10", 1, Training(model, settings={"steps_per_loop": 10}), baseline=model)
 
 

@@ -166,8 +166,8 @@ def _optional(rng, dataset, flags):
     """Yields flags that may be added, in groups that belong together."""
     choice, chance = rng.choice, rng.random
     likely = {
-        "batch-size": [1, 2, 3, 4], "learning-rate": [0.01, 1e-4], "replicas": [1, 2, 2], "steps-per-loop": [2, 5],
-        "save-checkpoints-steps": [1, 2], "evaluate-every": [1, 2, 3], "seed": [0, 7],
+        "batch-size": [1, 2, 3, 4], "learning-rate": [0.01, 1e-4], "replicas": [1, 2, 2], "seed": [0, 7],
+        "steps-per-loop": ["auto", 2, 5], "save-checkpoints-steps": [1, 2], "evaluate-every": [1, 2, 3],
     }  # fmt: skip
     for flag, values in likely.items():
         if chance() < (0.8 if flag == "batch-size" else 0.3):
@@ -246,7 +246,6 @@ def _is_refused(flags):
         or ("label-smoothing" in flags and (task == "regression" or model == "of_vectors"))
         or ("augment" in flags and model == "of_vectors")
         or ("recompute" in flags and (of_keras_3 or model == "subclassed"))
-        or ("jit-compile" in flags and several)
         or ("mixed-precision" in flags and (model == "subclassed" or (of_keras_3 and several)))
         or ("callbacks" in flags and ("keras_3" in flags["callbacks"]) != of_keras_3)
         or (flags.get("freeze", "none") != "none" and (flags.get("weights") != WEIGHTS or flags["freeze"] == "nowhere"))

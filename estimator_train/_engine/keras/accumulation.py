@@ -10,34 +10,23 @@ from estimator_train._engine.keras.adapter import Adapter
 
 
 class AccumulatedGradients:
-    """Splits Keras' training step: `step` accumulates gradients, `update` applies their mean.
-
-    Raises:
-      ValueError: the model overrides `train_step`.
-    """
+    """The gradients of several batches: `add` takes those of one, `update` applies the mean."""
 
     def __init__(self, adapter: Adapter, model: Any) -> None:
         """`adapter` is the adapter for the model's Keras; see `adapter.Adapter`."""
-        if not adapter.is_own_step(model, "train_step"):
-            raise ValueError(
-                f"accumulate_steps needs Keras' own training step, but {type(model).__name__} overrides train_step; "
-                "accumulate there, or leave out accumulate_steps."
-            )
         self._adapter = adapter
         self._model = model
         self._sums: list[tf.Variable] = []  # one for each trainable variable, created by the first step
         self._has_gradient: set[int] = set()  # the positions of the variables that had a gradient in a traced batch
 
-    def step(self, data: Any) -> dict[str, Any]:
-        """Does the same as `keras.Model.train_step`, except for the update."""
-        gradients, logs = self._adapter.gradients(self._model, data)
+    def add(self, gradients: list[Any]) -> None:
+        """Adds a replica's gradients of the trainable variables, None for a variable without one."""
         if not self._sums:
             self._sums = [_zeros(variable) for variable in self._model.trainable_variables]
         for position, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
             if gradient is not None:
                 self._has_gradient.add(position)
                 total.assign_add(tf.convert_to_tensor(gradient))
-        return logs
 
     def update(self, batches: tf.Tensor) -> None:
         """Applies the mean of the gradients accumulated since the last update, over `batches` batches."""

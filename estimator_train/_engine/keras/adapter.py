@@ -195,15 +195,19 @@ class Adapter(abc.ABC):
         `step` takes a replica's batch and returns (logs, ...), where logs is a dict of names to tensors.
         """
 
-    def gradients(self, model: Any, data: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Runs the first half of Keras' `train_step`; returns (gradients of the trainable variables, logs)."""
+    def gradients(self, model: Any, data: Any) -> tuple[list[Any], Any]:
+        """Runs the first half of Keras' `train_step`; returns (gradients of the trainable variables, predictions)."""
         features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             predictions = model(features, training=True)
             loss = self._compute_loss(model, features, labels, predictions, weights, training=True)
             loss = self._scaled(loss, model)
-        found = tape.gradient(loss, model.trainable_variables)
-        return found, model.compute_metrics(features, labels, predictions, weights)
+        return tape.gradient(loss, model.trainable_variables), predictions
+
+    def metrics(self, model: Any, data: Any, predictions: Any) -> dict[str, Any]:
+        """Updates the compiled metrics and returns the logs, as Keras' `train_step` does at its end."""
+        features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
+        return model.compute_metrics(features, labels, predictions, weights)
 
     @abc.abstractmethod
     def _compute_loss(
@@ -224,7 +228,7 @@ class Adapter(abc.ABC):
         features, labels, weights = self.keras.utils.unpack_x_y_sample_weight(data)
         predictions = model(features, training=False)
         self._compute_loss(model, features, labels, predictions, weights, training=False)
-        return model.compute_metrics(features, labels, predictions, weights), predictions
+        return self.metrics(model, data, predictions), predictions
 
     @abc.abstractmethod
     def learning_rate(self, optimizer: Any) -> tf.Tensor | None:

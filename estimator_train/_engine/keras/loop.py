@@ -247,11 +247,10 @@ class Loop:
 
 
 class DevicesLoop(Loop):
-    """A `Loop` over several devices of this process alone.
+    """A `Loop` over devices of this process alone onto which the iterator reads batches ahead: several, or a GPU.
 
-    Each batch is on the device of its replica, where the iterator has read it ahead, and never leaves it. A loop that
-    carried it, as that of one device, would take it to the host and back, because what a function returns is on one
-    device. So each step takes its batch itself.
+    Each batch is on the device of its replica and never leaves it. A loop that carried it, as that of a CPU, would take
+    it to the host and back, because what a function returns is on one device. So each step takes its batch itself.
     """
 
     def _steps(

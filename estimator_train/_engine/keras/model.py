@@ -249,7 +249,8 @@ class KerasModel(PreparedModel):
             return PredictionProgram(state.adapter, model, preprocess), input_fn
         if mode == ModeKeys.EVAL:
             parts = {name for metric_fn in self._metric_fns for name in argument_names(metric_fn)} - {"config"}
-            return EvaluationProgram(state.adapter, model, preprocess, self._rename, tuple(sorted(parts))), input_fn
+            taken, replicas = tuple(sorted(parts)), state.strategy.num_replicas_in_sync
+            return EvaluationProgram(state.adapter, model, preprocess, self._rename, taken, replicas), input_fn
         program = TrainingProgram(
             state.adapter,
             model,
@@ -258,6 +259,7 @@ class KerasModel(PreparedModel):
             state.trained_examples,
             state.draws,
             jit_compile=config.jit_compile,
+            replicas=state.strategy.num_replicas_in_sync,
             accumulate_steps=config.accumulate_steps,
             has_epochs=any(isinstance(hook, EpochHook) for hook in hooks),
             changes=changes,

@@ -365,7 +365,7 @@ class TrainingState(ModelState):
 
 def _for_xla(strategy: tf.distribute.Strategy) -> tf.distribute.Strategy:
     """Replaces a MirroredStrategy over one CPU: XLA cannot compile its merge_call, which TensorFlow omits on GPUs."""
-    if isinstance(strategy, tf.distribute.MirroredStrategy):
+    if isinstance(strategy, tf.distribute.MirroredStrategy) and strategy.num_replicas_in_sync == 1:
         (device,) = strategy.extended.worker_devices
         if "GPU" not in device:
             return tf.distribute.OneDeviceStrategy(device)

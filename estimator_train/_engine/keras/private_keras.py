@@ -17,3 +17,14 @@ def compile_arguments(model: Any) -> dict[str, Any]:
         metrics = {"metrics": model._compile_metrics, "weighted_metrics": model._compile_weighted_metrics}
         return metrics | {"loss": model.loss, "loss_weights": model.loss_weights}
     return dict(model._compile_config.config)
+
+
+def mask_of(prediction: Any) -> Any:
+    """Returns the mask that a layer has attached to its output and that losses and metrics read, or None."""
+    return getattr(prediction, "_keras_mask", None)
+
+
+def attach_mask(prediction: Any, mask: Any) -> None:
+    """Makes losses and metrics of `prediction` read `mask`, unless it is None."""
+    if mask is not None:
+        prediction._keras_mask = mask

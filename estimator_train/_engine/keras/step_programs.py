@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimator_train._engine.distribution.synchronous import spans_workers
-from estimator_train._engine.keras import private_tensorflow
+from estimator_train._engine.keras import private_keras, private_tensorflow
 from estimator_train._engine.keras.accumulation import AccumulatedGradients
 from estimator_train._engine.keras.adapter import Adapter
 from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop
@@ -55,8 +55,7 @@ class StepProgram:
 
     def loop(self, strategy: tf.distribute.Strategy, global_step: tf.Variable) -> Loop | PredictionLoop:
         """Returns a new loop of the program's steps over the replicas of `strategy`."""
-        has_devices = strategy.num_replicas_in_sync > 1 and not spans_workers(strategy)
-        kind = DevicesLoop if has_devices else Loop
+        kind = DevicesLoop if _reads_onto_devices(strategy) else Loop
         return kind(self, strategy, global_step if self.trains else None)
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
@@ -129,6 +128,8 @@ class TrainingProgram(StepProgram):
       rename: function that maps the logs of the model's step to the names that hooks see.
       trained_examples: an int64 variable that counts the examples of all replicas.
       draws: the random numbers of the step's layers and changes.
+      jit_compile: whether XLA compiles the step, even if the model was compiled without.
+      replicas: number of replicas that run the steps, in all processes.
       accumulate_steps: batches per replica whose mean gradient makes one update.
       has_epochs: whether the model's metrics accumulate over steps until an `EpochHook` resets them.
       changes: functions that each replica applies to a batch after `preprocess`; see `protocols.ChangesTraining`.
@@ -142,6 +143,7 @@ class TrainingProgram(StepProgram):
     trained_examples: tf.Variable = dataclasses.field(compare=False)
     draws: StepDraws = dataclasses.field(compare=False)
     jit_compile: bool = False
+    replicas: int = 1
     accumulate_steps: int = 1
     has_epochs: bool = False
     changes: tuple[Callable, ...] = ()
@@ -153,14 +155,43 @@ class TrainingProgram(StepProgram):
     keras_step = "train_step"
 
     def __post_init__(self) -> None:
-        self._accumulated = AccumulatedGradients(self.adapter, self.model) if self.accumulate_steps > 1 else None
-        step = self.model.train_step if self._accumulated is None else self._accumulated.step
+        adapter, model, accumulates = self.adapter, self.model, self.accumulate_steps > 1
+        self._accumulated = AccumulatedGradients(adapter, model) if accumulates else None
+        by_xla = self.jit_compile or model.jit_compile
+        # Replicas have to reduce gradients and metrics between them, which a compiled function cannot do on CPUs, nor
+        # over workers. So XLA compiles what comes before on each replica, forward and backward pass.
+        passes_by_xla = by_xla and self.replicas > 1
+        if accumulates:
+            self._needs_own_step("accumulate_steps", "accumulate there, or leave out accumulate_steps")
+        if passes_by_xla:
+            setting = f"jit_compile on {self.replicas} replicas"
+            self._needs_own_step(setting, "train on one replica, or leave out jit_compile")
 
-        def begun_step(data: Any, position: tf.Tensor) -> dict[str, Any]:
+        def begun_gradients(data: Any, position: tf.Tensor) -> tuple[list[Any], Any]:
             self.draws.begin(position)
-            return step(data)
+            return adapter.gradients(model, data)
 
-        self._train_step = _compiled(begun_step, self.jit_compile or self.model.jit_compile)
+        gradients = _gradients_by_xla(begun_gradients) if passes_by_xla else begun_gradients
+
+        def step_in_parts(data: Any, position: tf.Tensor) -> dict[str, Any]:
+            found, predictions = gradients(data, position)
+            if self._accumulated is None:
+                adapter.apply_gradients(model, found)
+            else:
+                self._accumulated.add(found)
+            return adapter.metrics(model, data, predictions)
+
+        def whole_step(data: Any, position: tf.Tensor) -> dict[str, Any]:
+            self.draws.begin(position)
+            return model.train_step(data)
+
+        step = step_in_parts if accumulates or passes_by_xla else whole_step
+        self._train_step = _compiled(step, by_xla and not passes_by_xla)
+
+    def _needs_own_step(self, setting: str, mend: str) -> None:
+        if not self.adapter.is_own_step(self.model, "train_step"):
+            name = type(self.model).__name__
+            raise ValueError(f"{setting} needs Keras' own training step, but {name} overrides train_step; {mend}.")
 
     @property
     def batches_per_step(self) -> int:
@@ -229,6 +260,7 @@ class EvaluationProgram(StepProgram):
     Attributes:
       rename: see `TrainingProgram`.
       parts: which of "features", "labels" and "predictions" metric functions take; each step returns them.
+      replicas: see `TrainingProgram`.
     """
 
     adapter: Adapter
@@ -236,6 +268,7 @@ class EvaluationProgram(StepProgram):
     preprocess: Callable | None
     rename: Callable
     parts: tuple[str, ...] = ()
+    replicas: int = 1
 
     mode = ModeKeys.EVAL
     takes_metrics = True
@@ -247,8 +280,11 @@ class EvaluationProgram(StepProgram):
         step = self.model.test_step
         if self._gives_predictions:  # one pass through the model for both
             step = functools.partial(self.adapter.test_and_predict, self.model)
-        self._test_step = _compiled(step, self.model.jit_compile)
-        self._predict_step = _compiled(self.model.predict_step, self.model.jit_compile)
+        by_xla = (
+            self.model.jit_compile and self.replicas == 1
+        )  # tf_keras' metrics are reduced over replicas in the step
+        self._test_step = _compiled(step, by_xla)
+        self._predict_step = _compiled(self.model.predict_step, by_xla)
 
     def spec(self, hook_graph: HookGraph, scaffold: tf.compat.v1.train.Scaffold) -> EstimatorSpec:
         metrics = {name: (value, hook_graph.step_op) for name, value in hook_graph.model_values.items()}
@@ -305,6 +341,16 @@ class PredictionProgram(StepProgram):
         self.adapter.reset_states(self.model)
 
 
+def _reads_onto_devices(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether an iterator of `strategy` reads batches ahead onto the devices that train on them."""
+    if spans_workers(strategy):
+        return False
+    kinds = tf.distribute.MirroredStrategy, tf.distribute.OneDeviceStrategy
+    return strategy.num_replicas_in_sync > 1 or (
+        isinstance(strategy, kinds) and "GPU" in strategy.extended.worker_devices[0]
+    )
+
+
 def _loss(hook_graph: HookGraph) -> tf.Tensor:
     values = hook_graph.model_values
     if not values:
@@ -334,6 +380,24 @@ def _by_output_name(adapter: Adapter, model: Any, predictions: Any) -> dict[str,
     predictions = list(predictions) if isinstance(predictions, (list, tuple)) else [predictions]
     names = adapter.output_names(model) or [f"output_{index}" for index, _ in enumerate(predictions, 1)]
     return dict(zip(names, predictions, strict=True))
+
+
+def _gradients_by_xla(gradients: Callable) -> Callable:
+    """Returns `gradients`, a function of a replica's batch, compiled with XLA; see `Adapter.gradients`."""
+
+    def with_masks(data: Any, position: tf.Tensor) -> tuple[list[Any], Any, Any]:
+        found, predictions = gradients(data, position)
+        return found, predictions, tf.nest.map_structure(private_keras.mask_of, predictions)
+
+    compiled = _compiled(with_masks, True)
+
+    def call(data: Any, position: tf.Tensor) -> tuple[list[Any], Any]:
+        found, predictions, masks = compiled(data, position)
+        for prediction, mask in zip(tf.nest.flatten(predictions), tf.nest.flatten(masks), strict=True):
+            private_keras.attach_mask(prediction, mask)
+        return found, predictions
+
+    return call
 
 
 def _compiled(step: Callable, jit_compile: bool) -> Callable:

@@ -299,7 +299,7 @@ class Training:
     recompute: bool = setting(DEVICES, plan="", is_of_config=True)
     """Recompute activations in the backward pass, to save memory."""
     jit_compile: bool = setting(DEVICES, plan="", is_of_config=True)
-    """Compile the step with XLA; one replica only."""
+    """Compile the step with XLA."""
     steps_per_loop: int | str = setting(DEVICES, kinds.CountOr("auto"), default="auto", plan="", is_of_config=True)
     """Steps per compiled call; auto: as many as hooks allow, for 0.2 seconds."""
     save_checkpoints_steps: int | None = setting(CHECKPOINTS, kinds.Steps(), plan="checkpoints")

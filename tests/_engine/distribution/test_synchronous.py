@@ -95,6 +95,16 @@ def test_two_workers_and_an_evaluator_match_one_process_with_two_replicas(start,
 
 
 @pytest.mark.slow
+def test_xla_trains_two_workers_as_replicas_without_it(start, tmp_path):
+    chief, worker = start("chief", "worker", config={"jit_compile": True})
+    (alone,) = start("alone", model_dir="alone", strategy="mirrored")
+    assert exit_codes([chief, worker, alone]) == [0] * 3
+    expected, trained = checkpoint(tmp_path / "alone"), checkpoint(tmp_path / "run")
+    for name, value in expected.items():
+        np.testing.assert_allclose(trained[name], value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
 def test_all_stop_where_one_asks_to_and_save_when_the_chiefs_time_is_up(start):
     config = {"save_checkpoints_secs": 1}
     chief, worker = start("chief", "worker", max_steps=500, stop_at=40, secs_a_step=0.1, config=config)

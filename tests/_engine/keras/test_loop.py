@@ -143,12 +143,12 @@ def test_a_step_of_several_batches_is_updated_once_with_their_number(traced):
 
 @pytest.fixture
 def on_devices(mirrored):
-    """Traces a loop over the numbers below `count`, in batches of 2, on two devices."""
+    """Traces a loop over the numbers below `count`, in batches of 2, on two devices or another number."""
 
     class Replicated(Adding):
-        def __init__(self, batches):
+        def __init__(self, batches, strategy):
             super().__init__(batches)
-            with mirrored(2).scope():
+            with strategy.scope():
                 self.total, self.updates = (
                     tf.Variable(
                         0,
@@ -166,9 +166,9 @@ def on_devices(mirrored):
         def extra_outputs(self):
             return {}
 
-    def make(count, batches=1):
-        strategy, global_step = mirrored(2), tf.Variable(0, dtype=tf.int64)
-        program = Replicated(batches)
+    def make(count, batches=1, replicas=2):
+        strategy, global_step = mirrored(replicas), tf.Variable(0, dtype=tf.int64)
+        program = Replicated(batches, strategy)
         loop = DevicesLoop(program, strategy, global_step)
         dataset = strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(count).batch(2))
         _, call = loop.trace(iterator := iter(dataset))
@@ -201,6 +201,14 @@ def test_a_step_of_several_batches_of_replicas_may_end_with_fewer(on_devices):
     with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
         call(1)
     assert int(global_step) == 3 and int(program.updates.read_value()) == 2 * 221
+
+
+def test_one_device_runs_all_steps_too(on_devices):
+    loop, program, call, global_step = on_devices(10, replicas=1)
+    assert [int(call(count)[step_outputs.STEPS]) for count in (1, 3, 3)] == [1, 3, 1]
+    with pytest.raises(tf.errors.OutOfRangeError, match="data has ended"):
+        call(1)
+    assert int(global_step) == loop.batches_if_idle() == 5 and int(program.total.read_value()) == sum(range(10))
 
 
 # In a process of its own, because another test's functions and devices would be counted, too.

@@ -3,6 +3,7 @@
 import estimator_train  # noqa: F401, before TensorFlow, as users have it
 
 # isort: split
+import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
@@ -42,6 +43,22 @@ def test_the_arguments_of_compile_of_a_model_made_in_a_graph(graph):
     assert "weighted_metrics" in arguments
     with private_tensorflow.eager_mode(), pytest.raises(AttributeError):
         private_keras.compile_arguments(keras.Sequential())
+
+
+@pytest.mark.parametrize("generation", ["tf_keras", "keras"])
+def test_the_mask_of_a_prediction_that_metrics_read(generation):
+    """Metrics would count the padding of sequences if XLA compiles the model."""
+    keras = pytest.importorskip(generation)
+    masked = keras.layers.Embedding(3, 2, mask_zero=True)(tf.constant([[1, 0]]))
+    np.testing.assert_array_equal(private_keras.mask_of(masked), [[True, False]])
+    assert private_keras.mask_of(tf.zeros([1])) is None
+    predictions = tf.constant([[[1.0], [5.0]]])
+    private_keras.attach_mask(predictions, None)
+    private_keras.attach_mask(predictions, private_keras.mask_of(masked))
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(metrics=["mae"])
+    logs = model.compute_metrics(None, tf.zeros([1, 2, 1]), predictions, None)
+    assert float(logs["mae"]) == 1
 
 
 def test_the_arguments_of_a_keras_3_compile_as_they_were_given(keras3):

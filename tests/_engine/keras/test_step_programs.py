@@ -1,14 +1,18 @@
 """Steps in each mode, and the facts that programs state about their runs."""
 
+import types
+
+import keras as keras3
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 from models import Fetched
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 import estimator_train as et
 from estimator_train._engine.keras.adapter_choice import adapter_of
-from estimator_train._engine.keras.loop import Loop, PredictionLoop
+from estimator_train._engine.keras.loop import DevicesLoop, Loop, PredictionLoop
 from estimator_train._engine.keras.step_draws import StepDraws
 from estimator_train._engine.keras.step_programs import EvaluationProgram, PredictionProgram, TrainingProgram, predict
 from estimator_train._engine.session import step_outputs
@@ -131,6 +135,20 @@ def test_programs_answer_what_their_runs_need():
     assert training(model, accumulate_steps=3).batches_per_step == 3
 
 
+@pytest.mark.parametrize(
+    ("devices", "kind"), [(["CPU:0"], Loop), (["CPU:0", "CPU:1"], DevicesLoop), (["GPU:0"], DevicesLoop)]
+)
+def test_batches_that_a_strategy_reads_onto_its_devices_are_taken_there(devices, kind):
+    class Pretended(tf.distribute.MirroredStrategy):
+        extended = types.SimpleNamespace(worker_devices=devices)
+        num_replicas_in_sync = len(devices)
+
+        def __init__(self):
+            """Without GPUs, that of TensorFlow fails."""
+
+    assert type(training(compiled()).loop(Pretended(), tf.Variable(0, dtype=tf.int64))) is kind
+
+
 def test_the_spec_and_the_triggers_of_each_mode():
     model = compiled()
     scalar = tf.TensorSpec([], tf.float32)
@@ -178,3 +196,108 @@ def test_a_loss_is_of_its_step_if_the_trace_creates_its_metric(tmp_path):
     estimator = et.model_to_estimator(build, config=et.RunConfig(str(tmp_path)))
     estimator.train(lambda: labels, hooks=[hook])
     assert hook.values == [4, 1]
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def tagger(keras, by_xla):
+    """Returns a model of masked sequences; each trace of its forward pass appends to `by_xla`."""
+
+    class Noting(keras.layers.Layer):
+        supports_masking = True
+
+        def call(self, inputs):
+            by_xla.append(GraphOrParentsInXlaContext(v1.get_default_graph()))
+            return inputs
+
+    keras.utils.set_random_seed(3)
+    layers = [
+        keras.layers.Embedding(9, 4, mask_zero=True),
+        keras.layers.BatchNormalization(),
+        Noting(),
+        keras.layers.Dense(3, "softmax"),
+    ]
+    model = keras.Sequential([keras.Input((5,), dtype="int32"), *layers])
+    model.compile(keras.optimizers.Adam(0.01, clipnorm=0.5), "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def words():
+    rng = np.random.default_rng(1)
+    features = rng.integers(1, 9, (32, 5)) * (np.arange(5) < rng.integers(1, 6, (32, 1)))
+    labels = np.eye(3, dtype="float32")[features % 3]
+    return tf.data.Dataset.from_tensor_slices((features.astype("int32"), labels)).repeat(2).batch(4)
+
+
+@pytest.mark.parametrize(
+    ("keras", "settings", "tolerance"),
+    [
+        (keras, {}, 1e-5),
+        slow(keras3, {}, 1e-5),
+        slow(keras, {"accumulate_steps": 2}, 1e-5),
+        slow(keras3, {"mixed_precision": "bfloat16"}, 1e-2),
+        slow(keras, {"mixed_precision": "float16"}, 1e-2),
+    ],
+)
+def test_xla_trains_replicas_as_they_train_without_it(keras, settings, tolerance, mirrored, tmp_path):
+    sides = []
+    for jit_compile in (False, True):
+        by_xla, hook = [], Fetched(["loss:0", "accuracy:0"])
+        config = et.RunConfig(
+            tmp_path / str(jit_compile), 5, train_distribute=mirrored(2), jit_compile=jit_compile, **settings
+        )
+        estimator = et.model_to_estimator(tagger(keras, by_xla), config=config)
+        del by_xla[:]
+        estimator.train(words, hooks=[hook])
+        assert any(by_xla) == jit_compile
+        names = [name for name in estimator.get_variable_names() if not name.startswith("_CHECKPOINTABLE")]
+        sides.append((hook.values, {name: estimator.get_variable_value(name) for name in names}))
+    (values, expected), (values_by_xla, weights) = sides
+    np.testing.assert_allclose(values_by_xla, values, atol=tolerance)
+    for name, value in expected.items():
+        np.testing.assert_allclose(weights[name], value, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keras", [keras, keras3])
+def test_a_model_compiled_with_xla_trains_and_evaluates_on_replicas(keras, mirrored, tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"], jit_compile=True)
+    metrics = []
+    for replicas in (mirrored(2), None):
+        config = et.RunConfig(tmp_path / str(bool(replicas)), train_distribute=replicas, eval_distribute=replicas)
+        batch = tuple(tf.constant(np.tile(part, (1 if replicas else 2, 1))) for part in (X, Y))
+        estimator = et.model_to_estimator(model, config=config)
+        estimator.train(lambda batch=batch: tf.data.Dataset.from_tensors(batch).repeat(), steps=2)
+        metrics.append(estimator.evaluate(lambda batch=batch: tf.data.Dataset.from_tensors(batch).repeat(2)))
+    assert metrics[0] == pytest.approx(metrics[1], rel=1e-5)
+
+
+def test_xla_over_replicas_needs_the_step_of_keras(mirrored, tmp_path):
+    class Own(keras.Sequential):
+        def train_step(self, data):
+            return super().train_step(data)
+
+    model = Own([keras.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse")
+    estimator = et.model_to_estimator(
+        model, config=et.RunConfig(tmp_path, train_distribute=mirrored(2), jit_compile=True)
+    )
+    message = r"jit_compile on 2 replicas needs Keras' own .*, but Own overrides train_step; train on one replica, or"
+    with pytest.raises(ValueError, match=message):
+        estimator.train(lambda: tf.data.Dataset.from_tensors((X, Y)))
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.parametrize("keras", [keras, keras3])
+def test_xla_trains_two_gpus_as_they_train_without_it(keras, gpus, tmp_path):
+    weights = []
+    for jit_compile in (False, True):
+        config = et.RunConfig(tmp_path / str(jit_compile), 5, train_distribute=gpus(2), jit_compile=jit_compile)
+        estimator = et.model_to_estimator(tagger(keras, []), config=config).train(words)
+        names = [name for name in estimator.get_variable_names() if "kernel" in name or "embeddings" in name]
+        weights.append([estimator.get_variable_value(name) for name in names])
+    for without, by_xla in zip(*weights, strict=True):
+        np.testing.assert_allclose(by_xla, without, atol=1e-4)
