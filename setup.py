@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "estimator_train" / "__init__.py").read_text()).group(1)
 
 # A package index shows README.md without the files of its links and pictures, so only the texts of the links are left.
-README = re.sub(r"!\[[^\]]+\]\([^)]+\)\n\n", "", (HERE / "README.md").read_text())
+README = re.sub(r"(<img [^>]+>\s+)+", "", (HERE / "README.md").read_text())
 README = re.sub(r"\[([^\]]+)\]\((?!https://)[^)]+\)", r"\1", README)
 
 # The Estimator and what its users import, with `compat`, the old names. They train, evaluate, predict and export.

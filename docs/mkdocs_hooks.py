@@ -28,6 +28,8 @@ ROOT_PAGES = {
 
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
+# README.md has pictures in HTML, which gives them a width; mkdocs leaves their paths as they are.
+_PICTURE = re.compile(r"(<img [^>]*?src=\")docs/")
 # What a browser fetches by itself when it shows a page; a link that a person follows is not among these.
 _LOADED_BY_HTML = re.compile(
     r"<(?:audio|embed|iframe|img|input|link(?! rel=\"canonical)|object|script|source|track|video)\b[^>]*?"
@@ -104,7 +106,7 @@ def with_links_of_the_site(markdown, source):
     # Every other part is a fenced block, which has no links. One without a language holds commands.
     parts = _FENCED.split(markdown)
     return "".join(
-        re.sub(r"^( *)```\n", r"\1```sh\n", part, count=1) if index % 2 else _LINK.sub(link, part)
+        re.sub(r"^( *)```\n", r"\1```sh\n", part, count=1) if index % 2 else _PICTURE.sub(r"\1", _LINK.sub(link, part))
         for index, part in enumerate(parts)
     )
 

@@ -68,6 +68,7 @@ def site():
         ("docs/command.md", "[gpu.md](gpu.md)", "[Measuring on GPUs](gpu.md)"),
         ("docs/gpu.md", "[hooks.md](hooks.md#logging)", "[Hooks: Logging](hooks.md#logging)"),
         ("README.md", "![a report](docs/report.png)", "![a report](report.png)"),
+        ("README.md", '<img alt="a" src="docs/images/a.png" width="9">', '<img alt="a" src="images/a.png" width="9">'),
         ("README.md", "[examples](examples)", "`examples`"),
         ("docs/hooks.md", "[the command](command.md)", "[the command](command.md)"),
         ("docs/hooks.md", "[README](../README.md)", "[README](index.md)"),

@@ -1,0 +1,73 @@
+"""README is one screen, and its claims are those of the pages that it links to."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import setuptools
+import tensorflow as tf
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+SCREEN, _, BELOW = README.partition("\n## Documentation\n")
+
+
+def rows_of(page, part=slice(None)):
+    """Yields the cells of each row of a page's tables."""
+    for line in (ROOT / "docs" / page).read_text()[part].splitlines():
+        if line.startswith("|"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def measured():
+    """Returns the number of packages and scripts, of values that were compared, and their largest difference."""
+    clients = [row for row in rows_of("clients.md") if len(row) == 8 and row[6].isdigit()]
+    scripts = [row for row in rows_of("compare_tf215.md") if row[0].endswith(".py")]
+    packages = {row[0] for row in clients if "==" in row[0]}
+    compared = [(int(row[6]), float(row[7])) for row in clients] + [(int(row[1]), float(row[2])) for row in scripts]
+    values, differences = zip(*compared, strict=True)
+    return len(packages), len(scripts), sum(values), max(differences)
+
+
+def ratios_to_fit():
+    """Returns the measured times of Keras' fit over ours."""
+    table = [row for row in rows_of("performance.md") if len(row) == 7 and re.search(r"\bfit\b", row[2])]
+    return [float(row[3]) for row in table if not row[0].startswith("peak memory")]
+
+
+def test_readme_fits_a_screen():
+    assert BELOW
+    assert len(SCREEN.rstrip("\n").splitlines()) <= 70
+
+
+def test_readme_claims_what_the_pages_have_measured():
+    packages, scripts, values, difference = measured()
+    ratios = ratios_to_fit()
+    ahead = [ratio for ratio in ratios if ratio > 1]
+    others = [ratio for ratio in ratios if ratio <= 1]
+    claims = [
+        f"{packages} packages and {scripts} scripts run unmodified",
+        f"{values:,} values equal to TensorFlow 2.15's to {difference:.1e}",
+        f"Of {len(ratios)} timings against Keras' `fit`, {len(ahead)} are ahead, by up to {max(ratios):.2f} times",
+        f"the others are at {min(others):.2f} to {max(others):.2f}",
+    ]
+    text = " ".join(re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", SCREEN).split())
+    assert [claim for claim in claims if claim not in text] == []
+
+
+def test_readme_shows_the_error_of_today(monkeypatch):
+    line, error = re.search(r"```text\n>>> (.+)\nAttributeError: (.+)\n```", SCREEN).groups()
+    monkeypatch.delattr(tf, "estimator", raising=False)  # of install, in an earlier test
+    with pytest.raises(AttributeError) as raised:
+        eval(line, {"tf": tf})
+    assert str(raised.value) == error
+
+
+def test_a_package_index_gets_no_link_to_a_file(monkeypatch):
+    described = {}
+    monkeypatch.setattr(setuptools, "setup", described.update)
+    runpy.run_path(str(ROOT / "setup.py"))
+    text = described["long_description"]
+    assert "## Documentation" in text
+    assert re.findall(r"!\[|<img|\]\((?!https://)", text) == []
