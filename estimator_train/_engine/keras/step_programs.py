@@ -280,9 +280,7 @@ class EvaluationProgram(StepProgram):
         step = self.model.test_step
         if self._gives_predictions:  # one pass through the model for both
             step = functools.partial(self.adapter.test_and_predict, self.model)
-        by_xla = (
-            self.model.jit_compile and self.replicas == 1
-        )  # tf_keras' metrics are reduced over replicas in the step
+        by_xla = self.model.jit_compile and self.replicas == 1  # tf_keras reduces metrics over replicas in the step
         self._test_step = _compiled(step, by_xla)
         self._predict_step = _compiled(self.model.predict_step, by_xla)
 
