@@ -59,11 +59,10 @@ def _check_fed(signature: SignatureDef, receiver_tensors: dict[str, Nest]) -> No
     """Raises ValueError if an output of `signature` depends on a placeholder that is not among the inputs."""
     fed = tf.nest.flatten(receiver_tensors, expand_composites=True)
     fed_names = {tensor.name for tensor in fed}
-    outputs = [
-        v1.saved_model.get_tensor_from_tensor_info(info, graph=fed[0].graph) for info in signature.outputs.values()
-    ]
+    graph = fed[0].graph
+    queue = [graph.get_tensor_by_name(info.name) for info in signature.outputs.values()]
     # A function's graph also has placeholders for the tensors that it captures, such as variables.
-    queue, seen = tf.nest.flatten(outputs, expand_composites=True), _captured(fed[0].graph)
+    seen = _captured(graph)
     while queue:
         tensor = queue.pop()
         if tensor.name in fed_names or tensor.name in seen:
